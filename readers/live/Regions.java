@@ -109,7 +109,7 @@ public final class Regions {
         collection.start();
     }
 
-    /** An engine at rest would not collect by itself; what a read that is under way holds is left to a later time. */
+    /** An idle engine does not collect by itself; what a read that is under way holds is left to a later time. */
     private void collect() {
         for (long seconds = 1; seconds <= LAST_WAIT; seconds *= 2) {
             System.gc();

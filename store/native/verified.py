@@ -29,15 +29,17 @@ _Found, _Sums = ctypes.c_int64 * 3, ctypes.c_uint32 * 2
 
 
 def crc32_each(data: Octets, sizes: Sequence[int], before: Sequence[int] | None = None) -> list[int]:
-    """CRC-32 of parts of ``data``, one behind the other, of so many bytes; ``before``: those of bytes before each."""
-    sums = before or [0] * len(sizes)
+    """CRC-32 of parts of ``data``, one behind the other, of so many bytes; ``before``: those of bytes before each.
+
+    ValueError: the parts are more than the data, or the checksums are not as many as the parts.
+    """
+    sums, count = before or [0] * len(sizes), len(sizes)
+    if sum(sizes) > len(data) or len(sums) != count:
+        raise ValueError(f"{len(data)} bytes, {len(sums)} checksums: parts of {sum(sizes)} bytes, {count}")
     library = core()
     if library is None:
         each = zip(sizes, accumulate(sizes), sums, strict=True)
         return [zlib.crc32(data.data[stop - size : stop], crc) for size, stop, crc in each]
-    if sum(sizes) > len(data) or len(sums) != len(sizes):
-        raise ValueError(f"{len(data)} bytes, {len(sums)} checksums: parts of {sum(sizes)} bytes, {len(sizes)}")
-    count = len(sizes)
     found = (ctypes.c_uint32 * count)(*sums)
     library.sh_crc32(address(data), (ctypes.c_int64 * count)(*sizes), count, found)
     return list(found)

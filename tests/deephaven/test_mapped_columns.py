@@ -79,7 +79,7 @@ def test_every_type_with_nulls_while_rows_come(served: Served) -> None:
     assert BY_PAGES not in served.notes
 
 
-def test_a_table_that_has_ended_lets_its_mappings_go(served: Served) -> None:
+def test_a_table_that_has_ended_releases_its_mappings(served: Served) -> None:
     db = IntradayRows(served.root, SCHEMA.replace(b'name="Every"', b'name="Ended"'), fs=FS)
     first, second = many(5, MAPPED, "first"), many(6, TAIL, "second")
     db.commit({("a", DAY): first})

@@ -39,14 +39,14 @@ def test_checksums_of_parts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = np.random.default_rng(size).integers(0, 256, 2 * size + 5).astype(np.uint8)
     parts, before = [data[:size], data[size : size + 5], data[size + 5 :]], [1, 2, 2**32 - 1]
     wanted = [zlib.crc32(part.tobytes(), crc) for part, crc in zip(parts, before, strict=True)]
-    with guarded(data) as held:
-        assert verified.crc32_each(held, [size, 5, size], before) == wanted
-        with pytest.raises(ValueError, match="parts of"):
-            verified.crc32_each(held, [size, 6, size])
-        with pytest.raises(ValueError, match="3 checksums"):
-            verified.crc32_each(held, [size, 5], before)
-    monkeypatch.setattr(verified, "core", lambda: None)
-    assert verified.crc32_each(data, [size, 5, size], before) == wanted
+    for _ in ("core", "plain"):
+        with guarded(data) as held:
+            assert verified.crc32_each(held, [size, 5, size], before) == wanted
+            with pytest.raises(ValueError, match="parts of"):
+                verified.crc32_each(held, [size, 6, size])
+            with pytest.raises(ValueError, match="3 checksums"):
+                verified.crc32_each(held, [size, 5], before)
+        monkeypatch.setattr(verified, "core", lambda: None)
 
 
 @pytest.mark.parametrize("kind", NULLS)

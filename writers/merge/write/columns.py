@@ -23,12 +23,12 @@ from store.native.rows import TextRows
 from store.native.texts import take_texts
 from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
+from writers.merge.plan.blocks import Rows, blocks_of
 from writers.merge.plan.keys import INT_NULL
 from writers.merge.plan.proof import Digests
-from writers.merge.write.blocks import Rows, blocks_of
+from writers.merge.plan.unions import Unions
 from writers.merge.write.order import Keys
 from writers.merge.write.symbols import write_symbols
-from writers.merge.write.unions import Unions
 
 CHUNK_ROWS = 1 << 17
 CHUNK_BYTES = 1 << 20  # of texts

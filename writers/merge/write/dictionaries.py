@@ -32,7 +32,7 @@ from writers.merge.plan.opened import Columns
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource
-from writers.merge.write.unions import RankedUnions, Unions, ranks_file, union_columns
+from writers.merge.plan.unions import RankedUnions, Unions, ranks_file, union_columns
 
 MIN_SLICE = 4 << 20
 WHOLE = 2  # slices of symbols that are sorted at once, in memory

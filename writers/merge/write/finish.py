@@ -21,9 +21,9 @@ from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import distinct, from_ordinals, picked
 from writers.merge.plan.plan import MergePlan
+from writers.merge.plan.unions import Unions
 from writers.merge.write.stage import Runs
 from writers.merge.write.symbols import write_symbols
-from writers.merge.write.unions import Unions
 
 
 @frozen

@@ -21,6 +21,7 @@ from store.schema.formula.evaluation import Formula
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.argsort import argsort
+from writers.merge.plan.blocks import Rows, blocks_of
 from writers.merge.plan.keys import (
     INT_NULL,
     SortKey,
@@ -33,8 +34,7 @@ from writers.merge.plan.keys import (
 from writers.merge.plan.opened import Columns
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ALL, ColumnSource, Pick
-from writers.merge.write.blocks import Rows, blocks_of
-from writers.merge.write.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
+from writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
 
 SAMPLE_ROWS = 1 << 16
 Bound = tuple[int, ...]

@@ -18,6 +18,7 @@ from store.errors import MergeError
 from store.io.fs import Fs
 from store.types.model import Column
 from writers.merge.plan.plan import MergePlan
+from writers.merge.plan.unions import Unions, late_columns
 from writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
 from writers.merge.write.finish import Finished, finish
 from writers.merge.write.order import Keys, bounds
@@ -35,7 +36,6 @@ from writers.merge.write.stage import (
     write_piece,
 )
 from writers.merge.write.survey import Counts, Stretch, measure, store_used, unions
-from writers.merge.write.unions import Unions, late_columns
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -14,14 +14,14 @@ from store.io.fs import Fs
 from store.native.gather import gathered
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
+from writers.merge.plan.blocks import Rows
 from writers.merge.plan.keys import Words, distinct
 from writers.merge.plan.plan import MergePlan
-from writers.merge.write.blocks import Rows
+from writers.merge.plan.unions import Unions
 from writers.merge.write.columns import ColumnWriter, Place, Segment
 from writers.merge.write.dictionaries import find_union, load_unions
 from writers.merge.write.order import Bound, Keys, Selection, order_of, select
 from writers.merge.write.survey import load_used
-from writers.merge.write.unions import Unions
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -18,9 +18,9 @@ from writers.merge.plan.keys import INT_NULL, sorted_symbols
 from writers.merge.plan.opened import Columns
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource, check_crc
+from writers.merge.plan.unions import RankedUnions, union_columns
 from writers.merge.write.dictionaries import load_unions
 from writers.merge.write.order import Bound, Keys, at_or_after
-from writers.merge.write.unions import RankedUnions, union_columns
 
 
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:

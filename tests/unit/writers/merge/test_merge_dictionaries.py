@@ -24,10 +24,10 @@ from writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.plan import MergeOptions, MergePlan
 from writers.merge.plan.source import ColumnSource
+from writers.merge.plan.unions import ranks_file
 from writers.merge.planning import plan_merge
 from writers.merge.write import dictionaries, share, survey
 from writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
-from writers.merge.write.unions import ranks_file
 
 OTHER_DAY = "2024-03-05"
 
