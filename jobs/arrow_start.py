@@ -7,10 +7,9 @@ it none. Code that needs pandas by name, like ``to_pandas``, still imports it la
 from __future__ import annotations
 
 import sys
-from importlib.abc import MetaPathFinder
 
 
-class _WithoutPandas(MetaPathFinder):
+class _WithoutPandas:
     @staticmethod
     def find_spec(fullname: str, path: object, target: object = None) -> None:
         del path, target

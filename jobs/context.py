@@ -207,11 +207,12 @@ class Commands(TyperGroup):
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
             code = code if isinstance(code, int) else EXIT_DONE
-        except BrokenPipeError:  # `| head`: the reader has closed the pipe
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-            code = EXIT_DONE
         except BaseException as error:  # noqa: BLE001  every error ends here
-            code = exit_code(cli, error)
+            if isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
+                sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+                code = EXIT_DONE  # `| head`: the reader has closed the pipe
+            else:
+                code = exit_code(cli, error)
         cli.log(code, time.monotonic() - began)
         if standalone_mode:
             sys.exit(code)

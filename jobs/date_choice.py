@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING
 
-from store.epochs.reading.load import StreamState, list_streams, load_stream
+from store.epochs.state.replay import StreamState
 from store.errors import SettingsError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName, check_partition
+from store.layout import TableName, check_partition
 from store.scan.selection import within
 from store.types.frozen import frozen
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo  # which takes longer than all other modules here
 
 CLOSED_GRACE_S = 300.0  # the last batches of a day are committed by then; a later row would cost a supplement
 _DAY = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[-T_ ]([0-9]{2}))?(?![0-9])")
@@ -41,7 +43,7 @@ class DateChoice:
             return [self.date]
         listed = sorted(set(known))
         if self.closed:
-            zone = ZoneInfo(self.zone)
+            zone = zone_named(self.zone, "the zone of the dates is not known")
             found = [
                 value for value in listed if (end := end_of(value, zone)) is not None and end + self.grace_s <= now_s
             ]
@@ -79,6 +81,8 @@ def end_of(value: str, zone: ZoneInfo) -> float | None:
 
 def zone_named(name: str, what: str, where: object = None) -> ZoneInfo:
     """The time zone of that name; an unknown one is a SettingsError that begins with ``what``."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -113,11 +117,6 @@ def parse_choice(
     for value in (first, last):
         check_partition("date", value)
     return DateChoice(first=first, last=last)
-
-
-def newest_states(fs: Fs, layout: Layout, table: TableName) -> list[StreamState]:
-    """The newest state of every stream of a table."""
-    return [load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table)]
 
 
 def intraday_dates(states: Iterable[StreamState]) -> set[str]:

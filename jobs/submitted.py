@@ -20,8 +20,8 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
     try:
         from jobs.cli.main import app
         from jobs.context import quiet_libraries
+        from jobs.session.choice import is_submitted
         from jobs.session.signals import forward_signals
-        from jobs.session.spark_session import is_submitted
     except ModuleNotFoundError as error:
         print(
             f"error: {sys.executable}: the driver's Python lacks a package that the job needs\n"

@@ -14,6 +14,8 @@ BY_NAME = frozenset(
     "dictionary_encode drop_null filter invert is_nan is_null is_valid min_max sum take unique".split()  # noqa: SIM905
 )
 
+FEW = 16  # values that plain Python handles sooner than these functions are imported
+
 
 class _Kernels:
     """``pc.sum`` and all others, as in ``pyarrow.compute``; those ``BY_NAME`` without options."""
@@ -51,6 +53,18 @@ def positions(indices: npt.NDArray[Any]) -> pa.Array:
     """Whole numbers without null as an array, not copied: ``pa.array`` would first import numpy's masked arrays."""
     kind = pa.from_numpy_dtype(indices.dtype)
     return pa.Array.from_buffers(kind, len(indices), [None, pa.py_buffer(np.ascontiguousarray(indices))])
+
+
+def null_mask(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which values are null, as their bitmap says; of a dictionary, which rows have no index."""
+    if pa.types.is_null(values.type):
+        return np.ones(len(values), np.bool_)
+    bits, first = values.buffers()[0], values.offset
+    if bits is None:
+        return np.zeros(len(values), np.bool_)
+    valid = np.unpackbits(np.frombuffer(bits, np.uint8)[first // 8 :], count=first % 8 + len(values), bitorder="little")
+    null: npt.NDArray[np.bool_] = valid[first % 8 :] == 0
+    return null
 
 
 pc = _Kernels()

@@ -10,16 +10,15 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
+from jobs.logs.storage import storage_rows
 from jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
 from jobs.logs.writer import LogWriter
-from readers.stats import disk_use
 from store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
-LISTED = 100  # directories of a table whose files a merge looks at for its rows of StorageLog
 AFFECTED = ("rows", "rows_dropped", "dropped", "sent")  # keys of a result with a number of rows
 
 
@@ -33,8 +32,6 @@ def log_command(
     warn: Callable[[str], None],
 ) -> None:
     """Writes the rows of a finished command; an error of writing them is a warning."""
-    from getpass import getuser  # imports slow modules
-
     results = [result for result in results if not _wrong_usage(result)]
     if not results:
         return
@@ -56,6 +53,8 @@ def log_command(
         for row in validation_rows(table, results):
             writer.add(VALIDATION, row)
     else:
+        from getpass import getuser  # imports slow modules
+
         user = None
         with suppress(KeyError, OSError, ImportError):  # a user without a name
             user = getuser()
@@ -159,18 +158,6 @@ def admin_rows(
                 EPOCH,
                 {**about, "Epoch": epoch, "Kind": "requeue", "Rows": result["sent"] if len(epochs) == 1 else None},
             )
-
-
-def storage_rows(fs: Fs, layout: Layout, table: TableName) -> Iterator[LogRow]:
-    """A row a volume; raises the errors of reading the table.
-
-    Of a table of more than ``LISTED`` directories no files are looked at: then ``Bytes`` has the committed bytes,
-    ``Files`` and ``WasteBytes`` are null.
-    """
-    use = disk_use(fs, layout, table, most=LISTED, partly=False)
-    for volume, (size, wasted) in sorted(use.volumes.items()):
-        looked_at = {} if use.unlisted else {"Files": use.files.get(volume, 0), "WasteBytes": wasted}
-        yield {**named(table), "Volume": volume, "Bytes": size, **looked_at}
 
 
 def _wrong_usage(result: Result) -> bool:

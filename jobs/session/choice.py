@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from store.types.frozen import frozen
@@ -24,6 +24,11 @@ class Choice:
 
     local: bool
     why: str
+
+
+def is_submitted(environ: Mapping[str, str]) -> bool:
+    """Whether spark-submit runs this process, so that the JVM runs already."""
+    return "PYSPARK_GATEWAY_PORT" in environ
 
 
 def choose(where: Where, submitted: bool) -> Choice | None:

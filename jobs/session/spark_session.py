@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import store
+from jobs.session.choice import is_submitted
 from jobs.session.fast_start import archive_options, python_launcher
 from jobs.session.java import check_jdk
 from store.errors import SettingsError, SparkhavenError
@@ -64,11 +65,6 @@ def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, 
         logged = [f"-Dlog4j2.configurationFile=file:{logging}"] if logging.is_file() else []  # not inside a zip
         conf["spark.driver.extraJavaOptions"] = " ".join([*JVM_OPTIONS, *logged])
     return conf
-
-
-def is_submitted(environ: Mapping[str, str]) -> bool:
-    """Whether spark-submit runs this process, so that the JVM runs already."""
-    return "PYSPARK_GATEWAY_PORT" in environ
 
 
 def require_jdk(fs: Fs, environ: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ environments of Python, ``DIRECTORY`` being the new one: ``.../airflow-9f3c`` an
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import time
@@ -68,6 +67,8 @@ def remove_launchers(fs: Fs, made: Path) -> None:
 
 
 if __name__ == "__main__":
+    import argparse
+
     parser = argparse.ArgumentParser(description="Removes old environments of the kind of a new one.")
     parser.add_argument("directory", type=Path)
     for gone in remove_environments(Fs(), parser.parse_args().directory, time.time()):

@@ -13,9 +13,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ingest.feeds.base import Waiting
-from jobs.session.choice import Choice, choose, choose_by_input
+from jobs.session.choice import Choice, choose, choose_by_input, is_submitted
 from jobs.session.delta_session import delta_conf, require_delta
-from jobs.session.spark_session import build_session, check_memory, end_session, is_submitted, require_jdk
+from jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from jobs.settings.stream_file import StreamSettings
 from jobs.streams.reports.progress import Progress
 from jobs.streams.restarts import Reminders

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from functools import cache
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
-_ABSENT = object()
+_ABSENT = object()  # a default that a call makes
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -31,28 +33,39 @@ def frozen(cls: type[T]) -> type[T]:
 
 
 def _init_of(cls: type, found: Sequence[Field[Any]]) -> Callable[..., None]:
-    """``__init__`` with a parameter a field."""
-    names: dict[str, Any] = {"_set": object.__setattr__, "_ABSENT": _ABSENT}
-    parameters, body = ["self"], ["pass"]
-    for each in found:
-        name, value, default = each.name, each.name, f"_default_{each.name}"
-        if each.default is not MISSING:
-            names[default] = each.default
-            parameter = f"{name}={default}"
-        elif each.default_factory is not MISSING:
-            names[default] = each.default_factory
-            parameter, value = f"{name}=_ABSENT", f"{default}() if {name} is _ABSENT else {name}"
-        else:
-            parameter = name
-        if each.init:
-            parameters.append(parameter)
-            body.append(f"_set(self, {name!r}, {value})")
-    if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
-    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body), names)  # noqa: S102  names of a class
-    made: Callable[..., None] = names["__init__"]
+    """``__init__`` with a parameter a field: the code for so many fields, with their names."""
+    taken = [each for each in found if each.init]
+    factories = [each.default_factory is not MISSING for each in taken]
+    given = [_ABSENT if made else each.default for each, made in zip(taken, factories, strict=True)]
+    defaults = [value for value in given if value is not MISSING]
+    if MISSING in given[len(given) - len(defaults) :]:
+        raise TypeError(f"{cls.__qualname__}: a field without a default comes after one with a default")
+    code = _code_for(tuple(factories), hasattr(cls, "__post_init__"))
+    names = {f"f{number}": each.name for number, each in enumerate(taken)}
+    code = code.replace(
+        co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
+        co_consts=tuple(names.get(value, value) for value in code.co_consts),
+    )
+    known = {f"make_f{number}": each.default_factory for number, each in enumerate(taken)}
+    made = FunctionType(code, {"_set": object.__setattr__, "_ABSENT": _ABSENT, **known}, "__init__", tuple(defaults))
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
+
+
+@cache
+def _code_for(factories: Sequence[bool], checked: bool) -> CodeType:
+    """``__init__`` of fields f0, f1 and so on; ``factories``: whether a call makes the default of each."""
+    body = ["pass"]
+    for number, made in enumerate(factories):
+        value = f"make_f{number}() if f{number} is _ABSENT else f{number}" if made else f"f{number}"
+        body.append(f"_set(self, 'f{number}', {value})")
+    if checked:
+        body.append("self.__post_init__()")
+    parameters = ", ".join(["self", *(f"f{number}" for number in range(len(factories)))])
+    names: dict[str, Any] = {}
+    exec(f"def __init__({parameters}):\n " + "\n ".join(body), names)  # noqa: S102  no text from outside
+    code: CodeType = names["__init__"].__code__
+    return code
 
 
 def _eq(self: Any, other: Any) -> Any:

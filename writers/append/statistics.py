@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from store.epochs.state.statistics.bounds import clipped
-from store.kernels import pc
+from store.kernels import FEW, pc
 from store.types.committed import RangeStats, Scalar
 
 
@@ -18,12 +18,12 @@ def range_stats(values: pa.Array, start: int) -> RangeStats:
     if base.nulls == len(values):
         return base
     kind = values.type
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) and len(values) > FEW:
         used = np.zeros(len(values.dictionary), np.bool_)
         used[pc.drop_null(values.indices).to_numpy()] = True
         bits = pa.py_buffer(np.packbits(used, bitorder="little"))
         return _strings(base, pc.filter(values.dictionary, pa.Array.from_buffers(pa.bool_(), len(used), [None, bits])))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
         return _strings(base, values)
     if pa.types.is_floating(kind):
         return _floats(base, values)
@@ -34,6 +34,9 @@ def range_stats(values: pa.Array, start: int) -> RangeStats:
 
 
 def _bounded(base: RangeStats, values: pa.Array) -> RangeStats:
+    if len(values) <= FEW and not pa.types.is_floating(values.type):
+        plain = [value for value in values.to_pylist() if value is not None]
+        return replace(base, low=min(plain, default=None), high=max(plain, default=None))
     found = pc.min_max(values)
     return replace(base, low=_plain(found["min"]), high=_plain(found["max"]))
 
@@ -59,5 +62,5 @@ def _floats(base: RangeStats, values: pa.Array) -> RangeStats:
 
 
 def _whole_microseconds(numbers: pa.Array) -> bool:
-    raw = pc.drop_null(numbers).to_numpy()
+    raw = (pc.drop_null(numbers) if numbers.null_count else numbers).to_numpy()
     return not bool(np.any(raw % 1000))

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from store.errors import SchemaMismatchError
-from store.kernels import pc
+from store.kernels import FEW, pc
 from store.scan.columnfile import nulls
 from store.types.model import Column, Storage
 
 
 def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array:
-    """The values of a column in all batches as one array in its type; symbols as a dictionary, blobs may be one.
+    """The values of a column in all batches as one array in its type: of symbols, if they are not ``FEW``, a
+    dictionary; others may be one.
 
     Null where a batch has no such column. SchemaMismatchError: another type, a bug of the decoder.
     """
@@ -39,7 +40,8 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array
     values = pa.chunked_array(arrays)
     if pa.types.is_dictionary(values.type):
         values = values.unify_dictionaries()
-    elif column.storage is Storage.SYMBOL:  # once, for symbol ids and statistics; texts are never put together
+    elif column.storage is Storage.SYMBOL and len(values) > FEW:
+        # once, for symbol ids and statistics; texts are never put together
         values = pc.dictionary_encode(values)
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 

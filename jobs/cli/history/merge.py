@@ -14,7 +14,7 @@ import typer
 
 from jobs.cli.history.status import show_status
 from jobs.context import CliContext, error_json
-from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
+from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
 from jobs.operations.merge_choice import choose_for_merge, rows_of
 from jobs.options import (
     DateOption,
@@ -31,7 +31,8 @@ from jobs.options import (
     memory_bytes,
     old_spelling,
 )
-from jobs.session.spark_session import build_session, end_session, is_submitted
+from jobs.session.choice import is_submitted
+from store.epochs.reading.load import newest_states
 from store.epochs.state.replay import StreamState
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from store.format.parquet.trees import EXTENDED
@@ -160,6 +161,7 @@ def merge(
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
+                from jobs.session.spark_session import build_session, end_session
                 from writers.merge.spark import SparkExecutor
 
                 session = build_session("sparkhaven merge", workers=workers, verbose=verbose)

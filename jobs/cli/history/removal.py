@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from jobs.context import CliContext, report
-from jobs.date_choice import DateChoice, intraday_dates, newest_states, parse_choice
+from jobs.date_choice import DateChoice, intraday_dates, parse_choice
 from jobs.options import DateOption, DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from store.epochs.reading.load import newest_states
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName

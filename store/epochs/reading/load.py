@@ -94,6 +94,11 @@ def load_stream(
     return load_read(fs, layout, table, stream, epoch=epoch, cached=cached).state
 
 
+def newest_states(fs: Fs, layout: Layout, table: TableName) -> list[StreamState]:
+    """The newest state of every stream of a table."""
+    return [load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table)]
+
+
 def load_read(
     fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
 ) -> Loaded:

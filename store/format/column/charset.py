@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from store.format.java.reader import HINT
-from store.kernels import pc
+from store.kernels import null_mask, pc
 from store.types.frozen import frozen
 
 Ends = npt.NDArray[np.int64]
@@ -103,7 +103,7 @@ def unencodable(array: pa.Array, encoding: str) -> Mask:
         if outside.any():
             bad |= np.diff(_sums(outside, ends)) > 0
     if array.null_count:
-        bad &= pc.is_valid(array).to_numpy(zero_copy_only=False)
+        bad &= ~null_mask(array)
     return bad
 
 
@@ -132,7 +132,7 @@ def encode_values(array: pa.Array, encoding: str, place: Place) -> tuple[Ends, m
     lengths = np.diff(ends)
     empty = lengths == 0
     if array.null_count:
-        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        nulls = null_mask(array)
         empty &= ~nulls
         if lengths[nulls].any():  # Arrow lets a null cover bytes
             array = pc.fill_null(array, "")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from store.errors import SchemaMismatchError
 from store.format.column.charset import Mask, Place, row_place
 from store.format.column.prefix import LITTLE, ByteOrder
-from store.kernels import pc
+from store.kernels import null_mask
 from store.native.checked import count_nulls, valid_bits
 from store.types.datatypes import DataType
 
@@ -51,7 +51,7 @@ def sentinels(array: pa.Array, data_type: DataType) -> Mask:
     values = _values(array, data_type)
     found: Mask = values == values.dtype.type(data_type.null)
     if array.null_count:
-        found &= pc.is_valid(array).to_numpy(zero_copy_only=False)
+        found &= ~null_mask(array)
     return found
 
 
@@ -75,7 +75,7 @@ def encode_fixed(
                 hint="reject the row, or set allow_null_alias to store it as null",
             )
     if array.null_count:
-        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        nulls = null_mask(array)
         values = values.copy()
         values[nulls] = data_type.null
     return np.ascontiguousarray(values, _entry(data_type)).view(np.uint8).data

@@ -17,7 +17,7 @@ from store.format.column.charset import Place, decode_values, encode_values
 from store.format.column.ends import WIDTH, decode_ends, encode_ends
 from store.format.column.prefix import LITTLE, ByteOrder
 from store.format.java.reader import HINT
-from store.kernels import pc, positions
+from store.kernels import FEW, null_mask, pc, positions
 from store.native.checked import check_ids, valid_bits
 from store.native.gather import gathered
 from store.types.datatypes import INT_NULL
@@ -31,6 +31,8 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     ``array`` is string, large_string or a dictionary of them; ``known`` has the numbers given so far, 0 to its
     length - 1, and is not changed.
     """
+    if len(array) <= FEW:
+        return _assign_few(array.to_pylist(), known)
     coded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
     entries, count = coded.dictionary, len(known)
     indices = coded.indices if coded.indices.type == pa.int32() else coded.indices.cast(pa.int32())
@@ -39,20 +41,34 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     used = pc.unique(codes).to_numpy()
     used = used[used < len(entries)]
     if entries.null_count:
-        used = used[pc.is_valid(entries).to_numpy(zero_copy_only=False)[used]]
+        used = used[~null_mask(entries)[used]]
     texts = pc.take(entries, positions(used)).to_numpy(zero_copy_only=False).tolist()
     fresh = [text for text in texts if text not in known] if known else texts
     new = dict(zip(fresh, range(count, count + len(fresh)), strict=True))
     if len(new) < len(fresh):
         new = dict(zip(new, range(count, count + len(new)), strict=True))
-    if count + len(new) > MAX_SYMBOLS:
-        raise SchemaMismatchError("symbol table is full", expected=f"at most {MAX_SYMBOLS} symbols")
+    _require_room(count + len(new))
     table = np.full(len(entries) + 1, INT_NULL, "<i4")
     if len(new) == len(texts):
         table[used] = np.arange(count, count + len(new))
     else:
         table[used] = [new[text] if text in new else known[text] for text in texts]
     return gathered(table, codes.to_numpy().view(np.uint32)).view(np.uint8).data, list(new)
+
+
+def _assign_few(texts: Sequence[str | None], known: Mapping[str, int]) -> tuple[memoryview, list[str]]:
+    new: dict[str, int] = {}
+    for text in texts:
+        if text is not None and text not in known:
+            new.setdefault(text, len(known) + len(new))
+    _require_room(len(known) + len(new))
+    numbers = [INT_NULL if text is None else new[text] if text in new else known[text] for text in texts]
+    return np.array(numbers, "<i4").view(np.uint8).data, list(new)
+
+
+def _require_room(count: int) -> None:
+    if count > MAX_SYMBOLS:
+        raise SchemaMismatchError("symbol table is full", expected=f"at most {MAX_SYMBOLS} symbols")
 
 
 def symbol_place(index: int) -> str:
@@ -136,7 +152,7 @@ def decode_rows(
         )
     bitmap = pa.py_buffer(valid_bits(numbers, INT_NULL)) if missing else None
     if texts.null_count:
-        empty = pc.is_null(texts).to_numpy(zero_copy_only=False)
+        empty = null_mask(texts)
         nulls = (numbers == INT_NULL) | empty[np.maximum(numbers, 0)]
         texts, missing = pc.fill_null(texts, ""), int(np.count_nonzero(nulls))
         bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little"))

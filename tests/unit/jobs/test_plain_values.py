@@ -137,8 +137,8 @@ def test_a_short_read_imports_nothing_that_it_does_not_need(tmp_path: Path) -> N
     small.add("a", "2026-11-20", {"Size": [1, None, 3]})
     small.log().close()
     code = (
-        "import sys; sys.argv[1:] = sys.argv[1].split(); from jobs.cli.main import main\n"
-        "try: main()\nfinally: print(*sorted(sys.modules), file=sys.stderr)"
+        "import atexit, sys; sys.argv[1:] = sys.argv[1].split(); from jobs.cli.main import main\n"
+        "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr)); main()"
     )
     line = [sys.executable, "-c", code, f"--root {tmp_path} read NS.T --columns Size --limit 2"]
     done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=True)

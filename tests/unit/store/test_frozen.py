@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -98,6 +99,17 @@ def test_wrong_arguments_are_named() -> None:
         made()
     with pytest.raises(TypeError, match="made"):
         made(1, made="a")
+
+
+def test_parameters_have_the_names_and_defaults_of_the_fields() -> None:
+    assert list(signature(Ours).parameters) == ["first", "second", "third", "unseen"]
+    assert (Ours(second="b", first=3).made, Key(first=1, unseen=2).unseen) == ("bbb", 2)
+    with pytest.raises(TypeError, match="Wrong: a field without a default comes after one with a default"):
+
+        @frozen
+        class Wrong:
+            first: int = 0
+            second: str
 
 
 def test_copies_and_pickles_have_all_fields() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.kernels import BY_NAME, pc, positions
+from store.kernels import BY_NAME, null_mask, pc, positions
 
 TEXTS = st.lists(st.none() | st.text(max_size=3), max_size=8)
 FLOATS = st.lists(st.none() | st.floats(), max_size=8)
@@ -21,15 +21,20 @@ LITTLE = """import sys
 from jobs.arrow_start import forgo_pandas
 import pyarrow as pa
 forgo_pandas()
+from store.format.column.charset import encode_values
+from store.format.column.fixed import encode_fixed
 from store.format.column.symbols import assign_numbers
+from store.types.datatypes import data_type
 from store.kernels import pc, positions
 from writers.append.statistics import range_stats
 assert assign_numbers(pa.array(["b", None, "a", "b"]), {"a": 0})[1] == ["b"]
+assert bytes(encode_fixed(pa.array([None, 2], pa.int16()), data_type("short"))) == b"\\x00\\x80\\x02\\x00"
+assert bytes(encode_values(pa.array([None, "b"]), "UTF_8", str)[1]) == b"b"
 stats = range_stats(pa.array(["b", None, "a"]).slice(0), 0)
 assert (stats.nulls, stats.low, stats.high) == (1, "a", "b"), stats
-stats = range_stats(pa.array([1000, None, 3000], pa.timestamp("ns", "UTC")), 5)
-assert (stats.start, stats.nulls, stats.low, stats.high, stats.exact_us) == (5, 1, 1000, 3000, True), stats
-print(sorted({"pyarrow.compute", "numpy.ma"} & set(sys.modules)))
+stats = range_stats(pa.array([1000, 3000], pa.timestamp("ns", "UTC")), 5)
+assert (stats.start, stats.nulls, stats.low, stats.high, stats.exact_us) == (5, 0, 1000, 3000, True), stats
+print(sorted({"pyarrow._compute", "pyarrow.compute", "numpy.ma"} & set(sys.modules)))
 """
 
 
@@ -64,6 +69,19 @@ def test_others_come_from_the_module() -> None:
 @pytest.mark.parametrize("kind", ["i1", "u2", "i4", "u4", "i8"])
 def test_positions(kind: str) -> None:
     assert positions(np.arange(12, dtype=kind)[::3]).equals(pa.array(np.arange(12, dtype=kind)[::3]))
+
+
+@given(TEXTS, st.integers(0, 9), st.integers(0, 20))
+def test_nulls_of_parts_of_arrays(texts: list[str | None], first: int, rows: int) -> None:
+    whole = pa.array(texts * 3, pa.string())
+    for array in (
+        whole,
+        whole.dictionary_encode(),
+        pa.array([None if text is None else len(text) for text in texts * 3], pa.int16()),
+    ):
+        part = array.slice(first, rows)
+        assert null_mask(part).tolist() == [value is None for value in part.to_pylist()]
+    assert null_mask(pa.nulls(rows)).tolist() == [True] * rows
 
 
 @pytest.mark.slow

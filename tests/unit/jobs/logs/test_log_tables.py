@@ -11,8 +11,8 @@ import pytest
 
 from jobs.doctor.dates import dates
 from jobs.doctor.finding import CheckContext
-from jobs.logs import command_rows
-from jobs.logs.command_rows import admin_rows, merge_rows, storage_rows, table_of, validation_rows
+from jobs.logs import storage
+from jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows, writing
 from jobs.logs.logged import LOGGED, logged_command
 from jobs.logs.tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
 from jobs.logs.writer import LogWriter
@@ -170,8 +170,8 @@ def test_a_merge_and_its_validation_are_logged(tmp_path: Path, monkeypatch: pyte
         ("partitions add", None),
         ("truncate", 1),
     ]
-    monkeypatch.setattr(command_rows, "LISTED", 1)  # there are two directories
-    short = {row["Volume"]: row for row in storage_rows(Fs(), Layout(root), TableName("Test", "Event"))}
+    monkeypatch.setattr(storage, "LISTED", 1)  # there are two locations
+    short = {row["Volume"]: row for row in storage.storage_rows(Fs(), Layout(root), TableName("Test", "Event"))}
     assert short["intraday"].keys() == short["0"].keys() == {"Namespace", "TableName", "Volume", "Bytes"}
     committed = disk_use(Fs(), Layout(root), TableName("Test", "Event"), most=0).volumes
     assert {volume: row["Bytes"] for volume, row in short.items()} == {name: use[0] for name, use in committed.items()}
@@ -236,7 +236,7 @@ def test_rows_are_written_while_files_are_looked_at(tmp_path: Path) -> None:
             ended.set()
             return done
 
-    with pytest.raises(KeyError), command_rows.writing(Writer(Fs(), Layout(tmp_path), warn=pytest.fail)):
+    with pytest.raises(KeyError), writing(Writer(Fs(), Layout(tmp_path), warn=pytest.fail)):
         assert begun.wait(60)
         looked.set()
         raise KeyError

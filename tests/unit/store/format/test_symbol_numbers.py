@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from store.errors import SchemaMismatchError
 from store.format.column import symbols
 from store.format.column.symbols import assign_numbers
+from store.kernels import FEW
 from store.types.datatypes import INT_NULL
 
 TEXTS = st.sampled_from(["", "a", "b", "c", "é"])
@@ -46,6 +47,8 @@ def test_as_text_by_text(entries: list[str | None], ids: list[int | None], befor
     for array in (coded, pa.array(texts, pa.string()), pa.array(texts, pa.large_string())):
         data, new = assign_numbers(array, known)
         assert (np.frombuffer(data, "<i4").tolist(), new) == plain_numbers(texts, known)
+        data, new = assign_numbers(pa.concat_arrays([array] * (FEW + 1)), known)
+        assert (np.frombuffer(data, "<i4").tolist(), new) == plain_numbers(texts * (FEW + 1), known)
 
 
 def test_a_full_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from store.format.table.tablesize import TableSize
 from store.format.table.tablesize import decode as decode_size
 from store.format.table.tablesize import encode as encode_size
 from store.io.fs import Fs, Lock
+from store.kernels import FEW
 from store.layout import Layout, LocationKey
 from store.scan.columnfile import read_column
 from store.types.committed import FileState, RangeStats
@@ -62,11 +63,17 @@ FS = Fs()
 )
 def test_statistics_of_appended_rows(values: pa.Array, expected: RangeStats) -> None:
     assert range_stats(values, 5) == expected
+    many = range_stats(pa.concat_arrays([values] * FEW), 5)
+    stop, nulls, nans = 5 + FEW * len(values), FEW * expected.nulls, FEW * expected.nans
+    assert many == replace(expected, stop=stop, nulls=nulls, nans=nans)
 
 
 def test_statistics_look_only_at_values_that_a_dictionary_uses() -> None:
     unused = pa.DictionaryArray.from_arrays(pa.array([1, None, 2], pa.int32()), pa.array(["a", "c", "b", "d"]))
     assert range_stats(unused, 0) == RangeStats(0, 3, 1, 0, "b", "c")
+    assert range_stats(pa.concat_arrays([unused] * FEW), 0) == RangeStats(0, 3 * FEW, FEW, 0, "b", "c")
+    empty = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array([None], pa.string()))
+    assert range_stats(empty, 0) == RangeStats(0, 2, 0)
 
 
 def test_columns_of_several_batches_become_one_array() -> None:
@@ -88,8 +95,8 @@ def test_blocks_without_texts_take_the_dictionary_of_another_block() -> None:
     coded, none = pa.array(["a", None]).dictionary_encode(), pa.nulls(2, pa.string())
     found = column_values(COLUMNS[3], [pa.RecordBatch.from_pydict({"Sym": one}) for one in (none, coded, none)])
     assert found.type == coded.type and found.to_pylist() == [None, None, "a", None, None, None]
-    found = column_values(COLUMNS[3], [pa.RecordBatch.from_pydict({"Sym": one}) for one in (none, none)])
-    assert pa.types.is_dictionary(found.type) and found.to_pylist() == [None] * 4
+    found = column_values(COLUMNS[3], [pa.RecordBatch.from_pydict({"Sym": none})] * FEW)
+    assert pa.types.is_dictionary(found.type) and found.to_pylist() == [None] * 2 * FEW
 
 
 def test_a_dictionary_is_counted_once_among_what_a_task_holds() -> None:

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from jobs.dataframes.frame_writer import deephaven_writer
-from jobs.date_choice import newest_states, recorded_zone
+from jobs.date_choice import recorded_zone
 from jobs.operations.maintenance import open_log
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run
 from jobs.streams.reports.progress import Progress
-from store.epochs.reading.load import load_stream
+from store.epochs.reading.load import load_stream, newest_states
 from store.epochs.state.values import Batch
 from store.errors import SettingsError
 from store.io.fs import Fs

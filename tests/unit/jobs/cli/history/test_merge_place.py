@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs.cli.history import merge as command
 from jobs.operations import merge_choice
+from jobs.session import spark_session
 from store.errors import SettingsError
 from store.layout import Layout
 from tests.support.commands import run, run_json
@@ -26,7 +26,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> Any:
         raise SettingsError("Spark would start here")
 
-    monkeypatch.setattr(command, "build_session", start)
+    monkeypatch.setattr(spark_session, "build_session", start)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
 
