@@ -9,6 +9,7 @@ is wrong. The last line is the verdict. Ends with 0: all inputs passed; 1: one d
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,19 @@ TARGETS = tuple(sorted(path.stem.removesuffix("_target") for path in HERE.glob("
 SANITIZED = ("-std=c11", "-g", "-O1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined")
 
 
+def libfuzzer(scratch: Path) -> str | None:
+    """A clang with libFuzzer, which Debian packages apart from it: the newest, also one with a version in its name."""
+    places = [Path(each) for each in os.get_exec_path()]
+    named = sorted({path.name for each in places for path in each.glob("clang-[0-9][0-9]")}, reverse=True)
+    trial = scratch / "trial.c"
+    trial.write_text("int LLVMFuzzerTestOneInput(void) { return 0; }\n", encoding="ascii")
+    for name in filter(shutil.which, ["clang", *named]):
+        words = [name, "-fsanitize=fuzzer,address,undefined", str(trial), "-o", str(scratch / "trial")]
+        if subprocess.run(words, capture_output=True, check=False).returncode == 0:
+            return name
+    return None
+
+
 def command(scratch: Path, target: str) -> list[str] | None:
     """The call of the compiler that makes ``scratch``/fuzz; None where there is neither clang nor gcc."""
     table = ",".join(f"UINT64_C({word})" for word in powers_of_five().tolist())
@@ -35,8 +49,8 @@ def command(scratch: Path, target: str) -> list[str] | None:
         str(HERE / f"{target}_target.c"),
         str(powers),
     ]
-    if shutil.which("clang"):
-        return ["clang", *SANITIZED, "-fsanitize=fuzzer", "-DSH_LIBFUZZER", *sources, "-o", str(scratch / "fuzz")]
+    if (clang := libfuzzer(scratch)) is not None:
+        return [clang, *SANITIZED, "-fsanitize=fuzzer", "-DSH_LIBFUZZER", *sources, "-o", str(scratch / "fuzz")]
     if shutil.which("gcc"):
         guided = ("-fsanitize-coverage=trace-pc",)
         return ["gcc", *SANITIZED, *guided, *sources, "-o", str(scratch / "fuzz")]
@@ -49,8 +63,10 @@ def made(scratch: Path, target: str, rounds: int, seed: int) -> list[str] | None
     if words is None:
         return None
     subprocess.run(words, check=True)
-    own = [f"-runs={rounds}", f"-seed={seed}"] if words[0] == "clang" else [str(rounds), str(seed)]
-    return [str(scratch / "fuzz"), *own]
+    if words[0] == "gcc":
+        return [str(scratch / "fuzz"), str(rounds), str(seed)]
+    kept = f"{tempfile.gettempdir()}/sparkhaven-{target}-"  # where an input that fails is written
+    return [str(scratch / "fuzz"), f"-runs={rounds}", f"-seed={seed}", f"-artifact_prefix={kept}"]
 
 
 def run(rounds: int, seed: int, scratch: Path, target: str) -> subprocess.CompletedProcess[str] | None:

@@ -49,6 +49,17 @@ def test_without_a_compiler_nothing_has_passed(
     assert "install gcc" in capsys.readouterr().out
 
 
+def test_a_clang_is_taken_if_it_has_the_fuzzer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, code in (("clang", 1), ("clang-14", 0), ("clang-13", 0), ("clang-format-14", 0)):
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n", encoding="ascii")
+        (tmp_path / name).chmod(0o755)
+    assert module.libfuzzer(tmp_path) == "clang-14"
+    for name in ("clang-14", "clang-13"):
+        (tmp_path / name).unlink()
+    assert module.libfuzzer(tmp_path) is None
+
+
 @pytest.mark.parametrize("words", [["--rounds", "0"], ["--total", "-1"], ["--rounds", "5", "--total", "5"]])
 def test_no_inputs_are_not_a_pass(words: list[str], calls: list[tuple[str, int, int]]) -> None:
     with pytest.raises(SystemExit) as caught:
