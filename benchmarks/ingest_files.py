@@ -24,7 +24,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
@@ -42,6 +42,7 @@ from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Options
 from store.io.fs import Fs
 from store.layout import Layout
+from writers.batch.commit import BatchOutcome
 from writers.batch.stream import BatchProgress
 
 DELTA_CONF = {
@@ -143,15 +144,24 @@ def apart(path: Callable[..., list[float]], *arguments: object) -> list[float]:
 
 
 class Watch(Progress):
-    """Takes the moment at which each batch of our own stream was visible."""
+    """Takes the moment at which each batch of our own stream was visible, and how long its steps took."""
 
     def __init__(self) -> None:
         super().__init__()
         self.moments: list[float] = []
+        self.outcomes: list[BatchOutcome] = []
 
     def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = "files") -> None:
-        """Notes the moment."""
+        """Notes the moment and the steps."""
         self.moments.append(time.perf_counter())
+        self.outcomes.append(done.outcome)
+
+
+def profile(name: str, outcomes: Sequence[BatchOutcome]) -> None:
+    """Median seconds of each step of the warm batches; ``decode`` and ``append`` are sums over all tasks."""
+    warm = outcomes[1:] or outcomes
+    steps = {step: statistics.median(o.seconds.get(step, 0.0) for o in warm) for step in outcomes[-1].seconds}
+    print(f"{name}: " + ", ".join(f"{step} {seconds:.3f}" for step, seconds in steps.items()), flush=True)
 
 
 def run_ours(work: Path, workers: int | None = None, name: str = "db") -> list[float]:
@@ -161,6 +171,7 @@ def run_ours(work: Path, workers: int | None = None, name: str = "db") -> list[f
     (run,) = run_streams(Fs(), Layout(work / name), [settings], Options(once=True, workers=workers), watch)
     if run.error is not None:
         raise run.error
+    profile("ours", watch.outcomes)
     return [0.0, *(later - earlier for earlier, later in pairwise(watch.moments))]
 
 

@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, report
+from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, profile, report
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import route
 from ingest.feeds.kafka.broker.librdkafka import librdkafka
@@ -52,8 +52,7 @@ from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.deploy import load_deployed
 from writers.append.empty_location import WorkerCache
-from writers.batch.commit import BatchOutcome, write_batch
-from writers.batch.stream import BatchProgress
+from writers.batch.commit import write_batch
 from writers.batch.task import Task, TaskResult, run_task
 from writers.target import Decode, StreamTarget
 
@@ -106,35 +105,15 @@ def fill(bootstrap: str, rows: int) -> None:
     assert producer.flush(60) == 0  # noqa: S101
 
 
-class StepWatch(Watch):
-    """Keeps the seconds of each step too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outcomes: list[BatchOutcome] = []
-
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = "files") -> None:
-        """Notes the moment and the steps."""
-        super().batch(stream, done, places)
-        self.outcomes.append(done.outcome)
-
-
 def run_ours(work: Path) -> list[float]:
     """Seconds from each visible batch to the next: all of a batch, planning and commit included."""
-    watch = StepWatch()
+    watch = Watch()
     settings = load_stream_file(Fs(), work / "bench.toml", {})
     (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(once=True), watch)
     if run.error is not None:
         raise run.error
     profile("ours, Spark", watch.outcomes)
     return [0.0, *(later - earlier for earlier, later in pairwise(watch.moments))]
-
-
-def profile(name: str, outcomes: Sequence[BatchOutcome]) -> None:
-    """Median seconds of each step of the warm batches; ``decode`` and ``append`` are sums over both tasks."""
-    warm = outcomes[1:] or outcomes
-    steps = {step: statistics.median(o.seconds.get(step, 0.0) for o in warm) for step in outcomes[-1].seconds}
-    print(f"{name}: " + ", ".join(f"{step} {seconds:.2f}" for step, seconds in steps.items()), flush=True)
 
 
 _CACHE = WorkerCache()

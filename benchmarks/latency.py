@@ -30,8 +30,8 @@ import pyspark
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.ingest_files import SCHEMA
-from benchmarks.kafka_ingest import STREAM, StepWatch, messages, parsed, peer, profile
+from benchmarks.ingest_files import SCHEMA, Watch, profile
+from benchmarks.kafka_ingest import STREAM, messages, parsed, peer
 from jobs.demo.broker import Broker
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.process import run_streams
@@ -49,7 +49,7 @@ P50, P99, AGAINST_DELTA = 0.100, 0.200, 8.0
 
 def serve_ours(work: Path, topic: str) -> None:
     """Our stream until SIGTERM; then where the time of its batches went."""
-    watch = StepWatch()
+    watch = Watch()
     settings = load_stream_file(Fs(), work / f"{topic}.toml", {})
     (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(), watch)
     if run.error is not None:

@@ -32,8 +32,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.ingest_files import STOCK_JVM
+from benchmarks.steps import StepFs
 from jobs.session.spark_session import build_session
-from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.tables.intraday_rows import IntradayRows
 from writers.merge.dates import merge_dates
@@ -127,12 +127,16 @@ def ours(name: str, root: Path, executor: Executor, sort: tuple[SortKey, ...], m
     history = layout.system("Bench")
     shutil.rmtree(history, ignore_errors=True)
 
+    fs = StepFs()
+
     def merge() -> None:
-        (result,) = merge_dates(Fs(), layout, TABLE, [DAY], options, executor=executor, clock=time.time)
+        (result,) = merge_dates(fs, layout, TABLE, [DAY], options, executor=executor, clock=time.time)
         if result.error is not None:
             raise result.error
 
-    return timed(name, history, merge)
+    timing = timed(name, history, merge)
+    print("    " + ", ".join(f"{step} {seconds:.2f} s" for step, seconds in fs.seconds.items()), file=sys.stderr)
+    return timing
 
 
 def with_duckdb(name: str, files: list[Path], out: Path, order: str, threads: int) -> Timing:
