@@ -101,7 +101,7 @@ def plan_merge(
     if supplement:
         sources, origin = tails, "intraday"
     elif base is None or has_all(base, locations):
-        sources, origin = unmerged(layout, table, locations, {}), "intraday"
+        sources, origin = tails if base is None else unmerged(layout, table, locations, {}), "intraday"
     else:
         require_volumes(fs, layout, table, base)
         sources, origin = [*history_of(fs, layout, schema, base), *tails], "history"

@@ -117,8 +117,10 @@ def encode_prefix(column: Column, *, grouping: GroupRanges | None = None, overfl
             where=f"column {column.name}",
             found=f"{column.type.name}, {column.storage.value}",
         )
-    offset = PAGE * -(-len(_encode(column, PAGE, None, overflow)) // PAGE)
-    data = _encode(column, offset, grouping, overflow)
+    data = _encode(column, PAGE, None, overflow)
+    offset = PAGE * -(-len(data) // PAGE)
+    if offset > PAGE or grouping is not None:
+        data = _encode(column, offset, grouping, overflow)
     if len(data) > offset or (overflow and grouping is not None):
         raise SchemaMismatchError(
             "grouping does not fit the prefix",

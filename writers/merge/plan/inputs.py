@@ -56,7 +56,7 @@ def unmerged(
                     start,
                     location.rows,
                     location.rows,
-                    dict(location.files),
+                    dict(location.files.items()),  # at once; by name each would be unpacked from all
                 )
             )
     return found
