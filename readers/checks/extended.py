@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
 from store.errors import SparkhavenError
 from store.format.parquet.manifest import Manifest, decode_manifest
@@ -23,6 +22,7 @@ from store.io.walking import files_below
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord
 from store.merges.totals import agree, totals
+from store.scan.checksums import checksum
 from store.types.committed import FileState
 from store.types.model import TableSchema
 

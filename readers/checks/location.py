@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
 from readers.checks.parquet_location import check_indexes, check_parquet
 from readers.checks.sound import is_sound
@@ -20,6 +19,7 @@ from store.format.table.tablesize import NAME as TABLE_SIZE
 from store.format.table.tablesize import TableSize, decode, encode
 from store.format.table.tblread import decode_tbl
 from store.io.fs import Fs
+from store.scan.checksums import checksum
 from store.scan.columnfile import OVR, column_header, committed_prefix
 from store.types.committed import FileState
 from store.types.model import Column, TableSchema

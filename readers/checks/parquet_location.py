@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
 from readers.checks.values import Expected, check_values
 from store.errors import SparkhavenError
 from store.format.parquet.names import NAME, in_parquet
 from store.io.fs import Fs
 from store.io.walking import files_below
+from store.scan.checksums import checksum
 from store.scan.columnfile import open_parquet
 from store.types.committed import FileState
 from store.types.model import TableSchema

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from readers.checks.checksum import BLOCK, checksum
 from readers.checks.values import Expected, parts_of, symbol_findings
 from store.errors import SparkhavenError
 from store.format.column.codecs import BYTES, SYM, SYM_BYTES
@@ -23,7 +22,7 @@ from store.io.fs import Fs
 from store.kernels import pc
 from store.native.gather import count_ids
 from store.native.verified import Bounds, verify_fixed, verify_ids, verify_texts
-from store.scan.checksums import crc32
+from store.scan.checksums import BLOCK, checksum, crc32
 from store.scan.columnfile import committed_prefix, read_grouping
 from store.types.committed import RangeStats
 from store.types.model import Column, Kind, Storage

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
 from store.errors import FormatError, SparkhavenError, UnsupportedVersionError
 from store.format.column.prefix import LITTLE, Prefix
@@ -20,6 +19,7 @@ from store.format.column.symbols import decode_symbols
 from store.format.index.grouping import decode_ovr
 from store.format.table import tablesize
 from store.io.fs import Fs
+from store.scan.checksums import checksum
 from store.scan.columnfile import column_header, open_column
 from store.types.datatypes import TYPES, DataType
 from store.types.model import Column, Kind, Storage

@@ -30,6 +30,7 @@ KEPT_FILES = 1 << 16  # files remembered, 300 bytes each
 KEPT_FROM = 1 << 14  # bytes; a smaller file is compared each time, which costs less than looking it up
 KEPT_LENGTHS = 4  # of one file: epochs that are read in turn
 FAST_FROM = 1 << 16  # bytes; for less, loading the compiled core costs more than it saves
+BLOCK = 1 << 24  # bytes of a file that are mapped at once
 
 
 def crc32(data: Any, value: int = 0) -> int:
@@ -38,6 +39,14 @@ def crc32(data: Any, value: int = 0) -> int:
     if view.nbytes < FAST_FROM:
         return zlib.crc32(view, value)
     return crc32_each(np.frombuffer(view, np.uint8), [view.nbytes], [value])[0]
+
+
+def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
+    """CRC-32 of ``length`` bytes of a file from ``offset``, read in blocks. CorruptFileError: it ends before."""
+    crc, file = 0, fs.open(path)
+    for at in range(offset, offset + length, BLOCK):
+        crc = crc32(file.view(at, min(BLOCK, offset + length - at)), crc)
+    return crc
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
-from readers.checks.checksum import checksum
 from store.errors import CorruptFileError
 from store.format.parquet.manifest import Leaf, decode_manifest
 from store.format.parquet.trees import MANIFEST, TreeLayout
 from store.io.fs import Fs
 from store.merges.totals import agree
+from store.scan.checksums import checksum
 from store.types.committed import FileState
 from store.types.frozen import frozen
 

@@ -21,7 +21,6 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from readers.checks.checksum import checksum
 from store.errors import (
     SettingsError,
     SparkhavenError,
@@ -34,6 +33,7 @@ from store.framing.canonical import dump
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import PHASES, MergeInput, MergeRecord, lock_table, merged_rows, newest, store_records
+from store.scan.checksums import checksum
 from store.types.committed import FileState
 from store.types.frozen import frozen
 from store.types.model import Storage, TableSchema

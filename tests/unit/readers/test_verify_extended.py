@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from readers.checks.checksum import checksum
 from readers.checks.findings import Finding
 from readers.checks.verify import verify
 from readers.stats import disk_use, table_stats
 from store.format.parquet.manifest import decode_manifest, encode_manifest
 from store.io.fs import Fs, Stat
+from store.scan.checksums import checksum
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table

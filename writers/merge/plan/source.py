@@ -24,14 +24,13 @@ from store.format.column.ends import WIDTH, decode_ends
 from store.format.column.prefix import DATA_OFFSET, Prefix
 from store.format.column.symbols import decode_symbols
 from store.io.fs import Fs
-from store.scan.checksums import crc32
+from store.scan.checksums import checksum, crc32
 from store.scan.columnfile import column_header, committed_prefix, small_column
 from store.types.committed import FileState
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
 
 BLOCK_ROWS = 1 << 18
-CRC_BYTES = 4 << 20
 SYMBOLS = 1 << 16  # symbols whose ends are read at once
 Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
@@ -238,16 +237,14 @@ def check_crc(fs: Fs, path: Path, state: FileState, *, stream: str) -> None:
 
     ``stream`` wrote the file; it is empty for a file of history.
     """
-    offset, crc, at = 0, 0, 0
+    offset, whole = 0, None
     if path.suffix == DAT:
         whole = small_column(fs, path, state.size)
         offset = column_header(fs, path, None if whole is None else whole[:DATA_OFFSET]).data_offset
-        if whole is not None and offset == DATA_OFFSET:
-            crc, at = crc32(memoryview(whole)[offset:]), state.size
-    while at < state.size:
-        length = min(CRC_BYTES, state.size - at)
-        crc = crc32(fs.map_range(path, offset + at, length), crc)
-        at += length
+    if whole is not None and offset == DATA_OFFSET:
+        crc = crc32(memoryview(whole)[offset:])
+    else:
+        crc = checksum(fs, path, offset, state.size)
     if crc != state.crc:
         raise CorruptFileError(
             "file differs from what was committed",

@@ -14,7 +14,7 @@ from store.format.column.prefix import prefix_with_grouping
 from store.format.index.grouping import GroupRanges
 from store.io.fs import Fs
 from store.native.gather import count_ids
-from store.scan.checksums import crc32
+from store.scan.checksums import checksum, crc32
 from store.scan.columnfile import OVR, read_grouping
 from store.types.committed import FileState, RangeStats
 from store.types.frozen import frozen
@@ -22,7 +22,7 @@ from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.proof import Digests
-from writers.merge.plan.source import BLOCK_ROWS, CRC_BYTES, ColumnSource, Source
+from writers.merge.plan.source import BLOCK_ROWS, ColumnSource, Source
 from writers.merge.write.finish import Finished, group_ranges_of
 from writers.merge.write.stage import Runs
 
@@ -73,17 +73,10 @@ def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
     files = {column.files[0]: FileState(rows * column.width, crc)}
     for name in column.files[1:]:
         size = task.finished.sizes[name]
-        files[name] = FileState(size, _crc(fs, source.source.directory / name, size))
+        files[name] = FileState(size, checksum(fs, source.source.directory / name, 0, size))
     reader.close()
     digest = reader.digests.totals.get(column.name, 0)
     return ColumnFound(task.finished.destination, column.name, digest, files, tuple(reader.stats))
-
-
-def _crc(fs: Fs, path: Any, size: int) -> int:
-    crc = 0
-    for at in range(0, size, CRC_BYTES):
-        crc = crc32(fs.map_range(path, at, min(CRC_BYTES, size - at)), crc)
-    return crc
 
 
 class _Reader:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from readers.checks.checksum import checksum
 from store.digest import add, digest_array
 from store.errors import ValidationFailedError
 from store.format.column.fixed import encode_fixed
@@ -25,6 +24,7 @@ from store.format.parquet.names import NAME, ROW_SET, index_of, sidecar_of
 from store.format.table import tablesize
 from store.io.fs import Fs
 from store.kernels import pc
+from store.scan.checksums import checksum
 from store.scan.columnfile import read_column
 from store.types.committed import FileState, RangeStats
 from store.types.frozen import frozen
