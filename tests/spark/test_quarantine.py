@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -131,19 +132,38 @@ def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSess
 def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession, tmp_path: Path) -> None:
     """A topic that was made again, or a new file of an old name, has other messages under the same positions."""
     quarantined = quarantine(spark, tmp_path)
-    nothing = dict.fromkeys(REJECTED.names)
+    open_log(FS, tmp_path).close()
+    quarantined.add([rejected_at(tmp_path / "one", 1, None)], 1)
+    quarantined.add([rejected_at(tmp_path / "one", 1, None), rejected_at(tmp_path / "two", 2)], 1)
+    found = quarantined.select(Chosen()).select("Epoch", "SourceTime")
+    assert_df_equality(found, spark.createDataFrame([(1, None), (1, 1), (1, 2)], found.schema), ignore_row_order=True)
+    quarantined.mark(Requeue(rejected_at(tmp_path / "again", 2).path, 0, 3))
+    found = quarantined.select(Chosen(state="requeued")).select("Epoch", "SourceTime", "RequeuedEpoch")
+    assert_df_equality(found, spark.createDataFrame([(1, 2, 3)], found.schema))
 
-    def file(name: str, *times: int | None) -> RejectedFile:
-        rows = [{**nothing, "SourcePartition": "t/0", "Position": 5, "Reason": "r", "PayloadBytes": 0} for _ in times]
-        given = [{**row, "SourceTime": at} for row, at in zip(rows, times, strict=True)]
-        (tmp_path / name).write_bytes(encode_rejected(pa.Table.from_pylist(given, REJECTED)))
-        return RejectedFile(tmp_path / name, len(times))
+
+def rejected_at(path: Path, *times: int | None) -> RejectedFile:
+    """Rejected rows at one position, one for each time of its source."""
+    row = {**dict.fromkeys(REJECTED.names), "SourcePartition": "t/0", "Position": 5, "Reason": "r", "PayloadBytes": 0}
+    given = [{**row, "SourceTime": at} for at in times]
+    path.write_bytes(encode_rejected(pa.Table.from_pylist(given, REJECTED)))
+    return RejectedFile(path, len(times))
+
+
+def test_rows_of_a_new_epoch_are_appended_and_those_of_a_retry_merged(spark: SparkSession, tmp_path: Path) -> None:
+    """An append costs the same whatever is there; a retry, or a process that is fenced off, may come second."""
+    from delta.tables import DeltaTable
 
     open_log(FS, tmp_path).close()
-    quarantined.add([file("one", 1, None)], 1)
-    quarantined.add([file("one", 1, None), file("two", 2)], 2)
-    found = quarantined.select(Chosen()).select("Epoch", "SourceTime")
-    assert_df_equality(found, spark.createDataFrame([(1, None), (1, 1), (2, 2)], found.schema), ignore_row_order=True)
-    quarantined.mark(Requeue(file("again", 2).path, 0, 3))
-    found = quarantined.select(Chosen(state="requeued")).select("Epoch", "SourceTime", "RequeuedEpoch")
-    assert_df_equality(found, spark.createDataFrame([(2, 2, 3)], found.schema))
+    quarantined, other = quarantine(spark, tmp_path), quarantine(spark, tmp_path)
+    one, two, three, four = (rejected_at(tmp_path / str(time), time) for time in (1, 2, 3, 4))
+    for who, files, epoch in ((quarantined, [one], 1), (quarantined, [two], 2), (other, [two, three], 2)):
+        who.add(files, epoch)
+    layout, lost = Layout(tmp_path), read_ledger(FS, Layout(tmp_path), TABLE, STREAM)
+    FS.unlink(layout.stream_quarantine(TABLE, STREAM))  # nobody knows what the table has
+    quarantined.add([three, four], 3)
+    history = DeltaTable.forPath(spark, str(quarantined.place)).history().orderBy("version").collect()
+    assert [row.operation for row in history] == ["CREATE TABLE", "MERGE", "WRITE", "MERGE", "MERGE"]
+    found = [(row.Epoch, row.SourceTime) for row in quarantined.select(Chosen()).collect()]
+    assert sorted(found) == [(1, 1), (2, 2), (2, 3), (3, 4)]
+    assert lost is not None and read_ledger(FS, layout, TABLE, STREAM) == replace(lost, newest=3)

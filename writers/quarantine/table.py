@@ -1,10 +1,11 @@
 """The quarantine (dead-letter table): a Delta table of rejected rows, one row per source position.
 
 =====================================  =================================================================================
-``Namespace``, ``TableName``,          owner of the row; with ``SourcePartition`` and ``Position`` the key. Rows are
-``Stream``                             added by an insert-only merge on the key and ``SourceTime``: a retried batch adds
-                                       no duplicates, while a recreated topic, or a new file of an old name, has other
-                                       rows at the same positions
+``Namespace``, ``TableName``,          owner of the row; with ``SourcePartition`` and ``Position`` the key. A retried batch
+``Stream``                             adds its rows by an insert-only merge on the key and ``SourceTime``, so no
+                                       duplicates, while a recreated topic, or a new file of an old name, has other
+                                       rows at the same positions. The rows of an epoch that the ledger did not know
+                                       before are appended, which does not depend on how many there are already
 the columns of ``store.rejected``      position, reason, what was expected and found, the row as received
 ``Epoch``                              the epoch to be committed when the row was written. If the commit log lacks that
                                        epoch, the row does not count: its batch failed or was rolled back, and the
@@ -104,7 +105,6 @@ class Quarantine:
         """Adds the rejected rows of a batch whose epoch is committed next; durable when it returns."""
         from pyspark.sql import functions as f
 
-        self.announce(epoch)
         source = self._spark.read.schema(REJECTED_DDL).parquet(*(local_pattern(file.path) for file in files))
         owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
         nothing = f.lit(None)
@@ -117,15 +117,23 @@ class Quarantine:
             nothing.cast("timestamp").alias("RequeuedTime"),
         )
         with self._writing() as table:
-            merge = table.alias("t").merge(rows.alias("s"), self._match())
-            merge.whenNotMatchedInsertAll().execute()
+            if self.announce(epoch):
+                rows.write.format("delta").mode("append").save(local_uri(self.place))
+            else:
+                merge = table.alias("t").merge(rows.alias("s"), self._match())
+                merge.whenNotMatchedInsertAll().execute()
 
-    def announce(self, epoch: int) -> None:
-        """Records in the ledger that the quarantine may have rows of this epoch."""
-        ledger = read_ledger(self._fs, *self._ledger) or Ledger()
+    def announce(self, epoch: int) -> bool:
+        """Records in the ledger that the quarantine may have rows of this epoch; whether it surely has none yet.
+
+        A batch that failed has announced its epoch, and so has a process that is fenced off and goes on.
+        """
+        known = read_ledger(self._fs, *self._ledger)
+        ledger = known or Ledger()
         noted = replace(ledger, place=str(self.place), file=self._file, newest=max(ledger.newest, epoch))
         if noted != ledger:
             write_ledger(self._fs, *self._ledger, noted)
+        return known is not None and epoch > known.newest
 
     def settle(self, committed: Sequence[Requeue]) -> None:
         """Applies the pending changes of the ledger, and marks committed requeues that are not marked yet."""
