@@ -1,11 +1,11 @@
 """The quarantine (dead-letter table): a Delta table of rejected rows, one row per source position.
 
 =====================================  =================================================================================
-``Namespace``, ``TableName``,          owner of the row; with ``SourcePartition`` and ``Position`` the key. A retried batch
-``Stream``                             adds its rows by an insert-only merge on the key and ``SourceTime``, so no
-                                       duplicates, while a recreated topic, or a new file of an old name, has other
-                                       rows at the same positions. The rows of an epoch that the ledger did not know
-                                       before are appended, which does not depend on how many there are already
+``Namespace``, ``TableName``,          owner of the row; with ``SourcePartition`` and ``Position`` the key. A retried
+``Stream``                             batch adds its rows by an insert-only merge on the key and ``SourceTime``, so
+                                       no duplicates, while a recreated topic, or a new file of an old name, has
+                                       other rows at the same positions. Rows of an epoch that the ledger did not
+                                       know are appended, in the same time however many there are already
 the columns of ``store.rejected``      position, reason, what was expected and found, the row as received
 ``Epoch``                              the epoch to be committed when the row was written. If the commit log lacks that
                                        epoch, the row does not count: its batch failed or was rolled back, and the
