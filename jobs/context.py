@@ -179,6 +179,13 @@ def _plain(value: object) -> object:
     return isoformat() if isoformat else str(value)
 
 
+def open_outputs() -> None:
+    """Opens outputs that are closed (``>&-``): else the next file that is opened would be taken for one of them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def quiet_libraries(words: Sequence[str]) -> None:
     """Keeps libraries from logging tracebacks of errors that the command reports itself; ``-v`` allows them."""
     if not {"-v", "--verbose"} & set(words):
@@ -198,6 +205,7 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
+        open_outputs()
         plain_values()
         forgo_http()
         words, began = list(sys.argv[1:] if args is None else args), time.monotonic()

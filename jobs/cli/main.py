@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -80,8 +81,9 @@ def _end(code: object) -> None:
     gc.freeze()  # else it is searched for cycles
     if threading.active_count() == 1 and isinstance(code, int):
         atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for output in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # the command has reported it already
+                output.flush()
         os._exit(code)
 
 
