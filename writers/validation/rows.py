@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.io.fs import Fs
+from store.kernels import null_mask
 from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage, TableSchema
 from writers.merge.plan.keys import INT_NULL, rank_lut, sorted_symbols
@@ -174,7 +175,7 @@ def _coded(column: Column, ids: npt.NDArray[np.int32], table: Dictionary) -> Cel
     null = ids == INT_NULL
     ids = np.where(null, 0, ids)
     if table.texts.null_count:  # a symbol without bytes reads as null
-        null |= table.each("null", lambda texts: pc.is_null(texts).to_numpy(zero_copy_only=False))[ids]
+        null |= table.each("null", null_mask)[ids]
     return Cells(column, null, ids=ids, dictionary=table)
 
 
