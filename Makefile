@@ -32,7 +32,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz fuzz-full power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz fuzz-full power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -62,6 +62,9 @@ setup-airflow: $(STAMP) ## Airflow's own environment with pinned packages, made 
 setup-deephaven: $(STAMP) ## the same for a Deephaven engine, which `sparkhaven serve` runs (see its licence: docs/howto/live.md)
 	$(call make-linked,deephaven,600 MB; the first time takes a minute or two)
 
+setup-machine: $(STAMP) ## Debian packages that some tests need (a browser, file systems, strace), with apt-get as root
+	@$(BIN)/python -m tests.support.machine
+
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
 	@$(BIN)/python -m jobs.demo.flights --db $(DB)
 
@@ -83,14 +86,14 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 cluster: setup ## a standalone Spark cluster on loopback, a master and two workers, until Ctrl-C
 	@$(BIN)/python -m jobs.demo.cluster
 
-test: setup setup-airflow ## every test, with the slowest at the end
-	@[ -x $(DEEPHAVEN_VENV)/bin/python ] || echo "test: without those of tests/deephaven: make setup-deephaven installs the engine"
+test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end
+	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
 
 test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too
 	$(BIN)/python -m pytest -q tests/dags
 
-test-deephaven: setup setup-deephaven ## the tests of `serve` with a real engine; `make test` runs them where it is set up
+test-deephaven: setup setup-deephaven ## the tests of `serve` with a real engine; `make test` runs them too
 	$(BIN)/python -m pytest -q tests/deephaven
 
 test-fast: setup ## quick tests without a JVM, with fewer examples; their files are kept in memory where that is offered

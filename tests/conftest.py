@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
+SKIPS = "SPARKHAVEN_SKIPS"  # "fail": a run in which a test was skipped ends with 1; `.ci/run` sets it
 os.environ.setdefault("SPARKHAVEN_LOGS", "off")  # tests compare trees; those of the log tables switch them on
 
 LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow", "browser"})
@@ -68,6 +69,15 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
         one_session = sys.modules.get("tests.support.spark.one_session")
         if one_session is not None:
             one_session.end_shared_session()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """A test that was skipped is one that nobody ran: on a machine that has everything, the run fails."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get(SKIPS) == "fail" and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(trylast=True)
