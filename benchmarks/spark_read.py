@@ -1,7 +1,8 @@
 """What Spark's reads of a table cost, against Spark's own reads of the same rows as zstd Parquet, in one run.
 
-Queries: sum of two of the columns, with the columns named and not; a filter on one of the dates; and the number of
-tasks of a table of many small locations. Medians of interleaved rounds after a warm-up.
+Queries: sum of two of the columns, with the columns named and not; of one of the dates, named in the option ``where``
+and by a filter of the query; and the number of tasks of a table of many small locations. Medians of interleaved
+rounds after a warm-up.
 
     python -m benchmarks.spark_read [--rows 4000000] [--columns 20] [--locations 2000] [--rounds 5]
 """
@@ -85,9 +86,13 @@ def queries_of(spark: SparkSession, root: Path, parquet: Path) -> dict[str, Call
         "columns named": lambda: total(read_frame(spark, root, "NS.Wide", columns=KEPT)),
         "all columns": lambda: total(read_frame(spark, root, "NS.Wide")),
         "Parquet, one date": lambda: total(spark.read.parquet(str(parquet)).where(date)),
-        "columns named, one date": lambda: total(
+        "columns named, date in where": lambda: total(
+            read_frame(spark, root, "NS.Wide", columns=KEPT, where=f'Date = "{DATES[3]}"')
+        ),
+        "columns named, date in a filter": lambda: total(
             read_frame(spark, root, "NS.Wide", columns=[*KEPT, "Date"]).where(date)
         ),
+        "all columns, date in a filter": lambda: total(read_frame(spark, root, "NS.Wide").where(date)),
     }
 
 

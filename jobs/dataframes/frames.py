@@ -7,23 +7,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.dataframes.source import FilteredSource
+from jobs.dataframes.source import DeephavenSource
 from readers.spark.option_texts import option_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
 
 def register(spark: SparkSession) -> None:
-    """Makes ``format("deephaven")`` known to a session, with filters of queries pushed down to it.
+    """Makes ``format("deephaven")`` known to a session.
 
-    Where sparkhaven is installed on driver and workers, Spark finds the format without this call; then filters skip
-    nothing, and the options ``dates``, ``sources`` and ``where`` do.
+    Where sparkhaven is installed on driver and workers, Spark finds the format without this call.
     """
-    spark.conf.set(PUSHDOWN, "true")
-    spark.dataSource.register(FilteredSource)
+    spark.dataSource.register(DeephavenSource)
 
 
 def read_frame(
@@ -43,11 +39,10 @@ def read_frame(
 ) -> DataFrame:
     """The table ``NS.T`` below a root as a data frame: the snapshot of now, or of ``epoch`` or ``as_of``.
 
-    All queries on the frame see that one snapshot; call again for a newer one. Spark does not tell a Python source
-    which columns a query uses, so name those that are needed in ``columns``: the others are neither read nor sent.
-    ``where`` is an expression of ``sparkhaven read --where``, evaluated where the rows are read; filters of the query
-    skip dates and row ranges by their statistics as well. ``tier``, ``dates`` and ``sources`` are those of
-    ``open_table(...).to_arrow``.
+    All queries on the frame see that one snapshot; call again for a newer one. Each query reads what the arguments
+    name, whatever it selects or filters. So name the ``columns`` that are needed: the others are neither read nor sent.
+    ``where`` is an expression of ``sparkhaven read --where``. It skips dates and row ranges by their statistics, and
+    rows where they are read. ``tier``, ``dates`` and ``sources`` are those of ``open_table(...).to_arrow``.
 
     ``instant``: ``timestamp`` (microseconds; refused if a value has nanoseconds), ``timestamp-truncate``, or ``long``
     (bigint of nanoseconds since the epoch). ``char``: ``string`` or ``int``. Errors come as Spark's, with ours in
@@ -62,7 +57,7 @@ def read_frame(
         "sources": sources,
     }
     register(spark)
-    reader = spark.read.format(FilteredSource.name()).option("root", str(root))
+    reader = spark.read.format(DeephavenSource.name()).option("root", str(root))
     for option, value in {**given, "tier": tier, "instant": instant, "char": char}.items():
         if value is not None:
             reader = reader.option(option, option_text(value))

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 class DeephavenSource(DataSource):  # type: ignore[misc]
     """``format("deephaven")`` of ``spark.read``, ``readStream``, ``write``, ``writeStream``; imports modules on use."""
 
-    takes_filters = False
     _table: Table | None = None
 
     @classmethod
@@ -44,11 +43,10 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query."""
-        from readers.spark.batch import FilteredReader, SnapshotReader
+        from readers.spark.batch import SnapshotReader
 
         options = self._options(stream=False)
-        made = FilteredReader if self.takes_filters else SnapshotReader
-        return made(self._given(schema, options), options)
+        return SnapshotReader(self._given(schema, options), options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a stream."""
@@ -96,9 +94,3 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
             skip_set_aside=options.skip_set_aside,
         )
         return table.detached()
-
-
-class FilteredSource(DeephavenSource):
-    """The same for a session in which filters are pushed down to Python sources: ``register`` sees to that."""
-
-    takes_filters = True

@@ -2,6 +2,9 @@
 
 Spark plans in one Python process, and reads in others. What a task needs goes with it, so that it reads the same
 snapshot however late it runs, also when the epochs of that snapshot are no longer kept.
+
+Filters of a query are Spark's alone. Spark 4.0 to 4.2 plan a frame once and use that plan for all of its queries, so a
+reader that took the filters of one query (``pushFilters``) would hide rows from the next.
 """
 
 from __future__ import annotations
@@ -9,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from readers.arrow.table import Table
-from readers.spark.filters import pushed_predicate
 from readers.spark.options import ReadOptions
 from readers.spark.tasks import ReadTask, make_tasks, read_task
 from readers.spark.types import require_exact
-from store.predicate.expression import Predicate
+from store.predicate.expression import Predicate, parse_predicate
 from store.types.model import Column, TableSchema
+
+
+def where_of(options: ReadOptions, schema: TableSchema) -> Predicate | None:
+    """The option ``where``; SchemaParseError if it is not an expression over the columns."""
+    return parse_predicate(options.where, schema) if options.where else None
 
 
 def read_columns(schema: TableSchema, shown: Iterable[Column], where: Predicate | None) -> list[Column]:
@@ -33,7 +40,7 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]
         self._table: Table | None = table
         self._options = options
         self._columns = table.columns(options.columns)
-        self._where = pushed_predicate((), table.schema, options)
+        self._where = where_of(options, table.schema)
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_table": None}
@@ -50,13 +57,3 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return read_task(partition, self._columns, self._where, self._options)
-
-
-class FilteredReader(SnapshotReader):
-    """Takes filters of the query. Spark refuses such a reader unless spark.sql.python.filterPushdown.enabled is set."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Uses those that can skip rows; all of them are still Spark's to check."""
-        assert self._table is not None  # noqa: S101 a planner has it
-        self._where = pushed_predicate(filters, self._table.schema, self._options)
-        return filters

@@ -45,6 +45,7 @@ def test_spark_reads_the_epoch_log(spark: SparkSession, tmp_path: Path, monkeypa
         ("Test", "Event", "s", 2, "commit", 1),
     ]
     (only,) = frame.where((f.col("Epoch") == 2) & (f.col("Stream") == "s")).collect()
+    assert (frame.count(), frame.where("Epoch = 1").count(), frame.count()) == (2, 1, 2)
     other = rows_of(root, EPOCH)[1]
     assert {name: only[name] for name in ("QueryId", "SchemaId", "Date", "Locations", "Generation")} == {
         name: other[name] for name in ("QueryId", "SchemaId", "Date", "Locations", "Generation")
@@ -61,6 +62,8 @@ def test_spark_reads_every_log_table(spark: SparkSession, tmp_path: Path, monkey
     read = 0
     for table in LOG_TABLES:
         if (root / "Intraday" / "SparkhavenInternal" / table.name).exists():
-            assert load(spark, root, table.name).count() == len(rows_of(root, table)), table.name
+            frame, rows = load(spark, root, table.name), len(rows_of(root, table))
+            counts = frame.count(), frame.where("Timestamp < timestamp'2000-01-01'").count(), frame.count()
+            assert counts == (rows, 0, rows), table.name
             read += 1
     assert read >= 2

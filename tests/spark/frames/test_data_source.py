@@ -94,12 +94,15 @@ def test_a_table_equals_the_frame_that_it_was_made_of(spark: SparkSession, root:
         assert_table_equal(spark, tmp_path / "db", "NS.Copy", frame.where("I != 0 or I is null"))
 
 
-def test_filters_are_pushed_down_and_checked(spark: SparkSession, root: Path) -> None:
-    frame = load(spark, root).where((f.col("Date") == NEXT) & (f.col("I") > -10) & f.col("Note").contains("line"))
-    assert [row.I for row in frame.select("I").collect()] == [2**31 - 1]
-    assert frame.rdd.getNumPartitions() == 1
-    assert load(spark, root).where(f.col("Date") == "2020-01-01").count() == 0
-    assert load(spark, root).where("At > timestamp'2026-11-20 00:00:00Z'").count() == 2
+def test_filters_of_queries_are_sparks_and_those_of_options_skip_dates(spark: SparkSession, root: Path) -> None:
+    frame = load(spark, root)
+    some = frame.where((f.col("Date") == NEXT) & (f.col("I") > -10) & f.col("Note").contains("line"))
+    assert [row.I for row in some.select("I").collect()] == [2**31 - 1]
+    assert frame.where(f.col("Date") == "2020-01-01").count() == 0
+    assert frame.where("At > timestamp'2026-11-20 00:00:00Z'").count() == 2
+    assert (frame.count(), frame.rdd.count()) == (8, 8)
+    one = load(spark, root, where=f'Date = "{NEXT}" && I > -10')
+    assert (one.where("I > 0").count(), one.count()) == (1, 3)
 
 
 def test_a_frame_keeps_its_snapshot(spark: SparkSession, tmp_path: Path) -> None:
@@ -179,7 +182,5 @@ def test_a_stream_that_is_too_late_says_so(spark: SparkSession, tmp_path: Path) 
 
 
 def test_spark_finds_the_format_by_itself(spark: SparkSession, root: Path) -> None:
-    other = spark.newSession()
-    other.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    frame = other.read.format("deephaven").option("root", str(root)).load("NS.T")
-    assert frame.where(f.col("Date") == NEXT).count() == 4
+    frame = spark.newSession().read.format("deephaven").option("root", str(root)).load("NS.T")
+    assert (frame.where(f.col("Date") == NEXT).count(), frame.count()) == (4, 8)

@@ -9,24 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    In,
-    InputPartition,
-    IsNotNull,
-    IsNull,
-    LessThanOrEqual,
-    Not,
-    StringContains,
-)
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from jobs.dataframes.source import FilteredSource
+from jobs.dataframes.source import DeephavenSource
 from readers import open_table
-from readers.spark.batch import FilteredReader, SnapshotReader
+from readers.spark.batch import SnapshotReader
 from store.errors import SchemaMismatchError, SchemaParseError, SettingsError, SnapshotMovedError, TableNotFoundError
 from tests.support.tables.small_tables import SmallTable
 from writers.merge.dates import merge_dates
@@ -67,19 +55,18 @@ def small(tmp_path: Path) -> SmallTable:
     return table
 
 
-def planned(place: Path, *filters: Filter, **options: str) -> tuple[SnapshotReader, list[InputPartition]]:
+def planned(place: Path, **options: str) -> tuple[SnapshotReader, list[InputPartition]]:
     """The reader as workers get it, and the tasks: through as many pickles as in Spark."""
-    source = FilteredSource({"root": str(place), "path": "NS.T"} | options)
+    source = DeephavenSource({"root": str(place), "path": "NS.T"} | options)
     schema = source.schema()
     reader = pickle.loads(pickle.dumps(source)).reader(StructType.fromJson(schema.jsonValue()))
-    assert isinstance(reader, FilteredReader)
-    assert reader.pushFilters([*filters]) == [*filters]  # all of them are still Spark's
+    assert isinstance(reader, SnapshotReader)
     found: tuple[SnapshotReader, list[InputPartition]] = pickle.loads(pickle.dumps((reader, reader.partitions())))
     return found
 
 
-def read(place: Path, *filters: Filter, **options: str) -> pa.Table:
-    reader, tasks = planned(place, *filters, **options)
+def read(place: Path, **options: str) -> pa.Table:
+    reader, tasks = planned(place, **options)
     return pa.Table.from_batches([batch for task in tasks for batch in reader.read(task)])
 
 
@@ -119,20 +106,6 @@ def test_history_as_parquet_is_read_as_column_files(small: SmallTable) -> None:
     assert sorted(one["Px"].to_pylist()) == [row["Px"] for row in kept]
 
 
-FILTERS = [
-    EqualTo(("Date",), NEXT),
-    Not(EqualTo(("Date",), NEXT)),
-    In(("Sym",), ("s1", "s2")),
-    GreaterThan(("Size",), 104),
-    LessThanOrEqual(("Px",), 2.5),
-    IsNull(("Size",)),
-    IsNotNull(("Sym",)),
-    EqualNullSafe(("Sym",), None),
-    EqualNullSafe(("Size",), 3),
-    EqualTo(("Live",), True),
-    EqualTo(("At",), START + timedelta(seconds=3)),
-    EqualTo(("Note",), 'é"\\3'),
-]
 WHERE = [
     f"Date = `{NEXT}`",
     f"Date != `{NEXT}`",
@@ -150,27 +123,33 @@ WHERE = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pushed", "where"), list(zip(FILTERS, WHERE, strict=True)), ids=WHERE)
-def test_a_pushed_filter_reads_only_rows_that_match(small: SmallTable, pushed: Filter, where: str) -> None:
+@pytest.mark.parametrize("where", WHERE)
+def test_the_option_where_reads_only_rows_that_match(small: SmallTable, where: str) -> None:
     expected = open_table(small.root, "NS.T").to_arrow("Px", where=where)
     assert 0 < expected.num_rows < 60
-    assert read(small.root, pushed, columns="Px").to_pylist() == expected.to_pylist()
+    assert read(small.root, columns="Px", where=where).to_pylist() == expected.to_pylist()
 
 
-def test_a_filter_without_an_expression_is_left_to_spark(small: SmallTable) -> None:
-    strange = [StringContains(("Sym",), "1"), EqualTo(("Px",), float("nan")), EqualTo(("Px", "x"), 1)]
-    assert read(small.root, *strange, columns="Px").num_rows == 60
-    assert read(small.root, *strange, EqualTo(("Date",), NEXT), columns="Px").num_rows == 10
+def test_a_reader_takes_nothing_of_one_query_into_the_next(small: SmallTable) -> None:
+    assert SnapshotReader.pushFilters is DataSourceReader.pushFilters  # Spark keeps the reader for all queries
+    source = DeephavenSource({"root": str(small.root), "path": "NS.T", "columns": "Px"})
+    reader = source.reader(source.schema())
+    first, again = reader.partitions(), reader.partitions()
+    assert pickle.dumps(first) == pickle.dumps(again)
+    rows_read = [
+        [batch.to_pylist() for task in tasks for batch in reader.read(task)] for tasks in (first, again, first)
+    ]
+    assert rows_read[0] == rows_read[1] == rows_read[2] and sum(map(len, rows_read[0])) == 60
 
 
 def test_a_date_that_no_row_can_match_is_not_even_a_task(small: SmallTable) -> None:
-    _, tasks = planned(small.root, GreaterThan(("Size",), 999))
+    _, tasks = planned(small.root, where="Size > 999")
     assert {slice_.key.value for task in tasks for slice_ in task.slices} == {NEXT}
-    assert planned(small.root, GreaterThan(("Size",), 10**6))[1] == []
+    assert planned(small.root, where="Size > 1000000")[1] == []
 
 
 def test_a_read_pins_what_was_there_at_load(small: SmallTable) -> None:
-    source = FilteredSource({"root": str(small.root), "path": "NS.T", "columns": "Px"})
+    source = DeephavenSource({"root": str(small.root), "path": "NS.T", "columns": "Px"})
     schema = source.schema()
     before = open_table(small.root, "NS.T").count()
     small.add("a", DAY, rows(5, 5000))
@@ -185,7 +164,7 @@ def test_a_pinned_read_outlives_the_epochs_that_are_kept(tmp_path: Path) -> None
     small = SmallTable(tmp_path / "db")
     small.log(keep_epochs=1)
     small.add("a", DAY, rows(4))
-    source = FilteredSource({"root": str(small.root), "path": "NS.T"})
+    source = DeephavenSource({"root": str(small.root), "path": "NS.T"})
     schema = source.schema()
     for _ in range(5):
         small.add("a", DAY, rows(4))
@@ -268,7 +247,7 @@ def test_an_option_that_cannot_be_used_is_reported(
 
 
 def test_the_schema_that_a_user_gives_must_be_that_of_the_table(small: SmallTable) -> None:
-    source = FilteredSource({"root": str(small.root), "path": "NS.T", "columns": "Px,Size"})
+    source = DeephavenSource({"root": str(small.root), "path": "NS.T", "columns": "Px,Size"})
     given = StructType().add("Px", "double").add("Size", "integer")
     assert len(source.reader(given).partitions()) == 1  # no call of schema() before
     with pytest.raises(SchemaMismatchError, match="Px float"):
