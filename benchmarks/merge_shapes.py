@@ -148,7 +148,18 @@ def ours(place: Path, workers: int) -> tuple[float, float]:
     """One first merge of the day."""
     shutil.rmtree(Layout(place / "db").system("Bench"), ignore_errors=True)
     program = str(Path(sys.executable).with_name("sparkhaven"))
-    words = [program, "merge", "Bench.Rows", "--date", DAY, "--sort", "EventTime", "--local", "--workers", str(workers)]
+    words = [
+        program,
+        "merge",
+        "Bench.Rows",
+        "--dates",
+        DAY,
+        "--sort",
+        "EventTime",
+        "--local",
+        "--workers",
+        str(workers),
+    ]
     return timed(words, {**os.environ, "SPARKHAVEN_ROOT": str(place / "db")})
 
 

@@ -74,7 +74,7 @@ def run(kind: str, base: Path) -> Iterator[tuple[str, Taken]]:
             job, first = timed([*stream, *way], work, environ, until=" epoch 1: ")
             yield f"{name}, first epoch", first
             yield f"{name}, end", job
-            yield " ".join(["merge", *way]), timed([*command, "merge", TABLE, "--date", DATE, *way], work, environ)[0]
+            yield " ".join(["merge", *way]), timed([*command, "merge", TABLE, "--dates", DATE, *way], work, environ)[0]
         yield "read", timed([*command, "read", TABLE, "--limit", "1"], work, environ)[0]
 
 

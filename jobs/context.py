@@ -233,6 +233,16 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+class CommandGroup(TyperGroup):
+    """A command that has commands; the context remembers its words without the options before them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of these words."""
+        if isinstance(ctx.obj, CliContext):
+            ctx.obj.words = (str(ctx.info_name), *args)
+        return super().resolve_command(ctx, args)
+
+
 def exit_code(cli: CliContext, error: BaseException) -> int:
     """Prints any error that ends a command; returns the exit code."""
     if isinstance(error, KeyboardInterrupt | typer.Abort):

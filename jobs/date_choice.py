@@ -1,80 +1,78 @@
-"""The dates of a command: ``--date``, ``--dates A..B``, ``--closed``."""
+"""The dates of a command: ``--dates D|A..B`` (also spelled ``--date``), ``--closed``."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from store.epochs.state.replay import StreamState
 from store.errors import SettingsError, TableNotFoundError
-from store.layout import TableName, check_partition
-from store.scan.selection import within
+from store.layout import TableName
+from store.scan.dates import begin_of, is_well_formed, range_of, refuse_malformed, within
 from store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo  # which takes longer than all other modules here
 
 CLOSED_GRACE_S = 300.0  # the last batches of a day are committed by then; a later row would cost a supplement
-_DAY = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[-T_ ]([0-9]{2}))?(?![0-9])")
 
 
 @frozen
 class DateChoice:
-    """One date, all known dates from ``first`` to ``last`` (both included), or all that have ended.
+    """Single dates and ranges ``A..B`` of known dates (both ends included), or all dates that have ended.
 
     A date has ended ``grace_s`` seconds after the end of its day, or its hour, in ``zone``.
     """
 
-    date: str | None = None
-    first: str | None = None
-    last: str | None = None
+    dates: tuple[str, ...] = ()
     closed: bool = False
     zone: str = "UTC"
     grace_s: float = 0.0
 
-    def pick(self, known: Iterable[str], now_s: float) -> list[str]:
+    def pick(self, known: Iterable[str], now_s: float, others: Callable[[], Iterable[str]] = tuple) -> list[str]:
         """The chosen ones of the known dates, in order. ``now_s``: seconds since the epoch, for ``closed``.
 
-        A single date is returned as it is, known or not. TableNotFoundError if there is none.
+        ``others`` gives dates that the table has beside them; it is asked only where a text is no date. A single date
+        is returned as it is, known or not. TableNotFoundError if there is none. SettingsError for a text that is no
+        date, if the table does not have it.
         """
-        if self.date is not None:
-            return [self.date]
         listed = sorted(set(known))
+        if not all(map(is_well_formed, self.dates)):
+            refuse_malformed(self.dates, {*listed, *others()})
         if self.closed:
             zone = zone_named(self.zone, "the zone of the dates is not known")
-            found = [
+            chosen = [
                 value for value in listed if (end := end_of(value, zone)) is not None and end + self.grace_s <= now_s
             ]
             today = datetime.fromtimestamp(now_s - self.grace_s, zone)
             wanted = f"dates that had ended at {today:%Y-%m-%d %H:%M} in {self.zone}"
         else:
-            first, last = str(self.first), str(self.last)
-            found = [value for value in listed if within(value, first, last)]
-            wanted = f"dates from {first} to {last}"
-        if not found:
+            chosen = sorted({value for asked in self.dates for value in _taken(asked, listed)})
+            wanted = f"dates in {', '.join(self.dates)}"
+        if not chosen:
             span = f"{listed[0]} to {listed[-1]}" if listed else "none"
             raise TableNotFoundError(
                 "no such dates", expected=wanted, found=span, hint="`sparkhaven stats` lists the dates"
             )
-        return found
+        return chosen
+
+
+def _taken(asked: str, listed: list[str]) -> list[str]:
+    ends = range_of(asked)
+    return [asked] if ends is None else [value for value in listed if within(value, *ends)]
 
 
 def end_of(value: str, zone: ZoneInfo) -> float | None:
     """When the day (or hour) of a partition value ends, in seconds since the epoch; None if the value begins with no
     date.
-
-    Dates are ``2013-07-04`` or ``20130704``, optionally with the hour: ``-05``, ``T05``, ``_05`` or `` 05``.
     """
-    match = _DAY.match(value)
-    if match is None:
+    begin = begin_of(value)
+    if begin is None:
         return None
-    year, month, day, hour = match.groups()
     try:
-        begin = datetime(int(year), int(month), int(day), int(hour or 0))
-        end = begin + (timedelta(hours=1) if hour else timedelta(days=1))
-    except (ValueError, OverflowError):
+        end = begin[0] + (timedelta(hours=1) if begin[1] else timedelta(days=1))
+    except OverflowError:
         return None
     return end.replace(tzinfo=zone).timestamp()
 
@@ -91,32 +89,23 @@ def zone_named(name: str, what: str, where: object = None) -> ZoneInfo:
 
 
 def parse_choice(
-    date: str | None, dates: str | None, closed: bool = False, *, zone: str = "UTC", grace_s: float = CLOSED_GRACE_S
+    dates: Sequence[str] | None, closed: bool | None = None, *, zone: str = "UTC", grace_s: float = CLOSED_GRACE_S
 ) -> DateChoice:
-    """The choice of the options, of which exactly one must be given."""
-    given = sum((date is not None, dates is not None, closed))
+    """The choice of the options, of which exactly one must be given. ``closed``: None where a command has none."""
+    given = bool(dates) + bool(closed)
     if given != 1:
         raise SettingsError(
             "no dates are chosen" if not given else "dates are chosen in two ways",
-            expected="one of --date D, --dates A..B, --closed",
-            found=f"{given} of them",
+            expected="--dates D|A..B" if closed is None else "--dates D|A..B or --closed",
+            found="both" if given else "neither" if closed is not None else "none",
             hint="see --help",
         )
-    if date is not None:
-        return DateChoice(date=check_partition("date", date))
     if closed:
         zone_named(zone, "--zone is no time zone")
         return DateChoice(closed=True, zone=zone, grace_s=grace_s)
-    first, dots, last = str(dates).partition("..")
-    if not dots or not first or not last:
-        raise SettingsError("--dates is no range of dates", expected="A..B, like 2013-01-01..2013-12-31", found=dates)
-    if first > last:
-        raise SettingsError(
-            "--dates ends before it begins", expected=f"{last}..{first}?", found=dates, hint="swap them"
-        )
-    for value in (first, last):
-        check_partition("date", value)
-    return DateChoice(first=first, last=last)
+    for text in dates or ():
+        range_of(text)
+    return DateChoice(tuple(dates or ()))
 
 
 def intraday_dates(states: Iterable[StreamState]) -> set[str]:

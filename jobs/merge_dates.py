@@ -1,6 +1,6 @@
 """The merge under spark-submit.
 
-`spark-submit --py-files sparkhaven.zip jobs/merge_dates.py --root DIR NS.T --date D`
+`spark-submit --py-files sparkhaven.zip jobs/merge_dates.py --root DIR NS.T --dates D`
 """
 
 import sys

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ingest.settings.units import parse_size
-from jobs.context import CliContext
+from jobs.context import CliContext, CommandGroup
 from jobs.session.choice import Where
 from store.errors import SettingsError
 
@@ -28,13 +28,6 @@ def help_end(*lines: str, done: str = "done", bad_data: str = BAD_DATA, usage: s
     examples = "\n\n".join(f"  sparkhaven {line}" for line in lines)
     codes = f"0 {done} · 1 {bad_data}, or an unexpected error · 2 {usage} · 3 worth retrying: {retry}"
     return f"Example:\n\n{examples}\n\nExit codes: {codes}."
-
-
-def group(text: str) -> typer.Typer:
-    """A group of commands."""
-    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
-    made.callback()(lambda: None)  # else a group of one command is that command
-    return made
 
 
 def old_spelling(cli: CliContext, old: str, new: str) -> None:
@@ -55,12 +48,21 @@ def memory_bytes(text: str) -> int:
 
 
 def _set(name: str) -> Callable[[typer.Context, bool], bool]:
+    """What remembers a switch; a command has it that is given before it, too."""
+
     def remember(ctx: typer.Context, value: bool) -> bool:
-        if value and isinstance(ctx.obj, CliContext):
-            setattr(ctx.obj, name, True)
-        return value
+        if not isinstance(ctx.obj, CliContext):
+            return value
+        setattr(ctx.obj, name, value or getattr(ctx.obj, name))
+        return bool(getattr(ctx.obj, name))
 
     return remember
+
+
+def _set_root(ctx: typer.Context, value: Path | None) -> Path | None:
+    if value is not None and isinstance(ctx.obj, CliContext):
+        ctx.obj.root = value
+    return value
 
 
 def chosen_runner(local: bool, spark: bool) -> Where:
@@ -75,6 +77,10 @@ Json = Annotated[
 ]
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
+]
+RootOption = Annotated[
+    Path | None,
+    typer.Option("--root", metavar="DIR", help="Database root; default: SPARKHAVEN_ROOT.", callback=_set_root),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, change nothing.")]
 
@@ -91,8 +97,16 @@ TableAndFilesArgument = Annotated[
 ]
 OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", hidden=True)]
 
-DateOption = Annotated[str | None, typer.Option("--date", metavar="D", help="One date, like 2013-07-04.")]
-DatesOption = Annotated[str | None, typer.Option("--dates", metavar="A..B", help="All dates from A to B.")]
+DatesOption = Annotated[
+    list[str] | None,
+    typer.Option("--dates", "--date", metavar="D|A..B", help="A date, or all dates from A to B; may be repeated."),
+]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", metavar="TIME", help="The snapshot of that time, like 2026-11-21T09:30:00Z; default: the newest."
+    ),
+]
 TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow.")
@@ -127,3 +141,14 @@ def table_and_files(
     if len(names) > 1:
         raise SettingsError("more than one table is named", expected="[NS.T] [STREAM.toml]...", found=" ".join(names))
     return names[0] if names else None, [*files, *(feeds or ())]
+
+
+def group(text: str) -> typer.Typer:
+    """A group of commands."""
+    made = typer.Typer(help=text, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
+
+    @made.callback()  # else a group of one command is that command
+    def options(as_json: Json = False, verbose: Verbose = False) -> None:
+        pass
+
+    return made

@@ -76,14 +76,14 @@ def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> 
     return found
 
 
-def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
-    """Statistics of one table, as a JSON object.
+def table_stats(fs: Fs, layout: Layout, name: TableName, *, as_of: str | None = None) -> dict[str, Any]:
+    """Statistics of one table, as a JSON object: of its newest snapshot, or of that at the time ``as_of``.
 
     ``rows`` counts each row once; ``tiers`` and ``dates`` also count each tier by itself. ``bytes``: committed data
-    regions; ``waste``: bytes in the directories that no read of the newest snapshot needs. ``extended``: the tree
-    beside history, whose bytes are in neither; None without one.
+    regions; ``waste``: bytes in the directories that no read of the newest snapshot needs, None with ``as_of``.
+    ``extended``: the tree beside history, whose bytes are in neither; None without one.
     """
-    table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
+    table, is_newest = open_table(layout.root, str(name), as_of=as_of, skip_set_aside=True, fs=fs), as_of is None
     whole = table.plan().slices
     tiers = {tier: table.plan(tier=tier).slices for tier in ("intraday", "history")}
     dates: dict[str, dict[str, int]] = {}
@@ -105,11 +105,15 @@ def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
         "table": table.name,
         "rows": sum(slice_.stop - slice_.start for slice_ in whole),
         "bytes": used,
-        "waste": sum(_waste(live.get(at), _sizes(fs, at)) for at in _directories(fs, layout, name)),
+        "waste": sum(_waste(live.get(at), _sizes(fs, at)) for at in _directories(fs, layout, name))
+        if is_newest
+        else None,
         "tiers": {tier: total.to_json() for tier, total in totals.items()},
         "extended": _extended(fs, layout, name, table.schema.extended),
         "set_aside": [asdict(each) for each in table.set_aside],
-        "streams": [_stream(fs, layout, name, stream) for stream in table.epochs],
+        "streams": [
+            _stream(fs, layout, name, stream, None if is_newest else epoch) for stream, epoch in table.epochs.items()
+        ],
         "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
         "sources": [
             {"tier": tier, "source": internal, **total.to_json()} for (tier, internal), total in sorted(sources.items())
@@ -220,10 +224,10 @@ def _bytes(slice_: Slice) -> int:
     return sum(state.size for state in slice_.files.values())
 
 
-def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, Any]:
-    state = load_stream(fs, layout, table, stream)
+def _stream(fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int | None = None) -> dict[str, Any]:
+    state = load_stream(fs, layout, table, stream, epoch=epoch)
     positions, late = state.offsets.positions(), state.offsets.unsettled
-    epochs = list_epochs(fs, layout, table, stream)
+    epochs = [entry for entry in list_epochs(fs, layout, table, stream) if entry.epoch <= state.epoch]
     ignored: dict[str, int] = {}
     for entry in epochs:
         for name, rows in (entry.counts if entry.live else {}).items():

@@ -31,22 +31,22 @@ class Program:
 def merge(table: str, date: str, *, force: bool, dry_run: bool, local: bool, options: Sequence[str]) -> list[str]:
     """``force`` merges a merged date again, as a new generation."""
     flags = [("--rewrite", force), ("--dry-run", dry_run), ("--local", local and not dry_run)]
-    return ["merge", table, "--date", date, *options, *(flag for flag, wanted in flags if wanted)]
+    return ["merge", table, "--dates", date, *options, *(flag for flag, wanted in flags if wanted)]
 
 
 def validate(table: str, date: str) -> list[str]:
     """Rules of the schema, row counts, digests."""
-    return ["validate", table, "--date", date]
+    return ["validate", table, "--dates", date]
 
 
 def truncate(table: str, date: str) -> list[str]:
     """Intraday rows go, with proof."""
-    return ["truncate", table, "--date", date]
+    return ["truncate", table, "--dates", date]
 
 
 def delete(table: str, date: str, *, grace_s: float) -> list[str]:
     """The files of a truncated date go."""
-    return ["delete", table, "--date", date, "--grace", f"{grace_s:g}"]
+    return ["delete", table, "--dates", date, "--grace", f"{grace_s:g}"]
 
 
 def stats(table: str, streams: Sequence[Path]) -> list[str]:

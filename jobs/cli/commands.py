@@ -9,9 +9,10 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.main import get_group
+from typer.main import get_command, get_group
 
 from jobs.context import Commands
+from jobs.options import RootOption
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
@@ -65,7 +66,30 @@ def _registered(path: str) -> Mapping[str, Any]:
     app = typer.Typer(rich_markup_mode=None)
     import_module(path).register(app)
     gc.freeze()  # what was imported stays: no collection looks at it again
-    return get_group(app).commands
+    commands = get_group(app).commands
+    for command in commands.values():
+        _add_root(command)
+    return commands
+
+
+def _add_root(command: Any) -> None:
+    """Lets ``--root`` stand behind a command, and behind those below it."""
+    command.params.append(_root_option())
+    for inner in getattr(command, "commands", {}).values():
+        _add_root(inner)
+
+
+@cache
+def _root_option() -> Any:
+    app = typer.Typer()
+
+    @app.command()
+    def command(root: RootOption = None) -> None:
+        pass
+
+    (option,) = (option for option in get_command(app).params if option.name == "root")
+    option.expose_value = False
+    return option
 
 
 class OnUse(Mapping[str, Any]):

@@ -15,6 +15,7 @@ import typer
 
 from jobs.cli.commands import LazyCommands
 from jobs.context import CliContext, quiet_libraries
+from jobs.options import Json, Verbose
 
 COLLECT_EVERY = 50_000  # objects
 
@@ -27,6 +28,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -48,6 +50,8 @@ def options(
         Path | None,
         typer.Option("--root", envvar="SPARKHAVEN_ROOT", help="Database root, with Intraday, Systems and Schemas."),
     ] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
     logs: Annotated[
         bool,
         typer.Option("--logs/--no-logs", envvar="SPARKHAVEN_LOGS", help="Log to tables of SparkhavenInternal."),
@@ -56,7 +60,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options of every command."""
+    """Options of every command; --root, --json and -v may stand behind it, too."""
     if isinstance(ctx.obj, CliContext):
         ctx.obj.root, ctx.obj.logs = root, logs
 

@@ -225,7 +225,7 @@ def main() -> int:
     program = Path(sys.executable).with_name("sparkhaven")
     line = f"{_short(program)} --root {_short(base / 'db')}"
     for rest in (
-        "read Nyc13.Flight --date 2013-07-04 --columns carrier,flight,dest,dep_delay --where 'dep_delay > 120'",
+        "read Nyc13.Flight --dates 2013-07-04 --columns carrier,flight,dest,dep_delay --where 'dep_delay > 120'",
         "stats Nyc13.Flight",
         "epochs list Nyc13.Flight flights",
     ):

@@ -36,37 +36,37 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
             "note",
             "have an unfinished merge, which runs or was interrupted",
             [one.value for one in found if one.unfinished and one.unfinished != "record"],
-            ("merge", "--date"),
+            ("merge", "--dates"),
         ),
         (
             "note",
             "are published, but files that their merge has left behind were not removed",
             [one.value for one in found if one.unfinished == "record"],
-            ("merge", "--date"),
+            ("merge", "--dates"),
         ),
         (
             "note",
             "have ended and are not merged",
             [one.value for one in found if one.unmerged and not one.generation and one.value in ended],
-            ("merge", "--date"),
+            ("merge", "--dates"),
         ),
         ("note", "have rows that came after their merge", [one.value for one in merged if one.unmerged], (
-            "merge", "--rewrite", "--date")),
+            "merge", "--rewrite", "--dates")),
         ("wrong", "have failed their validation", [one.value for one in merged if one.validation == "failed"], (
-            "validate", "--date")),
+            "validate", "--dates")),
         ("wrong", "have a damaged validation", [one.value for one in merged if one.validation == "damaged"], (
-            "validate", "--date")),
+            "validate", "--dates")),
         (
             "note",
             "are merged and not validated",
             [one.value for one in merged if one.validation in ("missing", "stale") and one.untruncated],
-            ("validate", "--date"),
+            ("validate", "--dates"),
         ),
         (
             "note",
             "are validated, and their intraday data not truncated",
             [one.value for one in merged if one.validation == "passed" and one.untruncated],
-            ("truncate", "--date"),
+            ("truncate", "--dates"),
         ),
     )  # fmt: skip
     pending = False

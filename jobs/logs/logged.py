@@ -20,7 +20,7 @@ LOGGED = frozenset(
         ("partitions", "add"),
     }
 )
-CHANGE_NOTHING = frozenset({"--help", "--dry-run", "--status"})
+CHANGE_NOTHING = frozenset({"-h", "--help", "--dry-run", "--status"})
 
 
 def logged_command(words: Sequence[str]) -> str | None:

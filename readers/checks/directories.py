@@ -53,7 +53,7 @@ def _set_aside(
             what = "set aside when the commit log was rebuilt: not part of the table"
             yield finding("note", place / name, what, hint="compare it with the table, then remove it")
         elif name.startswith(DOOMED):
-            again = f"`sparkhaven delete {table} --date {key.value}` removes it"
+            again = f"`sparkhaven delete {table} --dates {key.value}` removes it"
             yield finding("note", place / name, "left over from an interrupted delete", hint=again)
 
 

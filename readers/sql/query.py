@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -37,16 +38,24 @@ class Result:
     scans: tuple[TableScan, ...]
 
 
-def sql(root: str | Path, query: str, *, tier: str = "all", memory: int | None = None) -> pa.Table:
+def sql(
+    root: str | Path,
+    query: str,
+    *,
+    tier: str = "all",
+    as_of: datetime | str | None = None,
+    memory: int | None = None,
+) -> pa.Table:
     """The result of a SELECT over tables of a database root, named ``NS.T``, as an Arrow table.
 
-    Each table is pinned at its newest epochs, once for the whole query. DuckDB evaluates the query and can read
+    Each table is pinned once for the whole query: at its newest epochs, or as it was at the time
+    ``as_of``. DuckDB evaluates the query and can read
     nothing but these tables; of them only the columns, dates and row ranges that the query needs are read.
     ``tier`` is ``intraday``, ``history`` or ``all``; ``memory`` the bytes that DuckDB may use.
 
     Raises TableNotFoundError for an unknown table, SettingsError for a query that cannot be run.
     """
-    with open_query(root, query, tier=tier, memory=memory) as result:
+    with open_query(root, query, tier=tier, as_of=as_of, memory=memory) as result:
         return result.batches.read_all()
 
 
@@ -56,6 +65,7 @@ def open_query(
     query: str,
     *,
     tier: str = "all",
+    as_of: datetime | str | None = None,
     memory: int | None = None,
     skip_set_aside: bool = False,
     fs: Fs | None = None,
@@ -69,7 +79,7 @@ def open_query(
         names = tables_named(query, syntax_tree(connection, query), known)
         prefixes = [f"t{number}{secrets.token_hex(6)}" for number in range(len(names))]
         scans = tuple(
-            TableScan(open_table(root, str(name), skip_set_aside=skip_set_aside, fs=fs), tier, prefix)
+            TableScan(open_table(root, str(name), as_of=as_of, skip_set_aside=skip_set_aside, fs=fs), tier, prefix)
             for name, prefix in zip(names, prefixes, strict=True)
         )
         try:

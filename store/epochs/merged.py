@@ -59,7 +59,7 @@ def _refused(
     layout: Layout, table: TableName, record: MergeRecord, key: LocationKey, merged: int, rows: int, to: int
 ) -> TableExistsError:
     back = "roll back only to the merged epoch or a later one; `epochs show --epoch N` shows its rows"
-    on = f"the merge was killed while it published; run `sparkhaven merge {table} --date {key.value}` to finish it"
+    on = f"the merge was killed while it published; run `sparkhaven merge {table} --dates {key.value}` to finish it"
     return TableExistsError(
         "the rollback would remove rows that are in history",
         where=layout.merges(table) / key.value,

@@ -95,7 +95,7 @@ class Validation:
         failed, open_ = self.failed, () if self.tolerant else self.unevaluated
         parts = [f"{len(failed)} of {len(self.results)} rules failed"] if failed else []
         parts += [f"{len(open_)} of {len(self.results)} rules were not evaluated"] if open_ else []
-        again = f"sparkhaven validate {self.table} --date {self.value}"
+        again = f"sparkhaven validate {self.table} --dates {self.value}"
         raise ValidationFailedError(
             " and ".join(parts),
             where=f"{self.table} {self.value}, merge {self.generation}",

@@ -9,8 +9,9 @@ from typing import Literal
 
 from store.errors import SettingsError, TableNotFoundError
 from store.io.fs import Fs
-from store.layout import Layout, TableName, check_partition
+from store.layout import Layout, TableName
 from store.merges.records import MergeRecord
+from store.scan.dates import range_of, refuse_malformed, within
 from store.types.frozen import frozen
 
 Tier = Literal["intraday", "history", "all"]
@@ -27,17 +28,14 @@ class Selection:
     _ranges: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parts = [(wanted, *wanted.partition("..")) for wanted in self.values or ()]
-        object.__setattr__(self, "_single", frozenset(wanted for wanted, _, dots, _ in parts if not dots))
-        object.__setattr__(self, "_ranges", tuple((first, last) for _, first, dots, last in parts if dots))
+        ranges = {wanted: range_of(wanted) for wanted in self.values or ()}
+        object.__setattr__(self, "_single", frozenset(wanted for wanted, ends in ranges.items() if ends is None))
+        object.__setattr__(self, "_ranges", tuple(ends for ends in ranges.values() if ends is not None))
 
     @staticmethod
     def of(values: str | Iterable[str] | None, sources: str | Iterable[str] | None) -> Selection:
         """From one name, several, or None; a range that cannot hold any value is a SettingsError."""
-        chosen = _names(values)
-        for wanted in chosen or ():
-            _check_range(wanted)
-        return Selection(chosen, _names(sources))
+        return Selection(_names(values), _names(sources))
 
     def takes_value(self, value: str) -> bool:
         """Whether a partition value is asked for."""
@@ -56,25 +54,6 @@ def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def within(value: str, first: str, last: str) -> bool:
-    """Whether a partition value is in the closed range; ``2013-01-02`` as the end takes all hours of that day."""
-    return first <= value and value[: len(last)] <= last
-
-
-def _check_range(wanted: str) -> None:
-    first, dots, last = wanted.partition("..")
-    if dots and not (first and last):
-        raise SettingsError(
-            "a range of dates has two ends", expected="A..B, like 2013-01-01..2013-12-31", found=repr(wanted)
-        )
-    if dots and first > last:
-        raise SettingsError(
-            "a range of dates ends before it begins", expected=f"{last}..{first}?", found=repr(wanted), hint="swap them"
-        )
-    for name in (first, last) if dots else (first,):
-        check_partition("date", name)
-
-
 def check_tier(tier: str) -> Tier:
     """The tier of that name; another text is a SettingsError."""
     for known in TIERS:
@@ -86,7 +65,11 @@ def check_tier(tier: str) -> Tier:
 def refuse_unknown_values(
     table: TableName, selection: Selection, tier: Tier, values: Collection[str], elsewhere: Collection[str]
 ) -> None:
-    """TableNotFoundError for a single value that is not among those of the tier; a range may be empty."""
+    """TableNotFoundError for a single value that is not among those of the tier; a range may be empty.
+
+    SettingsError for a text that is no date, where those of the table are.
+    """
+    refuse_malformed(selection.values or (), elsewhere)
     for wanted in selection.values or ():
         if ".." in wanted or wanted in values:
             continue

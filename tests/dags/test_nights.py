@@ -154,7 +154,7 @@ def test_a_failed_validation_ends_the_night_before_anything_is_truncated(found: 
     alert = found.home.alerts.read_text(encoding="utf-8")
     assert "end_of_day Nyc13_Copy.night.validate[0] failed, try 1, owner nobody" in alert
     assert f"Nyc13.Copy 2013-01-02: rule assertSize: measured {FEW}" in alert
-    assert "by hand: sparkhaven --root" in alert and "validate Nyc13.Copy --date 2013-01-02 -v" in alert
+    assert "by hand: sparkhaven --root" in alert and "validate Nyc13.Copy --dates 2013-01-02 -v" in alert
 
 
 def test_the_report_has_every_night(found: Found) -> None:

@@ -72,7 +72,7 @@ def facts(*tables: TableFacts, **changes: Any) -> PageFacts:
         "tables": tables,
         "findings": (
             Finding("jdk", "ok", "JDK 17"),
-            Finding("dates", "note", "2 dates are not merged", "sparkhaven --root /db merge NS.T --date 2026-09-01"),
+            Finding("dates", "note", "2 dates are not merged", "sparkhaven --root /db merge NS.T --dates 2026-09-01"),
             Finding("logs", "wrong", "a log is damaged", "restore it"),
         ),
     }

@@ -173,7 +173,7 @@ class _Import:
                     where=f"{self.table} {part.value}, merge {base.generation}",
                     expected="no merge of it",
                     found=f"{sum(output.rows for output in base.outputs)} rows",
-                    hint="--replace writes the tree in their place; --date leaves the date out",
+                    hint="--replace writes the tree in their place; --dates leaves the date out",
                 )
             return Imported(part, "unchanged", base.generation, intraday=later)
         return Imported(part, "planned", intraday=later)
@@ -189,7 +189,7 @@ class _Import:
                     where=f"{self.table} {value}, source {at.key.internal}",
                     expected="no merged rows in intraday",
                     found=f"{known} rows",
-                    hint=f"sparkhaven truncate {self.table} --date {value}, then import again",
+                    hint=f"sparkhaven truncate {self.table} --dates {value}, then import again",
                 )
             rows += at.rows - known
         return rows

@@ -88,7 +88,7 @@ class LeafReader:
             name, lacks = (twice or missing or odd)[0], bool(missing and not twice)
             hint = meant(name, schema.names if lacks else known) or "the columns of file and table must be the same"
             if missing == [partitioning.name]:
-                hint = "name the date of all rows with --date"
+                hint = "name the date of all rows with --dates"
             raise SchemaMismatchError(
                 f"file {what}",
                 where=path,
@@ -176,7 +176,7 @@ class LeafReader:
     def _agree(self, named: pa.Array, index: int) -> None:
         if not pc.all(pc.fill_null(pc.equal(named, self.value), False)).as_py():
             raise SchemaMismatchError(
-                "rows have another partition value than their directory, or --date, says",
+                "rows have another partition value than their directory, or --dates, says",
                 where=f"{self.leaf.path}, column {self._partitioning().name}, row group {index}",
                 expected=self.value,
                 found=", ".join(str(value) for value in pc.unique(named).to_pylist()[:3]),

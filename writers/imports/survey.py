@@ -42,7 +42,7 @@ def survey(fs: Fs, tree: FoundTree, schema: TableSchema, dates: Sequence[str] | 
                 where=tree.root,
                 expected=", ".join(sorted(found)[:5]) or "rows",
                 found=wanted,
-                hint="--date names dates of the tree",
+                hint="--dates names dates of the tree",
             )
     parts = [
         Part(value, tuple(leaf for leaf, _, _ in leaves), sum(n for _, n, _ in leaves), sum(n for _, _, n in leaves))

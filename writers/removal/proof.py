@@ -103,7 +103,7 @@ def prove(
             where=f"{table} {value}",
             expected="a complete merge",
             found="none",
-            hint=f"sparkhaven merge {table} --date {value}",
+            hint=f"sparkhaven merge {table} --dates {value}",
         )
     if record.proof is None or not record.proof.holds:
         raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")

@@ -220,7 +220,7 @@ def _require_covered(proof: RemovalProof, stream: str, location: LocationState) 
             where=f"{proof.table} {location.key.value}, source {location.key.internal}",
             expected=f"{merged} merged rows",
             found=f"{location.rows} rows",
-            hint=f"sparkhaven merge {proof.table} --date {location.key.value}, then truncate again",
+            hint=f"sparkhaven merge {proof.table} --dates {location.key.value}, then truncate again",
             phase="prove",
         )
 
@@ -247,7 +247,7 @@ def _require_deletable(
             where=f"{table} {location.key.value}, source {location.key.internal}",
             expected="a truncated location",
             found=f"{location.rows} rows",
-            hint=f"sparkhaven truncate {table} --date {location.key.value}",
+            hint=f"sparkhaven truncate {table} --dates {location.key.value}",
             phase="delete",
         )
     age = now - tombstone.time_ms / 1000

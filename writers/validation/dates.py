@@ -45,7 +45,7 @@ def validate_date(
             where=f"{table} {value}",
             expected="a complete merge",
             found="none",
-            hint=f"sparkhaven merge {table} --date {value}",
+            hint=f"sparkhaven merge {table} --dates {value}",
         )
     require_volumes(fs, layout, table, record)
     schema = load_deployed(fs, layout, table)

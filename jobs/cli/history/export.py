@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from jobs.context import CliContext
-from jobs.options import DryRun, Json, SkipSetAsideOption, TableArgument, TierOption, Verbose, help_end
+from jobs.options import (
+    AsOfOption,
+    DatesOption,
+    DryRun,
+    Json,
+    SkipSetAsideOption,
+    TableArgument,
+    TierOption,
+    Verbose,
+    help_end,
+)
 from readers.arrow.opening import open_table
 from store.errors import SettingsError
 from store.format.parquet.trees import LAYOUTS, TreeLayout
@@ -45,10 +55,8 @@ def export(
             "kv with a Locations table).",
         ),
     ] = "kv",
-    dates: Annotated[
-        list[str] | None,
-        typer.Option("--dates", "--date", metavar="D|A..B", help="A date or a range of dates; may be repeated."),
-    ] = None,
+    dates: DatesOption = None,
+    as_of: AsOfOption = None,
     columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
     tier: TierOption = "all",
     codec: Annotated[
@@ -80,7 +88,7 @@ def export(
     )
     begun = time.monotonic()
     target = target_of(fs, database, out)
-    opened = open_table(database.root, name, skip_set_aside=skip_set_aside, fs=fs)
+    opened = open_table(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs)
     found = export_tree(
         fs,
         opened,

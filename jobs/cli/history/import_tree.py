@@ -17,6 +17,8 @@ from store.errors import EXIT_DONE, SettingsError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
 from store.layout import TableName
+from store.merges.records import all_values
+from store.scan.dates import refuse_malformed
 from store.schema.deployed.deploy import deploy, load_history
 from store.schema.document.xmlfile import load_schema
 from store.types.model import TableSchema
@@ -31,7 +33,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
     lines = (
         "import Nyc13.Flight --from /data/flights --dry-run",
-        "import Nyc13.Flight --from /data/july4 --date 2013-07-04 --replace",
+        "import Nyc13.Flight --from /data/july4 --dates 2013-07-04 --replace",
     )
     done = "imported, or imported before"
     bad_data = "damaged files, a value that the table cannot hold, a date failed"
@@ -53,7 +55,7 @@ def import_tree(
             "--dates",
             "--date",
             metavar="D|A..B",
-            help="A date or a range of dates of the tree; may be repeated. The date of rows that have none.",
+            help="A date, or all dates from A to B, of the tree; may be repeated. The date of rows that have none.",
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace dates that history has.")] = False,
@@ -77,6 +79,7 @@ def import_tree(
     cli: CliContext = ctx.obj
     fs, table = Fs(), TableName.parse(name)
     definition = _schema(fs, cli, table, schema, dry_run)
+    refuse_malformed(dates or (), all_values(fs, cli.layout(), table), new=True)
     tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
     options = ImportOptions(tuple(dates) if dates else None, replace, merge)

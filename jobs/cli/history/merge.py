@@ -17,7 +17,6 @@ from jobs.context import CliContext, error_json
 from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
 from jobs.operations.merge_choice import choose_for_merge, rows_of
 from jobs.options import (
-    DateOption,
     DatesOption,
     DryRun,
     Json,
@@ -54,7 +53,7 @@ DEFAULT_FORMAT = "default"
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
     lines = (
-        "merge Nyc13.Flight --date 2013-07-04",
+        "merge Nyc13.Flight --dates 2013-07-04",
         "merge Nyc13.Flight --closed",
         "merge --status",
     )
@@ -69,7 +68,6 @@ def merge(
     name: Annotated[
         str | None, typer.Argument(metavar="NS.T", help="Namespace and table; default with --status: all.")
     ] = None,
-    date: DateOption = None,
     dates: DatesOption = None,
     closed: Annotated[bool, typer.Option("--closed", help="All dates whose day has ended in their time zone.")] = False,
     zone: Annotated[
@@ -120,7 +118,7 @@ def merge(
         return
     if name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
-    choice = parse_choice(date, dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
+    choice = parse_choice(dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
     fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
     schema = load_deployed(fs, layout, parsed)
     if force:
@@ -137,7 +135,7 @@ def merge(
     where = chosen_runner(local, spark)
     merged, states = all_values(fs, layout, parsed), newest_states(fs, layout, parsed)
     try:
-        values = _values(parsed, choice, states, merged if rewrite else [], ask_zone=closed and zone is None)
+        values = _values(parsed, choice, states, merged, rewrite=rewrite, ask_zone=closed and zone is None)
     except TableNotFoundError as error:
         if not allow_empty:
             raise
@@ -185,11 +183,12 @@ def _follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> Non
 
 
 def _values(
-    table: TableName, choice: DateChoice, states: list[StreamState], merged: list[str], *, ask_zone: bool
+    table: TableName, choice: DateChoice, states: list[StreamState], merged: list[str], *, rewrite: bool, ask_zone: bool
 ) -> list[str]:
+    again = merged if rewrite else []
     if ask_zone:
         choice = replace(choice, zone=recorded_zone(table, states))
-    return choice.pick({*intraday_dates(states), *merged}, time.time())
+    return choice.pick({*intraday_dates(states), *again}, time.time(), lambda: merged)
 
 
 def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
@@ -236,7 +235,7 @@ def _left_behind(name: str, result: DateResult, error: SparkhavenError) -> str:
     what = "the merge failed, and files of it" if result.error is not None else "is published, but files of a merge"
     return (
         f"{result.value}: {what} could not be removed: {error}; no row is affected; end the cause, then"
-        f" `sparkhaven merge {name} --date {result.value}` removes them"
+        f" `sparkhaven merge {name} --dates {result.value}` removes them"
     )
 
 

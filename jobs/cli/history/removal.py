@@ -10,11 +10,12 @@ import typer
 
 from jobs.context import CliContext, report
 from jobs.date_choice import DateChoice, intraday_dates, parse_choice
-from jobs.options import DateOption, DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from jobs.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
 from store.epochs.reading.load import newest_states
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName
+from store.merges.records import all_values
 from store.schema.deployed.deploy import load_deployed
 from store.types.frozen import frozen
 from writers.merge.plan.pins import Pins
@@ -35,14 +36,13 @@ EXIT_CODES = {
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(epilog=help_end("truncate Nyc13.Flight --date 2013-07-04 --dry-run", **EXIT_CODES))(truncate)
+    app.command(epilog=help_end("truncate Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(truncate)
     app.command(epilog=help_end("delete Nyc13.Flight --dates 2013-07-01..2013-07-31", **EXIT_CODES))(delete)
 
 
 def truncate(
     ctx: typer.Context,
     name: TableArgument,
-    date: DateOption = None,
     dates: DatesOption = None,
     source: SourceOption = None,
     allow_unevaluated: UnevaluatedOption = False,
@@ -55,14 +55,13 @@ def truncate(
     Only with the proof that history holds all their rows. A date needs a passed validation; a date without one since
     its last merge is validated first.
     """
-    chosen = _Chosen(name, parse_choice(date, dates), source, allow_unevaluated, dry_run)
+    chosen = _Chosen(name, parse_choice(dates), source, allow_unevaluated, dry_run)
     _remove(ctx.obj, chosen, remove.truncate)
 
 
 def delete(
     ctx: typer.Context,
     name: TableArgument,
-    date: DateOption = None,
     dates: DatesOption = None,
     source: SourceOption = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Grace period after the truncate.")] = GRACE_S,
@@ -75,7 +74,7 @@ def delete(
 
     Only once no reader can be using them. After that a date takes new rows again.
     """
-    chosen = _Chosen(name, parse_choice(date, dates), source, allow_unevaluated, dry_run)
+    chosen = _Chosen(name, parse_choice(dates), source, allow_unevaluated, dry_run)
     _remove(ctx.obj, chosen, remove.delete, grace_s=grace)
 
 
@@ -96,7 +95,8 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
     begun = time.monotonic()
     states, pins = States(fs, layout, table), Pins(fs, layout, table)
     code = EXIT_DONE
-    for value in chosen.choice.pick(intraday_dates(newest_states(fs, layout, table)), time.time()):
+    intraday = intraday_dates(newest_states(fs, layout, table))
+    for value in chosen.choice.pick(intraday, time.time(), lambda: all_values(fs, layout, table)):
         try:
             proof = prove(
                 fs,

@@ -8,8 +8,9 @@ from typing import Any
 import typer
 
 from jobs.context import CliContext, report, table
-from jobs.date_choice import parse_choice
-from jobs.options import DateOption, DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from jobs.date_choice import intraday_dates, parse_choice
+from jobs.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from store.epochs.reading.load import newest_states
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName
@@ -24,7 +25,7 @@ NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "mess
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    lines = "validate Nyc13.Flight --date 2013-07-04", "validate Nyc13.Flight --dates 2013-07-01..2013-07-31 -v"
+    lines = "validate Nyc13.Flight --dates 2013-07-04", "validate Nyc13.Flight --dates 2013-07-01..2013-07-31 -v"
     bad_data, usage = "a rule failed or was not evaluated", "wrong options, no such table or dates"
     app.command(epilog=help_end(*lines, done="every date passed", bad_data=bad_data, usage=usage))(validate)
 
@@ -32,7 +33,6 @@ def register(app: typer.Typer) -> None:
 def validate(
     ctx: typer.Context,
     name: TableArgument,
-    date: DateOption = None,
     dates: DatesOption = None,
     allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
@@ -44,11 +44,11 @@ def validate(
     The result is stored: truncate needs one that has passed.
     """
     cli: CliContext = ctx.obj
-    choice = parse_choice(date, dates)
+    choice = parse_choice(dates)
     fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
     load_deployed(fs, layout, parsed)
     merged = [value for value in all_values(fs, layout, parsed) if newest(fs, layout, parsed, value)]
-    values = choice.pick(merged, time.time())
+    values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(fs, layout, parsed)))
     code, wrong, pins = EXIT_DONE, 0, Pins(fs, layout, parsed)
     for value in values:
         try:

@@ -11,6 +11,8 @@ import typer
 
 from jobs.context import CliContext, table
 from jobs.options import (
+    AsOfOption,
+    DatesOption,
     Json,
     LimitOption,
     OutOption,
@@ -31,7 +33,7 @@ from store.scan.checksums import chosen_mode
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
     lines = (
-        "read Nyc13.Flight --date 2013-07-04 --columns carrier,dep_delay --where 'dep_delay > 60'",
+        "read Nyc13.Flight --dates 2013-07-04 --columns carrier,dep_delay --where 'dep_delay > 60'",
         "read Nyc13.Flight --tier history --out flights.parquet",
     )
     usage = "wrong options, no such table, column or epoch"
@@ -44,9 +46,7 @@ def read(
     name: TableArgument,
     tier: TierOption = "all",
     columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
-    date: Annotated[
-        list[str] | None, typer.Option(metavar="D|A..B", help="A date or a range of dates; may be repeated.")
-    ] = None,
+    dates: DatesOption = None,
     source: Annotated[
         list[str] | None, typer.Option(metavar="S", help="Only this internal partition; may be repeated.")
     ] = None,
@@ -56,6 +56,7 @@ def read(
     epoch: Annotated[
         list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot; default: the newest.")
     ] = None,
+    as_of: AsOfOption = None,
     out: OutOption = None,
     limit: LimitOption = 20,
     checksum_verify: Annotated[
@@ -76,9 +77,9 @@ def read(
     cli: CliContext = ctx.obj
     mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
     pins, skip = _pins(epoch), skip_set_aside
-    opened = open_table(cli.database().root, name, epoch=pins, checksum_verify=mode, skip_set_aside=skip)
+    opened = open_table(cli.database().root, name, epoch=pins, as_of=as_of, checksum_verify=mode, skip_set_aside=skip)
     names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
-    asked: dict[str, Any] = {"dates": date, "sources": source, "where": where, "tier": tier}
+    asked: dict[str, Any] = {"dates": dates, "sources": source, "where": where, "tier": tier}
     result: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
     if aside := opened.set_aside:
         result["set_aside"] = [asdict(each) for each in aside]

@@ -14,6 +14,7 @@ import typer
 from jobs.cli.reading.read import cell_text, cell_values, note_set_aside, pinned
 from jobs.context import CliContext, table
 from jobs.options import (
+    AsOfOption,
     Json,
     LimitOption,
     OutOption,
@@ -47,6 +48,7 @@ def sql(
     ctx: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT; tables are named NS.T.")],
     tier: TierOption = "all",
+    as_of: AsOfOption = None,
     out: OutOption = None,
     limit: LimitOption = 20,
     memory: Annotated[
@@ -70,7 +72,7 @@ def sql(
     if out is not None:
         check_target(out)
     lines: list[list[Any]] = []
-    with open_query(root, query, tier=tier, memory=size, skip_set_aside=skip_set_aside) as result:
+    with open_query(root, query, tier=tier, as_of=as_of, memory=size, skip_set_aside=skip_set_aside) as result:
         opened = [scan.table for scan in result.scans]
         for each in opened:
             note_set_aside(cli, each)

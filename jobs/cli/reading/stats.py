@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from jobs.context import CliContext, report, table
-from jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
+from jobs.options import AsOfOption, Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
 from jobs.streams.feeds import passed_lines
 from jobs.streams.reports.data_warnings import fields
 from jobs.streams.starting import load_streams, report_failed
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from store.epochs.reading.load import list_streams, load_stream
-from store.errors import EXIT_BAD_DATA, SparkhavenError, TableNotFoundError
+from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deployed_tables, user_tables
@@ -52,6 +52,7 @@ def stats(
     words: TableAndFilesArgument = None,
     feeds: OldFeedOption = None,
     every: AllOption = False,
+    as_of: AsOfOption = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -63,6 +64,13 @@ def stats(
     cli: CliContext = ctx.obj
     layout = cli.database()
     name, files = table_and_files(cli, words, feeds)
+    if files and as_of is not None:
+        raise SettingsError(
+            "--as-of has no lag",
+            expected="--as-of, or stream files, whose sources say what waits now",
+            found="both",
+            hint="leave one of them out",
+        )
     asked, unread = load_streams(files)
     chosen = [TableName.parse(name)] if name is not None else _listed(layout, every)
     for settings in asked:
@@ -75,7 +83,7 @@ def stats(
     code = report_failed(cli, unread)
     for each in chosen:
         try:
-            found = table_stats(Fs(), layout, each)
+            found = table_stats(Fs(), layout, each, as_of=as_of)
             for line in found["streams"]:
                 for settings in asked:
                     if (settings.table, settings.spec.stream) == (each, line["stream"]):
@@ -95,7 +103,8 @@ def _listed(layout: Layout, every: bool) -> list[TableName]:
 
 
 def _show_stats(found: dict[str, Any], verbose: bool) -> None:
-    print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
+    waste = "" if found["waste"] is None else f", {found['waste']:,} bytes of waste"
+    print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes{waste}")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
     by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
     left = {"ignored", "passed", "positionsUnknown"}

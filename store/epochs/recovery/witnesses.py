@@ -220,7 +220,7 @@ class Witnesses:
             f"a truncate of {key.internal}/{key.value} in {removals}",
             f"{now.locations[key].rows} rows",
             f"stop the stream; restore {removals.name} from the newest copy of {removals.parent}; without one"
-            f" `sparkhaven truncate {self._table} --date {key.value} --source {key.internal}` records it again;"
+            f" `sparkhaven truncate {self._table} --dates {key.value} --source {key.internal}` records it again;"
             " nothing was changed or deleted",
         )
 

@@ -44,14 +44,14 @@ def test_a_date_is_closed_when_its_day_is_over_in_its_zone() -> None:
     assert york.pick(known, midnight + 300) == ["2013-07-03"]
     assert york.pick(known, midnight + 4 * 3600 + 299) == ["2013-07-03"]
     assert york.pick(known, midnight + 4 * 3600 + 300) == ["2013-07-03", "2013-07-04"]
-    assert parse_choice(None, None, True).pick(known, midnight + 300) == ["2013-07-03", "2013-07-04"]
+    assert parse_choice(None, True).pick(known, midnight + 300) == ["2013-07-03", "2013-07-04"]
     tokyo = DateChoice(closed=True, zone="Asia/Tokyo")
     assert tokyo.pick(known, midnight - 9 * 3600) == ["2013-07-03", "2013-07-04"]
     with pytest.raises(TableNotFoundError, match="2013-07-01 20:00 in America/New_York"):
         DateChoice(closed=True, zone="America/New_York").pick(known, midnight - 3 * 86400)
     for zone in ("Mars/Base", "../etc/passwd", ""):
         with pytest.raises(SettingsError, match="no time zone"):
-            parse_choice(None, None, True, zone=zone)
+            parse_choice(None, True, zone=zone)
 
 
 def test_nothing_closed_is_no_error_where_that_is_allowed(tmp_path: Path) -> None:

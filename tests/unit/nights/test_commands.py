@@ -51,10 +51,10 @@ def test_lines_for_a_process_for_spark_submit_and_for_a_person() -> None:
     program = Program(Path("/opt/bin/sparkhaven"), Path("/data/db"))
     words = commands.validate(NAME, DATE)
     assert program.line(words) == ["/opt/bin/sparkhaven", "--root", "/data/db", *words, "--json"]
-    assert program.submitted(words) == ["--root", "/data/db", NAME, "--date", DATE, "--json"]
-    assert program.by_hand(words) == f"sparkhaven --root /data/db validate {NAME} --date {DATE} -v"
+    assert program.submitted(words) == ["--root", "/data/db", NAME, "--dates", DATE, "--json"]
+    assert program.by_hand(words) == f"sparkhaven --root /data/db validate {NAME} --dates {DATE} -v"
 
 
 def test_a_dry_run_of_a_local_merge_is_one() -> None:
     both = commands.merge(NAME, DATE, force=False, dry_run=True, local=True, options=())
-    assert both == ["merge", NAME, "--date", DATE, "--dry-run"]
+    assert both == ["merge", NAME, "--dates", DATE, "--dry-run"]

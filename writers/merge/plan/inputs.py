@@ -40,7 +40,7 @@ def unmerged(
                 where=f"{table} {location.key.value}, source {location.key.internal}",
                 expected=f"{start} rows or more",
                 found=f"{location.rows} rows",
-                hint=f"sparkhaven merge {table} --date {location.key.value} --rewrite",
+                hint=f"sparkhaven merge {table} --dates {location.key.value} --rewrite",
                 phase="plan",
             )
         if start < location.rows:

@@ -95,7 +95,7 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
     )
     (unmerged,) = of(found, "dates", "note")
     assert unmerged.what == f"{name}: 2 dates have ended and are not merged: 2013-01-01, 2013-01-02"
-    assert unmerged.next == f"sparkhaven --root {small.root} merge {name} --date 2013-01-01"
+    assert unmerged.next == f"sparkhaven --root {small.root} merge {name} --dates 2013-01-01"
     root = closed(small)
     lock = small.layout.stream_lock(small.table, "s")
     lock.write_text(json.dumps({"pid": 7, "host": socket.gethostname()}))

@@ -327,4 +327,4 @@ def test_findings_are_those_of_doctor(small: SmallTable) -> None:
     found = collector(small.root).collect()
     assert Finding("root", "ok", f"{small.root} has 1 tables") in found.findings
     next_ = {each.next for each in found.findings if each.check == "dates"}
-    assert f"sparkhaven --root {small.root} merge NS.T --date 2026-01-02" in next_
+    assert f"sparkhaven --root {small.root} merge NS.T --dates 2026-01-02" in next_

@@ -94,7 +94,7 @@ def test_the_tables_say_what_the_facts_say(whole: Node) -> None:
     assert tables["30 epochs, 735 rows"][1] == ["2026-09-21 14:13:20", "30", "39", "0", "60", "2.5"]
     findings = section(whole, "next").one("table").rows()
     assert [row[0] for row in findings] == ["state", "wrong", "note"]  # what is well is not said
-    assert section(whole, "next").one("code").text == "sparkhaven --root /db merge NS.T --date 2026-09-01"
+    assert section(whole, "next").one("code").text == "sparkhaven --root /db merge NS.T --dates 2026-09-01"
     errors = section(whole, "errors").one("table").rows()
     assert [row[2] for row in errors[1:]] == ["damage", "row rejected: overflow"]
     waste = section(whole, "disk").one("table").rows()

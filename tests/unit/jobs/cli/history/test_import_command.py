@@ -59,7 +59,7 @@ def test_a_new_table_brings_its_schema(tmp_path: Path) -> None:
 def test_a_layout_that_merges_do_not_write_is_refused(tmp_path: Path, command: str) -> None:
     code, value = run_json(tmp_path / "db", *extended(tmp_path, "coreplus:iceberg"))
     if command == "merge":
-        code, value = run_json(tmp_path / "db", "merge", "NS.T", "--date", "d", "--local")
+        code, value = run_json(tmp_path / "db", "merge", "NS.T", "--dates", "2026-11-20", "--local")
     error = value["error"]
     assert (code, error["found"]) == (1, "coreplus:iceberg")
     assert "parquet:kv" in error["expected"]

@@ -1,14 +1,16 @@
-"""The command ``read`` as a process of its own, without what other tests have imported."""
+"""The command ``read``, and what it shares with other commands that read a snapshot."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 
@@ -23,3 +25,34 @@ def test_instants_with_nanoseconds_are_shown_whole(tmp_path: Path, words: tuple[
     done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["first"] == [{"At": "2026-11-19T12:00:00.000000123+00:00"}, {"At": None}]
+
+
+@pytest.mark.slow
+def test_a_snapshot_is_chosen_by_its_time(tmp_path: Path) -> None:
+    """Two epochs, at 60 and 120 seconds: each command with ``--as-of`` sees the first one between them."""
+    small = SmallTable(tmp_path / "db")
+    for number in (1, 2):
+        small.add("a", f"2026-11-2{number}", {"Size": [number]})
+    small.log().close()
+    between = datetime.fromtimestamp(1_800_000_000 + 65, UTC).isoformat()
+    before = datetime.fromtimestamp(1_800_000_000, UTC).isoformat()
+    out = str(tmp_path / "out")
+    commands = (
+        ("read", "NS.T"),
+        ("sql", "select count(*) as n from NS.T"),
+        ("export", "NS.T", "--out", out),
+        ("stats", "NS.T"),
+    )
+    read, sql, export, stats = (run_json(small.root, *words, "--as-of", between) for words in commands)
+    assert (read[0], read[1]["rows"], read[1]["epoch"]) == (0, 1, {"s": 1})
+    assert (sql[0], sql[1]["first"], sql[1]["tables"][0]["epoch"]) == (0, [{"n": 1}], {"s": 1})
+    assert (export[0], export[1]["rows"], export[1]["epoch"]) == (0, 1, {"s": 1})
+    assert (stats[0], stats[1]["rows"], stats[1]["waste"], stats[1]["streams"][0]["epoch"]) == (0, 1, None, 1)
+    assert run_json(small.root, "read", "NS.T", "--as-of", before)[1]["rows"] == 0
+    assert run_json(small.root, "stats", "NS.T")[1]["waste"] == 0
+    assert "waste" not in run(small.root, "stats", "NS.T", "--as-of", between).stdout
+    for words in commands:
+        code, value = run_json(small.root, *words, "--as-of", "yesterday")
+        assert (code, value["error"]["what"]) == (2, "as_of is no time")
+    code, value = run_json(small.root, "read", "NS.T", "--as-of", between, "--epoch", "1")
+    assert (code, value["error"]["what"]) == (2, "epoch and as_of exclude each other")
