@@ -36,7 +36,7 @@ from ingest.formats.json.rows import JsonRows
 from ingest.options.formats import Limit
 from ingest.options.traits import Traits
 from ingest.router import Router
-from ingest.settings.base_model import FeedPath, MaxPerTrigger, SettingsModel, beside
+from ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
 from ingest.spec import Target
 from ingest.targets import resolve_targets
 from store.epochs.state.replay import StreamState
@@ -55,7 +55,7 @@ class SqliteFeedModel(SettingsModel):
 
     type: str
     """The name of this class."""
-    path: FeedPath
+    path: PathText
     """Database file; relative to the stream file."""
     table: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
     """Table whose column `id` is its integer primary key."""

@@ -16,6 +16,7 @@ from ingest.settings.units import parse_size
 from jobs.context import CliContext, CommandGroup
 from jobs.session.choice import Where
 from store.errors import SettingsError
+from store.io.local_path import local_path
 
 _JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
 BAD_DATA = "damaged files"
@@ -80,14 +81,22 @@ Verbose = Annotated[
 ]
 RootOption = Annotated[
     Path | None,
-    typer.Option("--root", metavar="DIR", help="Database root; default: SPARKHAVEN_ROOT.", callback=_set_root),
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        parser=local_path,
+        help="Database root; default: SPARKHAVEN_ROOT.",
+        callback=_set_root,
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, change nothing.")]
 
 TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
 AnyTableArgument = Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")]
 StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
-StreamFilesArgument = Annotated[list[Path], typer.Argument(metavar="STREAM.toml", help="Stream files, one a stream.")]
+StreamFilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="STREAM.toml", parser=local_path, help="Stream files, one a stream.")
+]
 TableAndFilesArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -95,7 +104,7 @@ TableAndFilesArgument = Annotated[
         help="Default: all tables. Stream files: also ask their sources how much input waits.",
     ),
 ]
-OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", hidden=True)]
+OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", parser=local_path, hidden=True)]
 
 DatesOption = Annotated[
     list[str] | None,
@@ -109,7 +118,10 @@ AsOfOption = Annotated[
 ]
 TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow.")
+    Path | None,
+    typer.Option(
+        "--out", metavar="FILE", parser=local_path, help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow."
+    ),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show without --out.")]
 SkipSetAsideOption = Annotated[
@@ -136,7 +148,7 @@ def table_and_files(
     """The table and the stream files of ``TableAndFilesArgument``; ``feeds``: those given as ``--feed``."""
     if feeds:
         old_spelling(cli, "--feed STREAM.toml", "STREAM.toml without an option")
-    files = [Path(word) for word in words or () if word.endswith(".toml")]
+    files = [local_path(word) for word in words or () if word.endswith(".toml")]
     names = [word for word in words or () if not word.endswith(".toml")]
     if len(names) > 1:
         raise SettingsError("more than one table is named", expected="[NS.T] [STREAM.toml]...", found=" ".join(names))

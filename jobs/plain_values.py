@@ -15,6 +15,8 @@ from typing import Any, get_args, get_origin
 
 from typer import core
 
+from store.io.local_path import local_path
+
 BUILD = "build_runtime_param"  # what Typer calls for a parameter that has a value
 _FORMS = {int: re.compile(r"[0-9]{1,9}\Z"), float: re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")}
 _SWITCHES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
@@ -57,11 +59,11 @@ class _Value:
 
 def _plain(annotation: Any, info: Any, value: Any) -> Any:
     """The value as Typer would read it, or ``_NOT_PLAIN``."""
-    if info.parser is not None:
-        return _NOT_PLAIN
     if get_origin(annotation) is list and isinstance(value, list | tuple):
         found = [_plain(get_args(annotation)[0], info, each) for each in value]
         return _NOT_PLAIN if any(each is _NOT_PLAIN for each in found) else found
+    if info.parser is not None:
+        return local_path(value) if info.parser is local_path and type(value) is str else _NOT_PLAIN
     if annotation is str and type(value) is str:
         return value
     if annotation is bool and type(value) is str and value in _SWITCHES:  # of a variable of the environment

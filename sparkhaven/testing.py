@@ -21,6 +21,7 @@ from store.epochs.log import StreamLog
 from store.epochs.state.values import FileId, Split
 from store.errors import SchemaMismatchError, SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import Layout, LocationKey, TableName
 from store.schema.deployed.deploy import deploy
 from store.types.model import TableSchema
@@ -65,13 +66,13 @@ def make_table(
     left out are null. SchemaMismatchError: a column is not in the schema, or its values are not of its type.
     """
     given = _arrow(rows)
-    fs, layout, table = Fs(), Layout(Path(root)), TableName.parse(name)
+    fs, layout, table = Fs(), Layout(local_path(root)), TableName.parse(name)
     fs.mkdirs(layout.root)
     known = fs.stat(layout.schema(table)) is not None
     definition = schema if schema is not None or known else _definition(table, given.schema).encode()
     if definition is None:
         definition = fs.read(layout.schema(table))
-    deployed = deploy(fs, layout, Path(definition) if isinstance(definition, str) else definition)
+    deployed = deploy(fs, layout, local_path(definition) if isinstance(definition, str | Path) else definition)
     parts = [(LocationKey(source, value), part) for value, part in _by_date(given, deployed, date)]
     here: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "clock": time.time, "query_id": "test"}
     with StreamLog.open(fs, layout, table, stream, schema=deployed, **here) as log:

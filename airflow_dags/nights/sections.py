@@ -10,12 +10,14 @@ from datetime import date, time, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from .errors import ConfigurationError
 
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)(?://([^/]*))?(/.*)?\Z")
 _UNITS = {
     **dict.fromkeys(("s", "second", "seconds"), 1),
     **dict.fromkeys(("min", "minute", "minutes"), 60),
@@ -68,11 +70,22 @@ class Section:
 
     def path(self, key: str, default: str | None = None) -> Path:
         """A path; a relative one starts from the directory of the file."""
-        return self.base / Path(self.text(key, default)).expanduser()
+        return self._local(key, self.text(key, default))
 
     def paths(self, key: str) -> tuple[Path, ...]:
         """A list of paths."""
-        return tuple(self.base / Path(one).expanduser() for one in self.texts(key))
+        return tuple(self._local(key, one) for one in self.texts(key))
+
+    def _local(self, key: str, text: str) -> Path:
+        """As ``store.io.local_path`` of the commands reads a path; Airflow's environment does not have it."""
+        url = _URL.match(text)
+        if url is None:
+            return self.base / Path(text).expanduser()
+        scheme, host, path = url.groups()
+        if scheme.lower() != "file" or (host or "localhost").lower() != "localhost" or not path:
+            hint = "mount it and name the mounted directory"
+            raise self.wrong(key, "a path of this machine, or file:///PATH", text, hint)
+        return Path(unquote(path))
 
     def whole(self, key: str, default: int | None = None, *, least: int = 0) -> int:
         """A whole number."""

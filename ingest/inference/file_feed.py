@@ -15,6 +15,7 @@ from ingest.options.files import FilesOptions
 from store.epochs.state.values import FileId
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 
 FORMATS = {
     ".json": "json",
@@ -35,7 +36,7 @@ def file_feed(fs: Fs, source: str) -> dict[str, Any]:
 
     SettingsError if there is no such file, or the format cannot be recognized.
     """
-    path = Path(source).expanduser().absolute()
+    path = local_path(source).absolute()
     found = fs.stat(path)
     named = str(path)
     if found is not None and _MAGIC.search(named):  # it is there under this name: its signs are no wildcards

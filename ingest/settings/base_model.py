@@ -10,19 +10,23 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ingest.options.formats import Limit
 from ingest.settings.units import parse_duration, parse_size
+from store.errors import SettingsError
+from store.io.local_path import local_path
 
 
-def _mounted(path: str) -> str:
-    """A path of this machine; an address would be taken for a directory that is not there yet."""
-    if "://" in path:
-        raise ValueError("expected a path of this machine; mount other storage and name it by its path")
+def mounted(path: str) -> str:
+    """A path of this machine, as it is written."""
+    try:
+        local_path(path)
+    except SettingsError as error:
+        raise ValueError(f"expected {error.expected}, found {error.found}; {error.hint}") from None
     return path
 
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
 Bytes = Annotated[int, BeforeValidator(parse_size)]
 Count = Annotated[int, Field(ge=1)]
-FeedPath = Annotated[str, Field(min_length=1), AfterValidator(_mounted)]
+PathText = Annotated[str, Field(min_length=1), AfterValidator(mounted)]
 Encoding = Literal[
     "utf-8",
     "latin-1",
@@ -75,7 +79,7 @@ def dialect(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def beside(base: Path, text: str) -> Path:
     """``text`` as a path, relative to ``base``, with ``..`` taken out so that a feed's path has one spelling."""
-    joined = base / Path(text).expanduser()
+    joined = local_path(text, base)
     parts: list[str] = []
     for piece in joined.parts:
         if piece == ".." and len(parts) > 1:

@@ -16,6 +16,7 @@ import typer
 from jobs.cli.commands import LazyCommands
 from jobs.context import CliContext, quiet_libraries
 from jobs.options import Json, Verbose
+from store.io.local_path import local_path
 
 COLLECT_EVERY = 50_000  # objects
 
@@ -48,7 +49,13 @@ def options(
     ctx: typer.Context,
     root: Annotated[
         Path | None,
-        typer.Option("--root", envvar="SPARKHAVEN_ROOT", help="Database root, with Intraday, Systems and Schemas."),
+        typer.Option(
+            "--root",
+            envvar="SPARKHAVEN_ROOT",
+            metavar="DIR",
+            parser=local_path,
+            help="Database root, with Intraday, Systems and Schemas.",
+        ),
     ] = None,
     as_json: Json = False,
     verbose: Verbose = False,

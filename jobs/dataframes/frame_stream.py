@@ -7,7 +7,6 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from ingest.feeds.frames.rows import fit_frame
 from ingest.targets import resolve_targets
@@ -77,7 +76,7 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
     SettingsError: the schema is of another table. Others as ``deploy`` and ``StreamLog.open``.
     """
     layout, table = Layout(options.root), options.table
-    source = Path(options.schema) if isinstance(options.schema, str) else options.schema
+    source = options.schema
     if source is None:
         schema = load_deployed(fs, layout, table)
     else:

@@ -17,6 +17,7 @@ from ingest.samples import Sample
 from jobs.settings.stream_file import parse_stream
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.types.frozen import frozen
 
 LACKING: Mapping[str, Any] = {
@@ -70,7 +71,7 @@ def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
         raw: dict[str, Any] = {"feed": {**feed, "path": literal(feed["path"])}}
         settings = parse_stream({**LACKING, **raw}, base / "sample.toml", environ, fs)
         return FeedPart(raw, base, settings.spec.feed, files=True)
-    path = Path(source)
+    path = local_path(source)
     found = fs.stat(path)
     if found is None or found.is_dir:
         raise SettingsError(
@@ -88,7 +89,7 @@ def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
 
 
 def _moved(text: str, base: Path, directory: Path) -> str:
-    """A path as it is written from another directory; absolute ones, addresses and names of the environment stay."""
-    if text.startswith(("/", "~", "${")) or "://" in text:
+    """A path as it is written from another directory; absolute ones, URLs and names of the environment stay."""
+    if text.startswith("${") or "://" in text or local_path(text, base) != base / text:
         return text
     return os.path.relpath(base / text, directory)

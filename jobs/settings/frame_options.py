@@ -17,6 +17,7 @@ from jobs.settings.stream_file import partition_of
 from jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
 from store.epochs.state.values import Durability
 from store.errors import InvalidNameError, SettingsError
+from store.io.local_path import local_path
 from store.layout import Layout, TableName, check_stream
 from store.types.frozen import frozen
 from writers.spark.frame_task import PositionColumns
@@ -42,7 +43,7 @@ class FrameOptions:
     root: Path
     table: TableName
     spec: StreamSpec
-    schema: str | Path | bytes | None
+    schema: Path | bytes | None
     positions: PositionColumns | None
     durability: Durability
     keep_epochs: int
@@ -112,12 +113,12 @@ def frame_options(
     quarantine = None
     if bad is not None and spec.bad_rows.allows_any:
         place = bad.quarantine
-        quarantine = Layout(Path(root)).quarantine(stream) if place is None else Path(place).absolute()
+        quarantine = Layout(local_path(root)).quarantine(stream) if place is None else local_path(place).absolute()
     return FrameOptions(
-        Path(root),
+        local_path(root),
         TableName.parse(table),
         spec,
-        schema,
+        schema if isinstance(schema, bytes | None) else local_path(schema),
         _positions(positions, where),
         part.commit.durability,
         part.commit.keep_epochs,

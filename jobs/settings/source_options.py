@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from jobs.settings.frame_options import FrameOptions, frame_options
@@ -19,6 +18,7 @@ from readers.spark.option_texts import (
 )
 from store.epochs.retention import DEFAULTS
 from store.errors import SettingsError
+from store.io.local_path import local_path
 from store.types.frozen import frozen
 
 SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
@@ -92,7 +92,7 @@ def _text(name: str, text: str) -> str:
 
 
 def _root(name: str, text: str) -> str:
-    return str(Path(_text(name, text)).absolute())
+    return str(local_path(_text(name, text)).absolute())
 
 
 def _rule(name: str, text: str) -> str | Mapping[str, Any]:

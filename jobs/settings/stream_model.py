@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model, field_validator, model_validator
 
 from ingest.feeds.table import PLANNED, settings_of
-from ingest.settings.base_model import Count, Seconds, SettingsModel
+from ingest.settings.base_model import Count, PathText, Seconds, SettingsModel
 from ingest.settings.units import parse_instant_ns
 from ingest.spec import DEFAULT_BOUND_S, BadRowBudget, Unit
 from store.epochs.retention import DEFAULTS
@@ -134,7 +134,7 @@ class PartitionModel(SettingsModel):
 class BadRowsModel(SettingsModel):
     """``[bad_rows]``."""
 
-    quarantine: str | None = Field(default=None, min_length=1)
+    quarantine: PathText | None = None
     """Directory of the Delta table for rejected rows; relative to the stream file. Default:
     `<root>/.quarantine/<stream>`.
     """
@@ -186,7 +186,7 @@ class StreamModel(SettingsModel):
     """Name of the stream and of its commit log."""
     table: str = Field(min_length=1)
     """Namespace and table, like `Nyc13.Flight`."""
-    deployed_from: str = Field(alias="schema", min_length=1)
+    deployed_from: PathText = Field(alias="schema")
     """Schema file (Deephaven's `.schema` XML); relative to the stream file."""
     feed: SettingsModel
     """Where rows come from; `type` decides which other keys there are."""

@@ -16,6 +16,7 @@ from store.epochs.reading.load import StreamState, list_epochs, list_streams, lo
 from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.errors import SettingsError, TableNotFoundError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.io.system_errors import as_storage_errors
 from store.layout import Layout, TableName
 from store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
@@ -46,7 +47,7 @@ def open_table(
     read in this process, whole, and later its growth (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each time
     that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a CorruptFileError.
     """
-    fs, layout, table = fs or Fs(), Layout(Path(root)), TableName.parse(name)
+    fs, layout, table = fs or Fs(), Layout(local_path(root)), TableName.parse(name)
     mode = chosen_mode(checksum_verify, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from readers.spark import option_texts
 from readers.spark.option_texts import WHERE, given_texts, missing, no_table, truth, unfit, whole_number
 from store.errors import SettingsError
+from store.io.local_path import local_path
 from store.layout import TableName
 from store.nearest import meant
 from store.scan.checksums import ChecksumVerify, chosen_mode
@@ -70,7 +71,7 @@ def read_options(given: Mapping[str, str], environ: Mapping[str, str], *, stream
     if "path" not in values:
         raise no_table("read", "load")
     return ReadOptions(
-        root=Path(root),
+        root=local_path(root),
         name=str(TableName.parse(values["path"])),
         tier=check_tier(values.get("tier", "all")),
         epoch=_parsed(values, "epoch", _epoch),

@@ -21,6 +21,7 @@ from readers.sql.pushdown import Scanned, pushed
 from readers.sql.scan import TableScan
 from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.io.system_errors import as_storage_errors
 from store.layout import Layout
 from store.scan.selection import check_tier
@@ -74,7 +75,7 @@ def open_query(
     fs = fs or Fs()
     check_tier(tier)
     with as_storage_errors():
-        known = [str(name) for name in deployed_tables(fs, Layout(Path(root)))]
+        known = [str(name) for name in deployed_tables(fs, Layout(local_path(root)))]
     with connected(memory) as connection:
         names = tables_named(query, syntax_tree(connection, query), known)
         prefixes = [f"t{number}{secrets.token_hex(6)}" for number in range(len(names))]

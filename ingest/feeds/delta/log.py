@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from ingest.feeds.delta.errors import damaged, unreadable
 from store.errors import RetryableFeedError
 from store.io.fs import Fs
+from store.io.local_path import file_of_url
 from store.types.frozen import frozen
 
 LOG = "_delta_log"
@@ -34,6 +35,7 @@ READ_FEATURES = frozenset(  # of readers; those that change nothing for us, or a
 )
 _VERSION = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet\Z")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 
 
@@ -176,10 +178,12 @@ def added(table: Path, body: Mapping[str, Any]) -> Added:
 
 def data_path(table: Path, text: str) -> Path:
     """Where a data file is: a path in the table, or a URI, both with percent signs for special characters."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("", "file"):
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return table / unquote(text)
+    if scheme[1] != "file":
         raise unreadable(table, f"a data file at {text}", "only tables whose files are on a mounted disk can be read")
-    return table / unquote(parts.path if parts.scheme else text)
+    return Path(file_of_url(text))
 
 
 def require_whole(files: Iterable[Added]) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ingest.options.delta import DeltaOptions
 from ingest.options.formats import MissingColumns
-from ingest.settings.base_model import FeedPath, MaxPerTrigger, SettingsModel, beside
+from ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
 
 
 class DeltaFeedModel(SettingsModel):
@@ -17,7 +17,7 @@ class DeltaFeedModel(SettingsModel):
 
     type: Literal["delta"]
     """Feed of a Delta table, followed by version."""
-    path: FeedPath
+    path: PathText
     """Directory of the Delta table; relative to the stream file."""
     start_version: int | None = Field(default=None, ge=0)
     """First version to ingest. Default: what the table holds now, then each later version."""

@@ -13,8 +13,8 @@ from ingest.options.formats import CsvOptions, MissingColumns
 from ingest.settings.base_model import (
     DIALECT,
     Encoding,
-    FeedPath,
     MaxPerTrigger,
+    PathText,
     Seconds,
     SettingsModel,
     beside,
@@ -28,7 +28,7 @@ class FilesFeedModel(SettingsModel):
 
     type: Literal["files"]
     """Feed of files: a directory or glob on a mounted file system."""
-    path: FeedPath
+    path: PathText
     """Directory or glob like `feed/*.json`; relative to the stream file."""
     format: Literal["json", "csv", "parquet"] = "json"
     """Format of the files; JSON is one object a line."""

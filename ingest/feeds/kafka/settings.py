@@ -6,22 +6,37 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from ingest.feeds.kafka.setting_values import parse_client, parse_pattern, parse_start
 from ingest.options.formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
 from ingest.options.kafka import ClientSettings, KafkaOptions, Start
-from ingest.settings.base_model import DIALECT, Encoding, MaxPerTrigger, SettingsModel, beside, dialect
+from ingest.settings.base_model import (
+    DIALECT,
+    Encoding,
+    MaxPerTrigger,
+    PathText,
+    SettingsModel,
+    beside,
+    dialect,
+    mounted,
+)
 from store.errors import SettingsError
 from store.io.fs import Fs
+
+ADDRESSES = ("http://", "https://")
+
+
+def _registry(text: str) -> str:
+    return text if text.startswith(ADDRESSES) else mounted(text)
 
 
 class AvroModel(SettingsModel):
     """``avro = { schema = "file.avsc" }`` or ``{ registry = "directory or address" }``."""
 
-    definition: str | None = Field(default=None, alias="schema", min_length=1)
+    definition: PathText | None = Field(default=None, alias="schema")
     """Schema file of all messages."""
-    registry: str | None = Field(default=None, min_length=1)
+    registry: Annotated[str, Field(min_length=1), AfterValidator(_registry)] | None = None
     """Schema registry by address, or a directory of files `<id>.avsc`."""
 
     @model_validator(mode="after")
@@ -34,7 +49,7 @@ class AvroModel(SettingsModel):
 class ProtobufModel(SettingsModel):
     """``protobuf = { schema = "file.desc", message = "pkg.Name" }``; the file is a FileDescriptorSet."""
 
-    definition: str = Field(alias="schema", min_length=1)
+    definition: PathText = Field(alias="schema")
     """File descriptor set, as `protoc --include_imports --descriptor_set_out` writes it."""
     message: str = Field(min_length=1)
     """Full name of the message type."""
@@ -160,7 +175,7 @@ def _avro(part: AvroModel | None, base: Path, fs: Fs) -> AvroSource | None:
     if part is None:
         return None
     if part.registry is not None:
-        if part.registry.startswith(("http://", "https://")):
+        if part.registry.startswith(ADDRESSES):
             return AvroSource(registry=part.registry)
         directory = beside(base, part.registry)
         found = fs.stat(directory)

@@ -24,6 +24,7 @@ from readers.arrow.opening import open_table
 from store.errors import SettingsError
 from store.format.parquet.trees import LAYOUTS, TreeLayout
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.nearest import meant
 from store.schema.document.vocabulary import MERGE_CODECS
 from writers.exports.plan import LEAVES, ExportOptions, LeafFormat, rows_of
@@ -46,7 +47,7 @@ def register(app: typer.Typer) -> None:
 def export(
     ctx: typer.Context,
     name: TableArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to create.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=local_path, help="The directory to create.")],
     layout: Annotated[
         str,
         typer.Option(

@@ -15,6 +15,7 @@ from jobs.context import CliContext, error_json
 from jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
 from store.errors import EXIT_DONE, SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.io.system_errors import as_ours
 from store.layout import TableName
 from store.merges.records import all_values
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def import_tree(
     ctx: typer.Context,
     name: TableArgument,
-    source: Annotated[Path, typer.Option("--from", metavar="DIR", help="Directory of the tree.")],
+    source: Annotated[Path, typer.Option("--from", metavar="DIR", parser=local_path, help="Directory of the tree.")],
     layout: Annotated[
         str, typer.Option(metavar="LAYOUT", help="nested, flat, kv, metadata or hive; auto: as it is found.")
     ] = "auto",
@@ -60,7 +61,10 @@ def import_tree(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace dates that history has.")] = False,
     schema: Annotated[
-        Path | None, typer.Option(metavar="FILE.schema", help="Deploy this schema first, for a table that is new.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.schema", parser=local_path, help="Deploy this schema first, for a table that is new."
+        ),
     ] = None,
     raw_values: Annotated[
         bool, typer.Option("--raw-values", help="Directory names are values as they are; default: %XX is undone.")

@@ -11,6 +11,7 @@ from jobs.context import CliContext, table
 from jobs.options import DryRun, Json, Verbose, group, help_end
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.schema.deployed.deploy import deployed_tables
 from writers.partitions import add_partition, list_partitions
 
@@ -52,7 +53,7 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage partition, like 0.")],
     volume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Directory on its volume; default: below the root."),
+        typer.Option(metavar="DIR", parser=local_path, help="Directory on its volume; default: below the root."),
     ] = None,
     dry_run: DryRun = False,
     as_json: Json = False,

@@ -13,6 +13,7 @@ from readers.checks.verify import verify as verify_tables
 from readers.inspect.file import inspect_file
 from store.errors import EXIT_BAD_DATA
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import TableName
 
 
@@ -49,7 +50,9 @@ def verify(
 
 def inspect(
     ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of a database, of any kind.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", parser=local_path, help="Files of a database, of any kind.")
+    ],
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:

@@ -21,6 +21,7 @@ from jobs.page.server import LOOPBACK, Pages, own_hosts, serving
 from jobs.streams.starting import load_streams
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import load_deployed
 
@@ -48,7 +49,8 @@ def page(
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port; 0: any free port.")] = PORT,
     hours: Annotated[int, typer.Option(metavar="N", min=1, max=8784, help="Hours of epochs to show.")] = HOURS,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write the page to this file, and serve nothing.")
+        Path | None,
+        typer.Option(metavar="FILE.html", parser=local_path, help="Write the page to this file, and serve nothing."),
     ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
@@ -107,7 +109,7 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
 
 def _asked(fs: Fs, layout: Layout, words: list[str], hours: float) -> Asked:
     """Tables and stream files of the command line. TableNotFoundError, and the first error of a stream file."""
-    files = [Path(word) for word in words if word.endswith(".toml")]
+    files = [local_path(word) for word in words if word.endswith(".toml")]
     tables = [TableName.parse(word) for word in words if not word.endswith(".toml")]
     feeds, unread = load_streams(files)
     if unread:

@@ -18,6 +18,7 @@ from jobs.context import CliContext
 from jobs.options import DryRun, Json, Verbose, help_end
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import TableName, check_stream
 from store.schema.document.xmlfile import load_schema, parse_schema
 
@@ -40,7 +41,7 @@ RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Mos
 ZoneOption = Annotated[
     str, typer.Option("--zone", metavar="Z", help="Time zone of times without an offset, and of days.")
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", metavar="OUT", help="File to write.")]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="OUT", parser=local_path, help="File to write.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 
 
@@ -114,7 +115,7 @@ def infer(
 
 def new(
     ctx: typer.Context,
-    schema_file: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file of the table.")],
+    schema_file: Annotated[Path, typer.Argument(metavar="SCHEMA", parser=local_path, help="Schema file of the table.")],
     source: SourceArgument,
     name: Annotated[
         str | None, typer.Option("--name", metavar="STREAM", help="Name of the stream; default: that of the table.")

@@ -12,6 +12,7 @@ from jobs.context import CliContext
 from jobs.options import Json, Verbose, group, help_end
 from store.errors import EXIT_BAD_DATA
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import TableName
 from store.schema.deployed.deploy import load_deployed
 from store.schema.document.describe import describe, findings_text, schema_text
@@ -31,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def check(
     ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Schema files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", parser=local_path, help="Schema files.")],
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -57,7 +58,7 @@ def show(
     """Shows columns, indexes and validation rules of a table."""
     cli: CliContext = ctx.obj
     if what.endswith(".schema") or "/" in what:
-        file = load_schema(Fs(), Path(what))
+        file = load_schema(Fs(), local_path(what))
         cli.result(describe(file.schema, file), schema_text(file.schema))
     else:
         schema = load_deployed(Fs(), cli.database(), TableName.parse(what))

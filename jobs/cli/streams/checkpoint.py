@@ -14,6 +14,7 @@ from jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
 from store.epochs.reading.load import load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import TableName, check_stream
 from writers.spark.checkpoint import apply_repair, plan_repair
 
@@ -31,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 def repair(
     ctx: typer.Context,
-    checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpointLocation of the query.")],
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=local_path, help="The checkpointLocation of the query.")
+    ],
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="The table that the query writes.")] = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Its stream.")] = None,
     fix: Annotated[bool, typer.Option("--repair", help="Back it up and repair it; default: only report.")] = False,

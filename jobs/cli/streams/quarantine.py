@@ -18,6 +18,7 @@ from jobs.streams.quarantines import settle
 from store.epochs.reading.load import list_streams, load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import Layout, TableName, check_stream
 from store.schema.deployed.deploy import deployed_tables
 
@@ -103,13 +104,16 @@ def requeue(
     stream: StreamArgument = None,
     stream_file: Annotated[
         Path | None,
-        typer.Argument(metavar="[STREAM.toml]", help="Stream file; default: that of the last run."),
+        typer.Argument(metavar="[STREAM.toml]", parser=local_path, help="Stream file; default: that of the last run."),
     ] = None,
     old_table: OldTableOption = None,
     repaired: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE.jsonl", help="Only the rows of this file, with its payloads.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE.jsonl", parser=local_path, help="Only the rows of this file, with its payloads."
+        ),
     ] = None,
-    old_file: Annotated[Path | None, typer.Option("--file", hidden=True)] = None,
+    old_file: Annotated[Path | None, typer.Option("--file", parser=local_path, hidden=True)] = None,
     reason: ReasonOption = None,
     source: SourceOption = None,
     epoch: EpochOption = None,

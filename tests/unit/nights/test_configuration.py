@@ -150,3 +150,13 @@ def test_the_page_shows_a_calendar_that_is_accepted_and_has_every_key(tmp_path: 
     keys = set(re.findall(r'\b(?:section|top|daily|scrub|feeds)\.(?!sections?\b)\w+\("(\w+)"', source))
     assert len(keys) > 35
     assert sorted(key for key in keys if not re.search(rf"\b{key}\b", page.partition("## All keys")[2])) == []
+
+
+def test_paths_are_of_this_machine(tmp_path: Path) -> None:
+    for url in ("file:///data/a%20b", "file:/data/a b", "file://localhost/data/a%20b"):
+        assert read(tmp_path, TEXT, {"ROOT": url}).program.root == Path("/data/a b")
+    assert read(tmp_path, TEXT, {"ROOT": "C:/db"}).program.root == tmp_path / "C:/db"
+    for url in ("s3://bucket/db", "hdfs:///db", "dbfs:/db", "file://host/db", "file://"):
+        with pytest.raises(ConfigurationError, match="mount it") as caught:
+            read(tmp_path, TEXT, {"ROOT": url})
+        assert "root" in str(caught.value) and url in str(caught.value)

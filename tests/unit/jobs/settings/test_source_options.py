@@ -41,7 +41,7 @@ def test_right_options_become_those_of_a_writer_of_frames() -> None:
         checkpointLocation="/c",
         queryName="q",
     ).frame
-    assert (full.schema, full.durability, full.keep_epochs) == ("my.schema", "none", 7)
+    assert (full.schema, full.durability, full.keep_epochs) == (Path("my.schema"), "none", 7)
     assert full.positions == PositionColumns("p", "o", "t")
     assert (full.spec.ignore, full.allow_gap, full.adopt) == (("x", "y"), True, True)
     assert full.spec.partition.internal == InternalRule("fixed", "a")
