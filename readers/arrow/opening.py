@@ -19,9 +19,9 @@ from store.io.fs import Fs
 from store.io.local_path import local_path
 from store.io.system_errors import as_storage_errors
 from store.layout import Layout, TableName
+from store.nearest import near
 from store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from store.scan.ranges import Snapshot
-from store.scan.selection import near
 from store.schema.deployed.deploy import deployed_tables, load_deployed
 from store.types.model import TableSchema
 

@@ -16,10 +16,11 @@ from store.errors import SchemaMismatchError, SnapshotMovedError
 from store.io.fs import Fs
 from store.io.system_errors import as_storage_errors
 from store.layout import Layout, LocationKey
+from store.nearest import near
 from store.predicate.expression import Predicate, parse_predicate
 from store.scan.checksums import Checks
 from store.scan.ranges import Filter, Plan, Slice, Snapshot, make_plan
-from store.scan.selection import Selection, check_tier, near
+from store.scan.selection import Selection, check_tier
 from store.types.model import Column, TableSchema
 from store.volumes import require_named
 
@@ -148,7 +149,10 @@ class Table:
         where: str | Predicate | None = None,
         tier: str = "all",
     ) -> Plan:
-        """Row ranges that a read opens; ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions."""
+        """Row ranges that a read opens; ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions.
+
+        A source is named by the value from the data, or by its directory; SettingsError for a text that may mean two.
+        """
         predicate = self._predicate(where)
         selection = Selection.of(dates, sources)
         with as_storage_errors():

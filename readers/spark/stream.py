@@ -27,9 +27,11 @@ from store.errors import SettingsError
 from store.io.fs import Fs, Stat
 from store.io.system_errors import as_storage_errors
 from store.layout import Layout, LocationKey, TableName
+from store.nearest import near
 from store.scan.checksums import checks_of
 from store.scan.ranges import Slice, kept_slices
-from store.scan.selection import Selection, near
+from store.scan.selection import Selection
+from store.scan.sources import refuse_ambiguous_source
 
 
 class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -157,6 +159,9 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         """Slices of the rows that came between two offsets, in the order of the plan of a batch query."""
         selection = Selection.of(self._options.dates, self._options.sources)
         states = {state.stream: state for state in table.snapshot.streams}
+        for source in selection.sources or ():
+            known = {key.internal for state in states.values() for key in state.locations}
+            refuse_ambiguous_source(self._table, source, known)
         for stream in sorted(end):
             after, until = start.get(stream, 0), end[stream]
             if after == until:

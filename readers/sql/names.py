@@ -8,7 +8,7 @@ from typing import Any
 from readers.sql.engine import Tree, not_a_select
 from store.errors import SettingsError, TableNotFoundError
 from store.layout import TableName
-from store.scan.selection import near
+from store.nearest import near
 
 OF_DUCKDB = ("information_schema", "memory", "pg_catalog", "system", "temp")
 

@@ -24,13 +24,8 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeInput, MergeRecord, all_values, merged_rows, newest, record_missing
-from store.scan.selection import (
-    Selection,
-    Tier,
-    refuse_merged_sources,
-    refuse_unknown_sources,
-    refuse_unknown_values,
-)
+from store.scan.selection import Selection, Tier, refuse_unknown_values
+from store.scan.sources import refuse_merged_sources, refuse_unknown_sources
 from store.types.committed import FileState, RangeStats
 from store.types.frozen import frozen
 from store.types.model import TableSchema
@@ -159,7 +154,7 @@ def make_plan(
         if tier != "history":
             found += _remainder(layout, snapshot.table, located, record)
             if record is not None:
-                refuse_merged_sources(selection, record)
+                refuse_merged_sources(selection.sources or (), record)
     if selection.sources is not None:
         refuse_unknown_sources(fs, layout, snapshot.table, selection.sources, known)
     found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]

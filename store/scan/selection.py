@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from dataclasses import field
 from typing import Literal
 
 from store.errors import SettingsError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord
+from store.layout import TableName
+from store.nearest import near
 from store.scan.dates import range_of, refuse_malformed, within
+from store.scan.sources import directories_of
 from store.types.frozen import frozen
 
 Tier = Literal["intraday", "history", "all"]
@@ -20,17 +19,23 @@ TIERS: tuple[Tier, ...] = ("intraday", "history", "all")
 
 @frozen
 class Selection:
-    """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values."""
+    """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values.
+
+    A source is the value from the data, or the name of its directory.
+    """
 
     values: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
     _single: frozenset[str] = field(init=False, repr=False, compare=False)
     _ranges: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+    _directories: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ranges = {wanted: range_of(wanted) for wanted in self.values or ()}
         object.__setattr__(self, "_single", frozenset(wanted for wanted, ends in ranges.items() if ends is None))
         object.__setattr__(self, "_ranges", tuple(ends for ends in ranges.values() if ends is not None))
+        names = (name for source in self.sources or () for name in directories_of(source))
+        object.__setattr__(self, "_directories", frozenset(names))
 
     @staticmethod
     def of(values: str | Iterable[str] | None, sources: str | Iterable[str] | None) -> Selection:
@@ -45,7 +50,7 @@ class Selection:
 
     def takes_source(self, internal: str) -> bool:
         """Whether an internal partition is asked for."""
-        return self.sources is None or internal in self.sources
+        return self.sources is None or internal in self._directories
 
 
 def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -80,43 +85,3 @@ def refuse_unknown_values(
             found=repr(wanted),
             hint=other or f"`sparkhaven stats {table}` lists what is there",
         )
-
-
-def refuse_unknown_sources(fs: Fs, layout: Layout, table: TableName, sources: Collection[str], known: set[str]) -> None:
-    """TableNotFoundError for a source that no location of the table has."""
-    missing = [source for source in sources if source not in known]
-    if missing:  # other dates may have it: only now is the directory worth a look
-        known = known | set(fs.names(layout.partitions(table.namespace)))
-    for source in missing:
-        if source not in known:
-            raise TableNotFoundError(
-                f"{table} has no source {source!r}",
-                expected=near(source, known),
-                found=repr(source),
-                hint=f"`sparkhaven stats {table}` lists what is there",
-            )
-
-
-def refuse_merged_sources(selection: Selection, record: MergeRecord) -> None:
-    """SettingsError for a source whose rows are in a merged date: a part of the rows would be a wrong answer."""
-    outputs = {output.internal for output in record.outputs}
-    for taken in record.inputs:
-        if selection.sources and taken.internal in selection.sources and taken.rows and taken.internal not in outputs:
-            raise SettingsError(
-                f"rows of source {taken.internal!r} cannot be distinguished: {record.value} is merged",
-                where=f"{record.table} {record.value}, generation {record.generation}",
-                expected=f"one of {sorted(outputs)}, or dates that are not merged",
-                found=repr(taken.internal),
-                hint="filter by a column with --where, or read --tier intraday",
-            )
-
-
-def near(wanted: str, names: Collection[str]) -> str:
-    """Names close to a wanted one for a message; else the first and last of what there is."""
-    close = difflib.get_close_matches(wanted, sorted(names), n=5, cutoff=0.5)
-    if close:
-        return "one of " + ", ".join(close)
-    ordered = sorted(names)
-    if len(ordered) > 6:
-        return f"one of {len(ordered)}: {', '.join(ordered[:3])} ... {', '.join(ordered[-3:])}"
-    return "one of " + ", ".join(ordered) if ordered else "no name: there are none yet"

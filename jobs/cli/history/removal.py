@@ -16,6 +16,7 @@ from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName
 from store.merges.records import all_values
+from store.scan.sources import directory_of
 from store.schema.deployed.deploy import load_deployed
 from store.types.frozen import frozen
 from writers.merge.plan.pins import Pins
@@ -25,7 +26,10 @@ from writers.removal.proof import prove
 from writers.removal.remove import Removed
 from writers.removal.states import States
 
-SourceOption = Annotated[str | None, typer.Option("--source", metavar="S", help="Only this internal partition.")]
+SourceOption = Annotated[
+    str | None,
+    typer.Option("--source", metavar="VALUE", help="Only this internal partition: its value, or its directory."),
+]
 EXIT_CODES = {
     "done": "done, or nothing to remove",
     "bad_data": "a date failed: no proof, damaged files",
@@ -95,7 +99,11 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
     begun = time.monotonic()
     states, pins = States(fs, layout, table), Pins(fs, layout, table)
     code = EXIT_DONE
-    intraday = intraday_dates(newest_states(fs, layout, table))
+    streams = newest_states(fs, layout, table)
+    intraday, source = intraday_dates(streams), chosen.source
+    if source is not None:
+        known = {key.internal for state in streams for key in state.locations}
+        source = directory_of(table, source, known.union(fs.names(layout.intraday(table))))
     for value in chosen.choice.pick(intraday, time.time(), lambda: all_values(fs, layout, table)):
         try:
             proof = prove(
@@ -116,7 +124,7 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
                 value,
                 proof=proof,
                 clock=time.time,
-                source=chosen.source,
+                source=source,
                 dry_run=dry_run,
                 states=states,
                 **options,

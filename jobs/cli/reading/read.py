@@ -48,7 +48,10 @@ def read(
     columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
     dates: DatesOption = None,
     source: Annotated[
-        list[str] | None, typer.Option(metavar="S", help="Only this internal partition; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE", help="Only this internal partition: its value, or its directory; may be repeated."
+        ),
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="EXPR", help="Only rows like 'dep_delay > 60 && !isNull(tailnum)'.")
