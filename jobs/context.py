@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,45 +132,6 @@ def _finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, data: bool = False) -> None:
-    """Prints rows as aligned text; numbers to the right, nothing cut where the output is not a terminal.
-
-    ``data``: cells are values of a table, printed as they are; else numbers have thousands separators.
-    """
-    from rich.console import Console  # not every command prints a table
-    from rich.table import Table
-
-    listed = [list(row) for row in rows]
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for index, name in enumerate(header):
-        numbers = any(isinstance(row[index], int | float) for row in listed)
-        made.add_column(name, justify="right" if numbers else "left", no_wrap=True)
-    for row in listed:
-        made.add_row(*(_value(value) if data else _cell(value) for value in row))
-    console = Console(file=sys.stdout, highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 100_000
-    console.print(made)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
-
-
-def _value(value: object) -> str:
-    """A value of a table; control characters are escaped."""
-    if value is None:
-        return "-"
-    text = str(value)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _plain(value: object) -> object:

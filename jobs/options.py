@@ -124,6 +124,7 @@ OutOption = Annotated[
     ),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show without --out.")]
+VerticalOption = Annotated[bool, typer.Option("--vertical", help="Show one column a line, each value whole.")]
 SkipSetAsideOption = Annotated[
     bool, typer.Option("--skip-set-aside", help="Read without the rows of damaged locations that were set aside.")
 ]

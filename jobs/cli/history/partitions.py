@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, table
+from jobs.context import CliContext
 from jobs.options import DryRun, Json, Verbose, group, help_end
+from jobs.text_table import table
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from store.io.local_path import local_path

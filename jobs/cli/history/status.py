@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import typer
 
-from jobs.context import CliContext, report, table
+from jobs.context import CliContext, report
 from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from jobs.text_table import table
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName

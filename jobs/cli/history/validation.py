@@ -7,9 +7,10 @@ from typing import Any
 
 import typer
 
-from jobs.context import CliContext, report, table
+from jobs.context import CliContext, report
 from jobs.date_choice import intraday_dates, parse_choice
 from jobs.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from jobs.text_table import table
 from store.epochs.reading.load import newest_states
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from store.io.fs import Fs

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.context import CliContext, table
+from jobs import text_table
+from jobs.context import CliContext
 from jobs.options import (
     AsOfOption,
     DatesOption,
@@ -20,6 +21,7 @@ from jobs.options import (
     TableArgument,
     TierOption,
     Verbose,
+    VerticalOption,
     help_end,
 )
 from readers.arrow.export import check_target, export
@@ -28,6 +30,8 @@ from readers.arrow.table import Table
 from store.errors import SettingsError
 from store.kernels import pc
 from store.scan.checksums import chosen_mode
+
+CHOOSE = "--columns A,B chooses"
 
 
 def register(app: typer.Typer) -> None:
@@ -62,6 +66,7 @@ def read(
     as_of: AsOfOption = None,
     out: OutOption = None,
     limit: LimitOption = 20,
+    vertical: VerticalOption = False,
     checksum_verify: Annotated[
         str | None,
         typer.Option(
@@ -97,7 +102,7 @@ def read(
     lines = zip(*map(cell_values, shown.columns), strict=True)
     listed = [dict(zip(shown.schema.names, line, strict=True)) for line in lines]
     result |= {"rows": rows, "columns": shown.schema.names, "first": listed}
-    cli.result(result, lambda: _show(opened, shown.schema.names, listed, rows))
+    cli.result(result, lambda: _show(opened, shown.schema.names, listed, rows, vertical))
 
 
 def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
@@ -125,9 +130,18 @@ def _first(opened: Table, names: list[str] | None, asked: dict[str, Any], limit:
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def _show(opened: Table, names: list[str], listed: list[dict[str, Any]], rows: int) -> None:
-    table(names, [[cell_text(row[name]) for name in names] for row in listed], data=True)
+def _show(opened: Table, names: list[str], listed: list[dict[str, Any]], rows: int, vertical: bool) -> None:
+    show_rows(names, [[row[name] for name in names] for row in listed], vertical, f"--vertical shows all, {CHOOSE}")
     print(f"{rows:,} rows {pinned(opened)}, {len(listed)} shown")
+
+
+def show_rows(names: list[str], rows: list[list[Any]], vertical: bool, hint: str) -> None:
+    """Prints rows of a table. ``hint``: how to see columns that a terminal has no room for."""
+    texts = [[cell_text(value) for value in row] for row in rows]
+    if vertical:
+        text_table.vertical(names, texts)
+    else:
+        text_table.table(names, texts, data=True, hint=hint)
 
 
 def cell_text(value: object) -> object:

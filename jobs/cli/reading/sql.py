@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.cli.reading.read import cell_text, cell_values, note_set_aside, pinned
-from jobs.context import CliContext, table
+from jobs.cli.reading.read import cell_values, note_set_aside, pinned, show_rows
+from jobs.context import CliContext
 from jobs.options import (
     AsOfOption,
     Json,
@@ -21,6 +21,7 @@ from jobs.options import (
     SkipSetAsideOption,
     TierOption,
     Verbose,
+    VerticalOption,
     help_end,
     memory_bytes,
 )
@@ -51,6 +52,7 @@ def sql(
     as_of: AsOfOption = None,
     out: OutOption = None,
     limit: LimitOption = 20,
+    vertical: VerticalOption = False,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory of the query; default: 80 % of the machine's.")
     ] = None,
@@ -90,7 +92,7 @@ def sql(
         if out is not None:
             print(f"{rows:,} rows to {out}{_pinned(opened)}")
         else:
-            table(names, [[cell_text(cell) for cell in line] for line in lines], data=True)
+            show_rows(names, lines, vertical, "--vertical shows all")
             print(f"{rows:,} rows{_pinned(opened)}, {len(lines)} shown")
         for read in value["tables"] if verbose else ():
             condition = f" where {read['where']}" if read["where"] else ""

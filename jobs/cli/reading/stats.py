@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, report, table
+from jobs.context import CliContext, report
 from jobs.options import AsOfOption, Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
 from jobs.streams.feeds import passed_lines
 from jobs.streams.reports.data_warnings import fields
 from jobs.streams.starting import load_streams, report_failed
+from jobs.text_table import table
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from store.epochs.reading.load import list_streams, load_stream

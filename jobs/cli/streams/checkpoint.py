@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, table
+from jobs.context import CliContext
 from jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
+from jobs.text_table import table
 from store.epochs.reading.load import load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, table
+from jobs.context import CliContext
 from jobs.operations.maintenance import open_log
 from jobs.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
 from jobs.streams.reports.data_warnings import fields
+from jobs.text_table import table
 from store.epochs.merged import require_unmerged
 from store.epochs.preview import preview_rollback
 from store.epochs.reading.load import EpochEntry, list_epochs, load_stream

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.context import CliContext, table
+from jobs.context import CliContext
 from jobs.operations.quarantine_lines import read_repairs, row_value
 from jobs.operations.quarantined_stream import find, ledger_of, no_stream
 from jobs.options import DryRun, Json, TableArgument, Verbose, group, help_end, old_spelling
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.quarantines import settle
+from jobs.text_table import table
 from store.epochs.reading.load import list_streams, load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs

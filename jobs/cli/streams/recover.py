@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, error_json, table
+from jobs.context import CliContext, error_json
 from jobs.operations.maintenance import open_log
 from jobs.operations.rebuilding import parse_choice, rebuild_stream
 from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from jobs.text_table import table
 from store.epochs.preview import preview_recovery
 from store.epochs.reading.load import list_streams
 from store.epochs.recovery.aside import set_aside

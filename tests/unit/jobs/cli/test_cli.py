@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from jobs import context
+from jobs import text_table
 from jobs.cli.commands import COMMANDS as MODULES
 from jobs.cli.main import app
 from jobs.context import CliContext, Commands
@@ -247,7 +247,7 @@ def test_results_stand_alone_on_standard_output(tmp_path: Path) -> None:
 
 
 def test_tables_are_whole_when_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    context.table(["name", "rows"], [["x" * 300, 1234567], ["y", None]])
+    text_table.table(["name", "rows"], [["x" * 300, 1234567], ["y", None]])
     out = capsys.readouterr().out
     assert "x" * 300 in out and "1,234,567" in out and "…" not in out
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs import context
+from jobs import context, text_table
 from store.errors import CorruptFileError
 from store.io.system_errors import as_ours
 from store.layout import LocationKey
@@ -298,7 +298,7 @@ def test_json_has_no_numbers_that_are_none() -> None:
 
 
 def test_values_of_a_table_stand_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    context.table(["n", "x", "s"], [[2013, 1234567.5, "tab\there \x1b[31mé"]], data=True)
+    text_table.table(["n", "x", "s"], [[2013, 1234567.5, "tab\there \x1b[31mé"]], data=True)
     out = capsys.readouterr().out
     assert "2013" in out and "1234567.5" in out and "tab\\there \\x1b[31mé" in out
 
