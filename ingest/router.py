@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 
 from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from ingest.spec import PartitionSpec, Target, ValueRule
-from ingest.values.instants import UNIT_NS
 from ingest.values.rows import Ints, Rows
 from ingest.values.zones import ZoneTable, zone_table
 from store.errors import ErrorBudgetExceeded, InvalidNameError
-from store.instants import NS_PER_SECOND
+from store.instants import NS_PER_SECOND, UNIT_NS
 from store.layout import LocationKey, encode_internal
 from store.types.frozen import frozen
 

@@ -28,10 +28,14 @@ class Quoted(str):
 
 @frozen
 class TypedPart:
-    """The values of a field in one file, of one Arrow type. ``far``: in ms, timestamps that ``array`` cannot hold."""
+    """The values of a field in one file, of one Arrow type. ``far``: in ms, timestamps that ``array`` cannot hold.
+
+    ``old``: they are of type INT96, by a writer that does not say whether they are instants.
+    """
 
     array: pa.Array
     far: pa.TimestampArray | None = None
+    old: bool = False
 
 
 @frozen

@@ -52,6 +52,7 @@ class ColumnSpec:
     texts without an offset ``zone`` tells the time zone, and without a zone such texts are refused as ambiguous.
     ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key. ``far`` is
     what becomes of an instant outside of the range that can be stored: null, or the nearest that can; else a bad row.
+    ``lossy``: a float or double takes the nearest value of a number that it does not hold exactly; else a bad row.
     """
 
     column: str
@@ -62,6 +63,7 @@ class ColumnSpec:
     of: Payload = "value"
     far: Far | None = None
     form: TextForm | None = None
+    lossy: bool = False
 
 
 @frozen
@@ -166,3 +168,4 @@ class Target:
     of: Payload = "value"
     far: Far | None = None
     form: TextForm | None = None
+    lossy: bool = False

@@ -73,7 +73,7 @@ def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: b
         check_zone(item.zone, _where(spec))
     check_form(item, column, _where(spec))
     source = item.source or column.name
-    return Target(column, source, item.unit, item.zone, item.meta, stored, item.of, item.far, item.form)
+    return Target(column, source, item.unit, item.zone, item.meta, stored, item.of, item.far, item.form, item.lossy)
 
 
 def _routing_only(spec: StreamSpec, schema: TableSchema) -> list[Column]:

@@ -12,6 +12,7 @@ _FORM = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 NS_PER_SECOND = 1_000_000_000
+UNIT_NS = {"s": NS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 MIN_NS, MAX_NS = -(2**63) + 1, 2**63 - 1  # the smallest long is the null
 
 

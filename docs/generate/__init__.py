@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from docs.generate.commands import command_pages
+from docs.generate.conversions import conversion_table
 from docs.generate.errors import error_table
 from docs.generate.metrics import metric_tables
 from docs.generate.settings import stream_file_tables
@@ -12,6 +13,7 @@ from docs.generate.types import type_table
 
 GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_pages,
+    "conversions": conversion_table,
     "errors": error_table,
     "metrics": metric_tables,
     "settings": stream_file_tables,

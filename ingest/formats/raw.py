@@ -15,12 +15,14 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, bad_row
 from ingest.content.lines import LineBlock
 from ingest.spec import Target
-from ingest.values.exact import INTEGER_BITS, check_float, check_integer, check_string
-from ingest.values.instants import UNIT_NS, check_instant
+from ingest.values.exact import check_float, check_integer, check_string
+from ingest.values.instants import check_instant
 from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
 from ingest.values.typed import texts_of
+from store.conversions.table import INTEGER_BITS
 from store.errors import SettingsError
+from store.instants import UNIT_NS
 
 _NUMBERS = {"byte": "b", "short": "h", "int": "i", "long": "q", "float": "f", "double": "d", "Instant": "q"}
 
@@ -103,4 +105,4 @@ class RawRows:
             return check_integer(value, name, self._alias)
         if name == "Instant":
             return check_instant(value * UNIT_NS[target.unit], target, self._alias)
-        return check_float(value, name, self._alias)
+        return check_float(value, target, self._alias)

@@ -22,6 +22,7 @@ from ingest.values.rows import Rows, merge_rows
 
 Record = TypeVar("Record")
 SHOWN_BYTES = 256
+_NUMBERS = (int, float, Decimal)
 
 
 class NotARecordError(ValueError):
@@ -97,9 +98,9 @@ def from_binary(value: Any, target: Target, alias: bool = False) -> Value | Refu
     name = target.column.type.name
     if isinstance(value, bytes | bytearray):
         return Refusal("wrong type (bytes)", f"a value for {name}")
+    if name in ("double", "float") and isinstance(value, _NUMBERS) and not isinstance(value, bool):
+        return check_float(value, target, alias)
     if isinstance(value, float):
-        if name in ("double", "float"):
-            return check_float(value, name, alias)
         if value != value or value in (float("inf"), float("-inf")):
             return Refusal("not a finite number", f"a value for {name}")
         value = Decimal(value)

@@ -15,6 +15,8 @@ from ingest.samples import Sample, TypedPart, shown
 from ingest.values.exact import exact_number
 from ingest.values.json_text import json_text
 from ingest.values.text_forms import NO, YES
+from store.conversions.plain import plain
+from store.conversions.sources import Group, source_of
 
 BOOLEAN, WHOLE, FRACTION, TEXT, ARRAY, OBJECT = "boolean", "whole", "fraction", "text", "array", "object"
 PLURAL = {
@@ -121,12 +123,14 @@ def _text_kind(text: str) -> tuple[str, int | Decimal | None]:
 
 def _values(part: TypedPart) -> Iterator[Any]:
     """Values as Python has them; instants as their counts, what has no use here as null or not."""
-    kind, kinds = part.array.type, pa.types
-    if kinds.is_timestamp(kind) or kinds.is_date64(kind) or kinds.is_time64(kind) or kinds.is_duration(kind):
-        yield from part.array.view(pa.int64()).to_pylist()
-    elif kinds.is_date32(kind) or kinds.is_time32(kind):
-        yield from part.array.view(pa.int32()).to_pylist()
-    elif kinds.is_nested(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind):
+    kind, kinds, group = part.array.type, pa.types, source_of(part.array.type).group
+    if group in (Group.NESTED, Group.BYTES, Group.OTHER):
         yield from ("…" if valid else None for valid in part.array.is_valid().to_pylist())
+        return
+    array = plain(part.array)
+    if kinds.is_date32(kind) or kinds.is_time32(kind):
+        yield from array.view(pa.int32()).to_pylist()
+    elif kinds.is_temporal(kind):
+        yield from array.view(pa.int64()).to_pylist()
     else:
-        yield from part.array.to_pylist()
+        yield from array.to_pylist()

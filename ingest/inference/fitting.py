@@ -116,7 +116,9 @@ def _given(column: Column, item: Mapping[str, Any]) -> Reading:
         as_text=item.get("as_text", False),
     )
     plain = None if form == TextForm() else form
-    return Reading(column.type.name, item.get("unit", "iso"), item.get("zone"), plain, item.get("far"))
+    return Reading(
+        column.type.name, item.get("unit", "iso"), item.get("zone"), plain, item.get("far"), item.get("lossy", False)
+    )
 
 
 def _source(column: Column, sample: Sample, by_name: Mapping[str, str]) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.formats.parquet.values import Source, check_type, exact_value, show, typed_values
+from ingest.formats.parquet.values import check_type, exact_value, plain_source, show, typed_values
 from ingest.samples import Sample, shown
 from ingest.spec import ColumnSpec, Far, Target, TextForm, Unit
 from ingest.values.exact import from_json, from_text
@@ -31,18 +31,19 @@ class Reading:
     zone: str | None = None
     form: TextForm | None = None
     far: Far | None = None
+    lossy: bool = False
 
     def spec(self, column: str, source: str) -> ColumnSpec:
         """The settings of a column that is read so."""
         named = None if source == column else source
-        return ColumnSpec(column, named, self.unit, self.zone, far=self.far, form=self.form)
+        return ColumnSpec(column, named, self.unit, self.zone, far=self.far, form=self.form, lossy=self.lossy)
 
     def target(self, source: str, encoding: str | None = None) -> Target:
         """What decoders take."""
         text = self.type == "String"
         storage = Storage.SYMBOL if text else Storage.FIXED
         column = Column("v", data_type(self.type), Kind.NORMAL, storage, 0, (encoding or "UTF_8") if text else None)
-        return Target(column, source, self.unit, self.zone, None, True, far=self.far, form=self.form)
+        return Target(column, source, self.unit, self.zone, None, True, far=self.far, form=self.form, lossy=self.lossy)
 
 
 @frozen
@@ -89,7 +90,7 @@ def _typed(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
     start = 0
     for part in sample.fields[source]:
         if len(part.array):
-            held = Source(part.array, part.far)
+            held = plain_source(part.array, part.far, old=part.old)
             try:
                 check_type(target, part.array.type, sample.places[start])
             except SchemaMismatchError as error:

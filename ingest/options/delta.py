@@ -18,7 +18,7 @@ class DeltaOptions:
     ``start_version`` None: what the table holds first, then what later versions add; else what is added from that
     version on. ``ignore_changes``: of a version that removes or rewrites rows, take the files that it adds; rows that
     it copied from files taken before then come twice. ``missing_columns``: a stored column that neither a file nor
-    the table declares is refused, or null.
+    the table declares is refused, or null. ``binary_as_text`` takes columns of bytes for texts.
     """
 
     traits: ClassVar[Traits] = Traits("delta", OffsetRange, FILES, FILE_META, ("file",))
@@ -28,3 +28,4 @@ class DeltaOptions:
     max_per_trigger: Limit = field(default_factory=Limit)
     ignore_changes: bool = False
     missing_columns: MissingColumns = "fail"
+    binary_as_text: bool = False

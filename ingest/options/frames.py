@@ -33,11 +33,15 @@ class FrameBatch:
 
 @frozen
 class FramesOptions:
-    """Rows that a query of the user's hands over. ``allow_gap``: offsets between batches may be missing."""
+    """Rows that a query of the user's hands over. ``allow_gap``: offsets between batches may be missing.
+
+    ``lossy``: columns of the table that take the nearest value of a number; True: every float and double.
+    """
 
     traits: ClassVar[Traits] = Traits("frames", FrameBatch, "rows", FILE_META, ("file",))
 
     allow_gap: bool = False
+    lossy: tuple[str, ...] | bool = ()
 
     @property
     def path(self) -> str:

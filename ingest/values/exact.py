@@ -5,7 +5,8 @@ to come out the same; every row in doubt is decided here. A value is the one ``p
 the column (an Instant is ns since the epoch, a char its UTF-16 unit), or None for null, or a ``Refusal``.
 
 * Whole numbers: ``3.0`` and ``3e0`` are 3, ``3.5`` has a fraction; nothing is rounded or wrapped.
-* double: the nearest double of any number in range. float: the nearest float of that double.
+* double: the nearest double of any number that a text writes. float: the nearest float of that double. Numbers of a
+  type (Parquet, Avro) are stored exactly, or with ``lossy`` the nearest one: ``check_float``.
 * A value equal to the type's null sentinel is refused (or, with ``alias``, becomes null).
 * Instant: ISO texts with offset, or local texts in the zone of the column; or a number in its unit, exact to the
   nanosecond.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -27,6 +29,7 @@ from ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
 from ingest.values.json_text import json_text
 from ingest.values.refusals import Refusal, Value
 from ingest.values.text_forms import UncleanError, clean, words
+from store.conversions.table import INTEGER_BITS
 from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
 PYTHON_CHARSETS = {
@@ -38,7 +41,6 @@ PYTHON_CHARSETS = {
     "UTF_16LE": "utf-16-le",
 }
 NUL_IS_ONE_BYTE = frozenset({"ISO_8859_1", "UTF_8", "US_ASCII"})
-INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
 _NUMBERS = (int, Decimal)  # a tuple: a union would be made for each value
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
@@ -75,6 +77,11 @@ def exact_number(text: str) -> Decimal:
         made = Extreme(sign + (small if exponent.startswith("-") or small == "0" else "Infinity"))
         made.text = text
         return made
+
+
+def is_number(text: str) -> bool:
+    """Whether a text writes a finite number."""
+    return _NUMBER_TEXT.match(text) is not None
 
 
 def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
@@ -170,9 +177,24 @@ def check_integer(value: int | Decimal, type_name: str, alias: bool = False) -> 
     return _integer(value, type_name, alias)
 
 
-def check_float(value: float, type_name: str, alias: bool = False) -> Value | Refusal:
-    """A double or float as it is in binary; NaN and the infinities are values."""
-    return _floating(value, type_name, alias) if math.isfinite(value) else value
+def check_float(value: float | Decimal, target: Target, alias: bool = False) -> Value | Refusal:
+    """A number of a typed source in a float or double: exactly, or with ``lossy`` the nearest one.
+
+    NaN and the infinities are values.
+    """
+    name = target.column.type.name
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    rounded = nearest_double(value) if name == "double" else nearest_float(value)
+    if not target.lossy:
+        if not math.isfinite(rounded):
+            return Refusal("overflow", _range_text(name))
+        if rounded != value:
+            return Refusal("not exactly representable", f"a number that a {name} holds, or lossy = true for the column")
+    null = DOUBLE_NULL if name == "double" else FLOAT_NULL
+    if rounded == null:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return rounded
 
 
 def _wrong(value: Any, expected: str) -> Refusal:
@@ -208,11 +230,30 @@ def _integer(value: int | Decimal, name: str, alias: bool) -> Value | Refusal:
     return value if low <= value <= high else Refusal("overflow", _range_text(name))
 
 
-def _to_float(value: int | Decimal) -> float:
+def _to_float(value: float | Decimal) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf
+        return math.inf if value > 0 else -math.inf
+
+
+def nearest_double(value: float | Decimal) -> float:
+    """The nearest double, infinite beyond the largest one."""
+    return _to_float(value)
+
+
+def nearest_float(value: float | Decimal) -> float:
+    """The nearest float32, rounded once: by way of the double beside the number whose last bit is odd."""
+    double = nearest_double(value)
+    if math.isfinite(double) and double != value and not _bits(double) & 1:
+        double = math.nextafter(double, math.inf if value > double else -math.inf)
+    with np.errstate(over="ignore"):
+        return float(np.float32(double))
+
+
+def _bits(value: float) -> int:
+    (found,) = struct.unpack("<q", struct.pack("<d", value))
+    return int(found)
 
 
 def _floating(value: float, name: str, alias: bool) -> Value | Refusal:

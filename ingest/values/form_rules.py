@@ -24,6 +24,7 @@ def check_form(item: ColumnSpec, column: Column, where: str) -> None:
         (bool(form.true or form.false), boolean, "true or false", "a Boolean"),
         (form.quoted, not text, "quoted", "a number, a Boolean or an Instant with unit"),
         (form.as_text, name == "String", "as_text", "a String"),
+        (item.lossy, name in ("float", "double"), "lossy", "a float or double"),
     ]
     for said, fits, key, expected in rules:
         if said and not fits:

@@ -15,10 +15,9 @@ import numpy as np
 from ingest.spec import Target
 from ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
 from ingest.values.zones import zone_table
-from store.instants import NS_PER_SECOND
+from store.instants import UNIT_NS
 from store.types.datatypes import LONG_NULL
 
-UNIT_NS = {"s": NS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
 EXAMPLE = "2013-01-01T05:00:00Z"
 

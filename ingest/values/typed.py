@@ -34,10 +34,11 @@ from ingest.values.columns import (
     try_cast,
     without,
 )
-from ingest.values.exact import INTEGER_BITS, NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
-from ingest.values.instants import UNIT_NS
+from ingest.values.exact import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
 from ingest.values.iso_texts import iso_instants
 from ingest.values.text_forms import clean_texts, words
+from store.conversions.table import INTEGER_BITS
+from store.instants import UNIT_NS
 from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
 _PLAIN_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
@@ -82,6 +83,15 @@ def narrow(values: pa.Array, target: Target) -> Typed:
     low, high = integer_range(target.column.type.name)
     doubt = outside(values, low, high)
     return pc.cast(without(values, doubt), target.column.type.arrow), doubt
+
+
+def null_alike(values: pa.Array, target: Target) -> Mask | None:
+    """Which values of the column's own type are equal to its null value."""
+    kind = target.column.type
+    if kind.null is None or pa.types.is_boolean(values.type):
+        return None
+    same = pc.equal(values, pa.scalar(kind.null, values.type))
+    return some(mask_of(same)) if pc.any(same).as_py() else None
 
 
 def floats(values: pa.Array, target: Target, *, finite: bool) -> Typed:

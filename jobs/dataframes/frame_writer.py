@@ -43,6 +43,7 @@ def deephaven_writer(
     positions: Mapping[str, str] | None = None,
     durability: Durability = "fsync",
     ignore: Iterable[str] = (),
+    lossy: Iterable[str] | bool = (),
     bounds: Mapping[str, Any] | None = None,
     bad_rows: Mapping[str, Any] | None = None,
     allow_gap: bool = False,
@@ -52,7 +53,8 @@ def deephaven_writer(
     """What ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch of a stream of the table.
 
     ``schema`` is deployed at the first batch, a file or its bytes; None takes the deployed one. The columns of the
-    frame have the names of the table's (``ingest.feeds.frames.rows`` has the types); others are listed in ``ignore``.
+    frame have the names of the table's; others are listed in ``ignore``. ``lossy`` names float and double columns that
+    take the nearest value of a number that they do not hold exactly; True: all of them. Otherwise it is a bad row.
     ``internal`` and ``value`` route the rows, as ``[partition]`` of a stream file does: a column's name, or a table
     like ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``; ``bounds`` are its other keys
     (``max_past``, ``max_future``, ``clock``, ``late``).
@@ -98,6 +100,7 @@ def deephaven_writer(
         keep_epochs=keep_epochs,
         allow_gap=allow_gap,
         adopt=adopt,
+        lossy=lossy,
     )
     return FrameWriter(options)
 

@@ -32,6 +32,7 @@ class FrameModel(SettingsModel):
     bad_rows: BadRowsModel | None
     commit: CommitModel
     ignore: list[str]
+    lossy: list[str] | bool
     allow_gap: bool
     adopt: bool
 
@@ -77,6 +78,7 @@ def frame_options(
     keep_epochs: int,
     allow_gap: bool,
     adopt: bool,
+    lossy: Iterable[str] | bool = (),
 ) -> FrameOptions:
     """The options of a writer of frames; SettingsError or InvalidNameError for wrong ones."""
     for what, name in (("table", table), ("stream", stream)):
@@ -85,6 +87,8 @@ def frame_options(
     where = Path(f"stream {check_stream(stream)}")
     if isinstance(ignore, str):
         raise SettingsError("ignore is a list of columns", where=where, expected=f"[{ignore!r}]", found=repr(ignore))
+    if isinstance(lossy, str):
+        raise SettingsError("lossy is a list of columns", where=where, expected=f"[{lossy!r}]", found=repr(lossy))
     others = _table("bounds", bounds or {}, where)
     if others.keys() & {"internal", "value"}:
         raise SettingsError("internal and value are options of their own", where=where, found=f"bounds = {bounds!r}")
@@ -93,6 +97,7 @@ def frame_options(
         "bad_rows": None if bad_rows is None else _table("bad_rows", bad_rows, where),
         "commit": {"durability": durability, "keep_epochs": keep_epochs},
         "ignore": list(ignore),
+        "lossy": lossy if isinstance(lossy, bool) else list(lossy),
         "allow_gap": allow_gap,
         "adopt": adopt,
     }
@@ -104,7 +109,7 @@ def frame_options(
     spec = StreamSpec(
         stream,
         str(TableName.parse(table)),
-        FramesOptions(part.allow_gap),
+        FramesOptions(part.allow_gap, part.lossy if isinstance(part.lossy, bool) else tuple(part.lossy)),
         partition_of(part.partition),
         ignore=tuple(part.ignore),
         bad_rows=NO_BAD_ROWS if bad is None else bad.budget,

@@ -107,6 +107,10 @@ def _names(name: str, text: str) -> tuple[str, ...]:
     return names(name, text, _EXAMPLES[name])
 
 
+def _lossy(name: str, text: str) -> tuple[str, ...] | bool:
+    return truth(name, text) if text.strip().lower() in ("true", "false") else _names(name, text)
+
+
 _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "root": ("root", _root),
     "stream": ("stream", _text),
@@ -117,6 +121,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "positions": ("positions", _object),
     "durability": ("durability", _text),
     "ignore": ("ignore", _names),
+    "lossy": ("lossy", _lossy),
     "allowGap": ("allow_gap", truth),
     "adopt": ("adopt", truth),
     "keepEpochs": ("keep_epochs", whole_number),
@@ -130,5 +135,6 @@ _EXAMPLES = {
     "schema": "my.schema",
     "positions": '{"partition": "partition", "offset": "offset"}',
     "ignore": "Note, Extra",
+    "lossy": "Px, Ratio",
     "bounds": '{"max_past": "30d", "clock": "wall"}',
 }

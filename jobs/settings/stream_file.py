@@ -166,7 +166,7 @@ def _settings(part: StreamModel, path: Path, fs: Fs) -> StreamSettings:
 
 def _column(name: str, item: ColumnModel, path: Path, *, keys: bool) -> ColumnSpec:
     if item.key is None:
-        return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta, far=item.far, form=_form(item))
+        return _spec(name, item.source, item, meta=item.meta)
     if not keys:
         raise SettingsError(
             "only messages have keys",
@@ -174,7 +174,12 @@ def _column(name: str, item: ColumnModel, path: Path, *, keys: bool) -> ColumnSp
             found=item.key,
             hint="name a field of the row with `from`",
         )
-    return ColumnSpec(name, item.key, item.unit or "iso", item.zone, of="key", far=item.far, form=_form(item))
+    return _spec(name, item.key, item, of="key")
+
+
+def _spec(name: str, source: str | None, item: ColumnModel, **where: Any) -> ColumnSpec:
+    unit, form = item.unit or "iso", _form(item)
+    return ColumnSpec(name, source, unit, item.zone, far=item.far, form=form, lossy=item.lossy, **where)
 
 
 def _form(item: ColumnModel) -> TextForm | None:

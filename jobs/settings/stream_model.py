@@ -46,6 +46,10 @@ class ColumnModel(SettingsModel):
     """The only texts (JSON: or numbers) that are false."""
     as_text: bool = False
     """JSON: a String takes a value that is no string (number, boolean, array, object) as its compact JSON text."""
+    lossy: bool = False
+    """Parquet, Avro, Protobuf, Delta: a float or double takes the nearest value of a number that it does not hold
+    exactly. Default: a bad row. Texts of numbers (JSON, CSV) are read as the nearest in any case.
+    """
     meta: Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"] | None = None
     """Takes the value from the source position: topic, partition, offset, timestamp, key of a message; file, line of a
     file; `receive_time` is when it was read. Stands alone.

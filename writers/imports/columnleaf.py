@@ -12,7 +12,7 @@ from store.nearest import meant
 from store.scan.columnfile import ColumnFile, column_header, open_column
 from store.types.committed import FileState
 from store.types.model import Column, Storage, TableSchema
-from writers.imports.columns import mapped
+from writers.imports.columns import STRICT, Options, storable
 from writers.imports.leaf import BATCH_ROWS, LeafReader, Rows
 from writers.imports.tree import FoundLeaf
 from writers.merge.plan.source import check_crc
@@ -57,7 +57,7 @@ class ColumnLeafReader:
         for first in range(0, self.rows, BATCH_ROWS):
             stop = min(first + BATCH_ROWS, self.rows)
             arrays = tuple(
-                mapped(file.read(first, stop), column, lambda row, c=column, at=first: self._place(c, at + row))  # type: ignore[misc]
+                storable(file.read(first, stop), column, lambda row, c=column, at=first: self._place(c, at + row))  # type: ignore[misc]
                 for column, file in zip(self._schema.stored, opened, strict=True)
             )
             yield Rows(wanted, arrays, stop - first)
@@ -78,9 +78,11 @@ class ColumnLeafReader:
         return open_column(self._fs, directory, own, sizes, self.rows)
 
 
-def open_leaf(fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None) -> LeafReader | ColumnLeafReader:
+def open_leaf(
+    fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: Options = STRICT
+) -> LeafReader | ColumnLeafReader:
     """The reader of a leaf; ``value``: that of rows which have none."""
     found = fs.stat(leaf.path)
     if found is not None and found.is_dir:
         return ColumnLeafReader(fs, leaf, schema)
-    return LeafReader(fs, leaf, schema, value)
+    return LeafReader(fs, leaf, schema, value, options)

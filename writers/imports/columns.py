@@ -1,15 +1,4 @@
-"""Values of foreign Parquet columns as those of a column of ours: exactly, or not at all.
-
-==============  ==================================================================================================
-column          taken from, where every value is exactly representable
-==============  ==================================================================================================
-Boolean         BOOLEAN
-byte … long     integers of any width and sign
-char            integers; texts of one UTF-16 unit
-float, double   floating point of any width
-Instant         timestamps of any unit adjusted to UTC; INT96 that Spark has written
-String          texts; a partitioning column also dates, as ``YYYY-MM-DD``
-==============  ==================================================================================================
+"""Values of foreign Parquet columns as those of ours, by the table of ``store.conversions``: exactly, or not at all.
 
 A value that is the null of its type in column files, or that the charset of the column does not have, cannot be
 stored and is an error too.
@@ -22,130 +11,154 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from store.conversions import numbers
+from store.conversions.plain import plain
+from store.conversions.sources import Group, source_of
+from store.conversions.table import INTEGER_BITS, Rule, Take, accepted, column_type, rule
 from store.errors import SchemaMismatchError
 from store.format.column.charset import unencodable
 from store.format.column.fixed import sentinels
 from store.format.column.prefix import charset_of
+from store.instants import parse_instant
 from store.kernels import pc
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 
 Place = Callable[[int], str]
+_COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
-def takes(kind: pa.DataType, column: Column) -> bool:
+@frozen
+class Options:
+    """What the caller allows: columns that take the nearest value (``lossy``), and bytes that are texts in UTF-8."""
+
+    lossy: frozenset[str] = frozenset()
+    binary_as_text: bool = False
+
+    def given(self) -> frozenset[str]:
+        """The names of the options of the table of conversions that are set."""
+        return frozenset({"binary_as_text"} if self.binary_as_text else ())
+
+
+STRICT = Options()
+
+
+def takes(kind: pa.DataType, column: Column, options: Options = STRICT) -> bool:
     """Whether values of a type may be values of a column."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_null(kind):
-        return True
-    name = column.type.name
-    if name == "Boolean":
-        return bool(pa.types.is_boolean(kind))
-    if name in ("byte", "short", "int", "long"):
-        return bool(pa.types.is_integer(kind))
-    if name == "char":
-        return bool(pa.types.is_integer(kind)) or _is_text(kind)
-    if name in ("float", "double"):
-        return bool(pa.types.is_floating(kind))
-    if name == "Instant":
-        return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
-    return _is_text(kind) or (column.kind is Kind.PARTITIONING and bool(pa.types.is_date(kind)))
+    return rule(source_of(kind), column_type(column)).takes(options.given())
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def mapped(array: pa.Array, column: Column, place: Place) -> pa.Array:
+def mapped(array: pa.Array, column: Column, place: Place, options: Options = STRICT) -> pa.Array:
     """Values in the Arrow type of the column; ``place(index)`` names a row.
 
     SchemaMismatchError: the type is another one, or a value is not exactly representable.
     """
-    if not takes(array.type, column):
+    if not takes(array.type, column, options):
         raise refused_type(column, array.type, place(0))
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
-    wanted = column.type.arrow
-    if pa.types.is_null(array.type):
+    group, array = source_of(array.type).group, plain(array)
+    wanted, name = column.type.arrow, column.type.name
+    bad = None
+    if group is Group.NULL:
         return pa.nulls(len(array), wanted)
-    if pa.types.is_string_view(array.type):
-        array = array.cast(pa.string())
-    if column.type.name == "char" and not pa.types.is_integer(array.type):
-        array = _units(array, column, place)
-    elif pa.types.is_date(array.type):
-        array = array.cast(pa.string())
-    elif pa.types.is_floating(wanted):
-        array = _floats(array, column, place)
-    elif array.type != wanted:
-        array = _cast(array, column, place)
-    _check(array, column, place)
-    return array
+    if group in (Group.TEXT, Group.UUID, Group.BYTES):
+        made = _texts(array, column, place)
+    elif group in _COUNTED and name == "String":
+        made = array.cast(pa.string())
+    elif group is Group.TIMESTAMP:
+        made, bad = numbers.instants(array)
+    elif group is Group.BOOLEAN:
+        made = array
+    else:
+        if group in _COUNTED:
+            array, bad = numbers.counts(array)
+        lossy = column.name in options.lossy
+        made, more = _numbers(array, column, lossy=lossy)
+        bad = more if bad is None else bad | more
+    if bad is not None and bad.any():
+        row = int(np.argmax(bad))
+        raise _inexact(column, place(row), array[row], "it is not exactly representable")
+    return storable(made, column, place)
 
 
-def _cast(array: pa.Array, column: Column, place: Place) -> pa.Array:
-    wanted = column.type.arrow
+def _numbers(array: pa.Array, column: Column, *, lossy: bool) -> numbers.Made:
+    name = column.type.name
+    if name in INTEGER_BITS:
+        return numbers.integers(array, INTEGER_BITS[name])
+    if name in ("float", "double"):
+        return numbers.floats(array, column.type.width * 8, lossy=lossy)
+    return numbers.booleans(array) if name == "Boolean" else numbers.chars(array)
+
+
+def _texts(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+        array = _utf8(array, column, place)
+    if column.type.name == "char":
+        return _units(array, column, place)
+    return array if column.type.name == "String" else _instants(array, column, place)
+
+
+def _utf8(array: pa.Array, column: Column, place: Place) -> pa.Array:
     try:
-        return array.cast(wanted)
-    except pa.ArrowInvalid as error:
-        row = next((i for i in range(len(array)) if not _fits(array[i], wanted)), 0)
-        raise _inexact(column, place(row), array[row], error) from error
-
-
-def _fits(value: pa.Scalar, wanted: pa.DataType) -> bool:
-    try:
-        value.cast(wanted)
+        return array.cast(pa.string() if pa.types.is_binary(array.type) else pa.large_string())
     except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _floats(array: pa.Array, column: Column, place: Place) -> pa.Array:
-    found = array.cast(column.type.arrow, safe=False)
-    if found.type.bit_width < array.type.bit_width:
-        lost = pc.and_(pc.invert(pc.is_nan(array)), pc.not_equal(found.cast(array.type, safe=False), array))
-        _refuse_first(lost, array, column, place)
-    return found
+        for row, value in enumerate(array.to_pylist()):
+            try:
+                (value or b"").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise _inexact(column, place(row), array[row], "it is not UTF-8") from error
+        raise
 
 
 def _units(array: pa.Array, column: Column, place: Place) -> pa.Array:
     """Texts of one character as UTF-16 units."""
     lengths = pc.utf8_length(array)
     wide = pc.greater(pc.binary_length(array), 3)
-    _refuse_first(pc.or_(pc.not_equal(lengths, 1), wide), array, column, place)
+    row = pc.index(pc.or_(pc.not_equal(lengths, 1), wide), True).as_py()
+    if row >= 0:
+        raise _inexact(column, place(row), array[row], "it is not exactly representable")
     return pa.array([None if text is None else ord(text) for text in array.to_pylist()], pa.uint16())
 
 
-def _check(array: pa.Array, column: Column, place: Place) -> None:
-    """Refuses what a column file could not hold."""
+def storable(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    """Values of the column's own type, unchanged; SchemaMismatchError for what a column file could not hold."""
     if column.storage is Storage.FIXED:
         bad = sentinels(array, column.type)
         if bad.any():
             row = int(np.argmax(bad))
             raise _inexact(column, place(row), array[row], "it is the null of its type")
-        return
+        return array
     if column.kind is Kind.PARTITIONING:
-        return  # its values are names of directories
+        return array  # its values are names of directories
     coded = array.dictionary_encode()
     bad = unencodable(coded.dictionary, charset_of(column))
     if bad.any():
         number = int(np.argmax(bad))
         row = int(np.argmax(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number))
         raise _inexact(column, place(row), array[row], f"the charset of the column, {charset_of(column)}, has it not")
+    return array
 
 
-def _refuse_first(bad: pa.Array, array: pa.Array, column: Column, place: Place) -> None:
-    row = pc.index(bad, True).as_py()
-    if row >= 0:
-        raise _inexact(column, place(row), array[row], "it is not exactly representable")
+def _instants(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    """ISO texts with a zone as instants."""
+    values: list[int | None] = []
+    for row, text in enumerate(array.to_pylist()):
+        try:
+            values.append(None if text is None else parse_instant(text))
+        except ValueError as error:
+            raise _inexact(column, place(row), array[row], f"expected {error}") from error
+    return pa.array(values, pa.int64()).view(column.type.arrow)
 
 
 def _inexact(column: Column, where: str, value: pa.Scalar, why: object) -> SchemaMismatchError:
+    hint = "have the value written otherwise, or declare the column with a type that has it"
+    if column.type.name in ("float", "double"):
+        hint += f"; or take the nearest value with --lossy {column.name}"
     return SchemaMismatchError(
         f"value cannot be stored exactly in column {column.name}",
         where=where,
         expected=f"a value of type {column.type.name}",
         found=f"{_shown(value)[:80]}: {why}",
-        hint="have the value written otherwise, or declare the column with a type that has it",
+        hint=hint,
     )
 
 
@@ -156,13 +169,18 @@ def _shown(value: pa.Scalar) -> str:
 
 def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMismatchError:
     """The error for a column whose values can never be stored."""
+    cell: Rule = rule(source_of(kind), column_type(column))
     hint = "have the column written with another type, or declare it with one that has these values"
-    if column.type.name == "Instant" and pa.types.is_timestamp(kind):
-        hint = "a timestamp without zone names no instant: have it written adjusted to UTC"
+    if column.type.name == "Instant" and source_of(kind).group in (Group.LOCAL, Group.DATE):
+        hint = "a date or a time without zone names no instant: have it written adjusted to UTC"
+    elif cell.take is Take.OPTION and "binary_as_text" in cell.options:
+        hint = "if the bytes are texts in UTF-8, say --binary-as-text"
+    elif cell.take is Take.OPTION:
+        hint = f"an import has no option for it: ingest the tree as a feed of files, with {' and '.join(cell.options)}"
     return SchemaMismatchError(
         f"column {column.name} has another type",
         where=where,
-        expected=f"what {column.type.name} takes exactly, like {column.type.arrow}",
+        expected=f"{accepted(column_type(column))}, for {column.type.name}",
         found=kind,
         hint=hint,
     )

@@ -40,6 +40,7 @@ from store.types.model import Storage, TableSchema
 from store.volumes import require_filled
 from writers.exports.leaves import Written, write_parquet_leaf
 from writers.imports.columnleaf import open_leaf
+from writers.imports.columns import STRICT, Options
 from writers.imports.leaf import ExportedDigests
 from writers.imports.survey import Part, survey
 from writers.imports.tree import FoundTree
@@ -66,12 +67,14 @@ class ImportOptions:
     """Settings of an import.
 
     ``dates``: values and ranges to import (None: all), or the one date of rows that have none. ``replace``: also
-    dates that history has. ``merge``: memory, workers, order and format of the merge.
+    dates that history has. ``merge``: memory, workers, order and format of the merge. ``conversions``: what may be
+    rounded, and whether bytes are texts.
     """
 
     dates: tuple[str, ...] | None = None
     replace: bool = False
     merge: MergeOptions = field(default_factory=MergeOptions)
+    conversions: Options = STRICT
 
 
 @frozen
@@ -111,7 +114,7 @@ def import_dates(
     RetryableStorageError, a volume to write to is not mounted.
     """
     table = TableName(schema.namespace, schema.name)
-    parts = survey(fs, tree, schema, options.dates)
+    parts = survey(fs, tree, schema, options.dates, options.conversions)
     require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
     one = _Import(fs, layout, schema, tree, options, executor, clock, on_progress)
     if dry_run:
@@ -280,7 +283,7 @@ class _Import:
         for leaf in part.leaves:
             manifest = self.tree.manifest
             proven = ExportedDigests(leaf, manifest, stored) if manifest is not None else None
-            for rows in open_leaf(self.fs, leaf, self.schema, part.value).read(part.value):
+            for rows in open_leaf(self.fs, leaf, self.schema, part.value, self.options.conversions).read(part.value):
                 if proven is not None:
                     proven.add(rows)
                 arrays = [

@@ -1,7 +1,6 @@
 """A Parquet file of another program: opened without trust in it, errors as ours.
 
-The file is read, not mapped: another process may shorten it meanwhile. INT96 is an instant in UTC where Spark has
-written it, which says so in the footer; of other writers it has no zone.
+The file is read, not mapped: another process may shorten it meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from store.io.fs import Fs
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
-SPARK = b"org.apache.spark.version"
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time
 
 
@@ -61,17 +59,6 @@ def open_foreign(fs: Fs, path: Path, **options: Any) -> ParquetFile:
         raise damaged(path, "the file", "nothing") from error
     with foreign_damage(path):
         return ParquetFile(raw, buffer_size=BUFFER, page_checksum_verification=True, **options)
-
-
-def instants_of_spark(file: ParquetFile) -> bool:
-    """Whether Spark has written the file, whose INT96 are instants in UTC, of microseconds."""
-    return SPARK in (file.metadata.metadata or {})
-
-
-def old_instants(file: ParquetFile) -> set[str]:
-    """Columns of type INT96."""
-    leaves = (file.schema.column(place) for place in range(len(file.schema)))
-    return {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from store.conversions.int96 import old_timestamps
+from store.conversions.logical import as_logical, logical_schema
 from store.digest import add, digest_array, from_hex
 from store.errors import CorruptFileError, SchemaMismatchError, SnapshotMovedError
 from store.format.parquet.manifest import Manifest
@@ -22,8 +24,8 @@ from store.layout import check_partition
 from store.nearest import meant
 from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
-from writers.imports.columns import mapped, refused_type, takes
-from writers.imports.foreign import damaged, foreign_damage, instants_of_spark, old_instants, open_foreign
+from writers.imports.columns import STRICT, Options, mapped, refused_type, takes
+from writers.imports.foreign import damaged, foreign_damage, open_foreign
 from writers.imports.tree import FoundLeaf
 
 if TYPE_CHECKING:
@@ -48,12 +50,17 @@ class LeafReader:
     SnapshotMovedError: the file has changed since it was opened. ``value``: that of rows which have none.
     """
 
-    def __init__(self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None) -> None:
-        self._fs, self.leaf, self._schema = fs, leaf, schema
+    def __init__(
+        self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: Options = STRICT
+    ) -> None:
+        self._fs, self.leaf, self._schema, self._options = fs, leaf, schema, options
         self.value, self._default = leaf.value, value
         self._before = fs.stat(leaf.path)
-        self._file: ParquetFile = open_foreign(fs, leaf.path, coerce_int96_timestamp_unit="us")
-        self._old = old_instants(self._file)
+        self._file: ParquetFile = open_foreign(
+            fs, leaf.path, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
+        )
+        self._old = old_timestamps(self._file)
+        self._declared = logical_schema(self._file, self._old)
         self._columns = self._checked()
         self.rows = self._file.metadata.num_rows
         if leaf.rows is not None and leaf.rows != self.rows:
@@ -66,7 +73,7 @@ class LeafReader:
 
     def _checked(self) -> tuple[Column, ...]:
         """The columns of the file, each of the table; types are looked at before any row is."""
-        schema, path = self._file.schema_arrow, self.leaf.path
+        schema, path = self._declared, self.leaf.path
         partitioning = self._schema.partitioning
         assert partitioning is not None  # noqa: S101
         known = {column.name: column for column in self._schema.columns}
@@ -96,11 +103,9 @@ class LeafReader:
                 found=", ".join(schema.names) if lacks else name,
                 hint=hint,
             )
-        spark = instants_of_spark(self._file)
         for field in schema:
-            kind = UTC_MICROS if field.name in self._old and spark else field.type
-            if not takes(kind, known[field.name]):
-                raise refused_type(known[field.name], kind, f"{path}, row group 0")
+            if not takes(field.type, known[field.name], self._options):
+                raise refused_type(known[field.name], field.type, f"{path}, row group 0")
         return tuple(known[name] for name in schema.names)
 
     def counts(self) -> dict[str, int]:
@@ -146,14 +151,14 @@ class LeafReader:
                 batch = next(batches, None)
                 if batch is not None:
                     batch.validate(full=True)  # texts that are no UTF-8
+                    values = [as_logical(batch.column(name), self._declared.field(name).type) for name in names]
             if batch is None:
                 break
             found = {}
-            for column in columns:
-                array = batch.column(column.name)
-                if column.name in self._old:
+            for column, array in zip(columns, values, strict=True):
+                if column.name in self._old.columns:
                     array = array.cast(pa.int64()).cast(UTC_MICROS)
-                found[column.name] = mapped(array, column, self._place(column, index, first))
+                found[column.name] = mapped(array, column, self._place(column, index, first), self._options)
             first += batch.num_rows
             yield found, batch.num_rows
         if first != wanted:

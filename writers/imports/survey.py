@@ -10,6 +10,7 @@ from store.scan.selection import Selection
 from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.imports.columnleaf import open_leaf
+from writers.imports.columns import STRICT, Options
 from writers.imports.tree import FoundLeaf, FoundTree
 
 
@@ -23,7 +24,9 @@ class Part:
     bytes: int
 
 
-def survey(fs: Fs, tree: FoundTree, schema: TableSchema, dates: Sequence[str] | None) -> list[Part]:
+def survey(
+    fs: Fs, tree: FoundTree, schema: TableSchema, dates: Sequence[str] | None, options: Options = STRICT
+) -> list[Part]:
     """What there is to import, by date. SchemaMismatchError: a file has other columns or types.
 
     TableNotFoundError: the tree has no rows of a date that is asked for.
@@ -32,7 +35,7 @@ def survey(fs: Fs, tree: FoundTree, schema: TableSchema, dates: Sequence[str] | 
     selection = Selection.of(dates, None)
     found: dict[str, list[tuple[FoundLeaf, int, int]]] = {}
     for leaf in tree.leaves:
-        reader = open_leaf(fs, leaf, schema, single)
+        reader = open_leaf(fs, leaf, schema, single, options)
         for value, rows in reader.counts().items():
             found.setdefault(value, []).append((leaf, rows, reader.size))
     for wanted in dates or ():

@@ -48,7 +48,8 @@ def version_blocks(
 
 def data_files(options: DeltaOptions) -> FilesOptions:
     """How the data files of the table are read."""
-    return FilesOptions(options.path, "parquet", missing_columns=options.missing_columns)
+    missing, texts = options.missing_columns, options.binary_as_text
+    return FilesOptions(options.path, "parquet", missing_columns=missing, binary_as_text=texts)
 
 
 def place_name(version: int, path: str) -> str:

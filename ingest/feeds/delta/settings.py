@@ -29,6 +29,8 @@ class DeltaFeedModel(SettingsModel):
     """
     missing_columns: MissingColumns = "fail"
     """A stored column that neither a data file nor the table declares: refused, or null."""
+    binary_as_text: bool = False
+    """Columns of bytes are texts in UTF-8."""
 
 
 def delta_options(feed: DeltaFeedModel, base: Path) -> DeltaOptions:
@@ -39,4 +41,5 @@ def delta_options(feed: DeltaFeedModel, base: Path) -> DeltaOptions:
         feed.max_per_trigger.limit,
         feed.ignore_changes,
         feed.missing_columns,
+        feed.binary_as_text,
     )

@@ -16,7 +16,7 @@ from ingest.feeds.files.decode import unit_of
 from ingest.formats.csv.records import Header
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows, strict_object
-from ingest.formats.parquet.text import from_row_text
+from ingest.formats.parquet.repaired import from_row_text
 from ingest.options.files import FilesOptions
 from ingest.options.formats import UTF8
 from ingest.spec import StreamSpec, Target

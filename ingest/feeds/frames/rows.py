@@ -1,23 +1,12 @@
 """Rows of a data frame, typed already, to blocks: types are checked once, values like those of any feed.
 
-=========================  =======================================================================
-column of the table        column of the frame, by its Spark type
-=========================  =======================================================================
-Boolean                    boolean
-byte, short, int, long     tinyint, smallint, int, bigint; a value out of range is a bad row
-float, double              float, double, decimal, and the whole numbers
-char                       string of one UTF-16 unit
-String                     string
-Instant                    timestamp (exact, microseconds), or bigint (nanoseconds since the epoch)
-=========================  =======================================================================
-
-A ``timestamp_ntz`` names no instant. Every stored column must be there, and every other one must be named for routing,
-as a position, or as ignored: neither nulls nor losses come from a name that was misspelt.
+What a column takes of a Spark type is in the table of ``store.conversions``. A bigint is an Instant in nanoseconds
+since the epoch. Every stored column must be there, and every other one must be named for routing, as a position, or as
+ignored: neither nulls nor losses come from a name that was misspelt.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -28,23 +17,21 @@ from ingest.bad_rows import BadRow, Rejects
 from ingest.feeds.base import Block, Clock
 from ingest.formats.parquet.file import Batch
 from ingest.formats.parquet.rows import ParquetRows
-from ingest.formats.parquet.text import row_text
-from ingest.options.frames import FrameBatch
+from ingest.formats.parquet.text import row_form, row_text
+from ingest.options.frames import FrameBatch, FramesOptions
 from ingest.router import Router
 from ingest.spec import ColumnSpec, StreamSpec, Target
 from ingest.targets import resolve_targets
 from ingest.values.rows import Ints
+from store.conversions.sources import INT64, Group, spark_source
+from store.conversions.table import SIGNIFICANT, accepted, rule
 from store.errors import SchemaMismatchError, SettingsError
 from store.types.model import TableSchema
 
-WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
-SPARK_TYPES: dict[str, frozenset[str]] = {
-    "Boolean": frozenset({"boolean"}),
-    **dict.fromkeys(("byte", "short", "int", "long"), WHOLE),
-    **dict.fromkeys(("float", "double"), WHOLE | {"float", "double", "decimal"}),
-    "char": frozenset({"string"}),
-    "String": frozenset({"string"}),
-    "Instant": frozenset({"timestamp", "bigint"}),
+_HINTS = {
+    Group.LOCAL: "a timestamp_ntz names no instant: make a timestamp of it in the query, with the zone that it is in",
+    Group.DATE: "a date names no instant: make a timestamp of it in the query, with the zone that it is in",
+    Group.BYTES: "make a string of it in the query, for instance with decode(column, 'UTF-8')",
 }
 
 
@@ -53,7 +40,7 @@ def fit_frame(
 ) -> StreamSpec:
     """The settings for a frame of these columns (name to Spark's simple type); SchemaMismatchError if it does not fit.
 
-    Whole numbers are taken for Instants as nanoseconds. ``positions`` names columns that need not be stored.
+    A bigint is taken for an Instant as nanoseconds. ``positions`` names columns that need not be stored.
     """
     if spec.partition.clock.kind == "batch":
         raise SettingsError(
@@ -77,25 +64,44 @@ def fit_frame(
             hint="select the columns by the names of the table; list what is not to be stored under `ignore`",
         )
     given = {item.column: item for item in spec.columns}
+    lossy = _lossy(spec, targets)
     for target in targets:
-        found = re.sub(r"\(.*", "", columns[target.source])
-        _check_type(schema, target, found)
-        if target.column.type.name == "Instant" and found == "bigint":
-            item = given.get(target.column.name, ColumnSpec(target.column.name))
-            given[target.column.name] = replace(item, unit="ns")
+        name, source = target.column.name, spark_source(columns[target.source])
+        counted = source is INT64 and target.column.type.name == "Instant"
+        _check_type(schema, target, columns[target.source], frozenset({"unit"} if counted else ()))
+        if counted or name in lossy:
+            item = given.get(name, ColumnSpec(name))
+            given[name] = replace(item, unit="ns" if counted else item.unit, lossy=name in lossy)
     return replace(spec, columns=tuple(given.values()))
 
 
-def _check_type(schema: TableSchema, target: Target, found: str) -> None:
-    expected = SPARK_TYPES[target.column.type.name]
-    if found not in expected:
+def _lossy(spec: StreamSpec, targets: Iterable[Target]) -> frozenset[str]:
+    """Columns that take the nearest value; SettingsError for a name that is none of a float or double."""
+    asked = spec.feed.lossy if isinstance(spec.feed, FramesOptions) else ()
+    floating = frozenset(target.column.name for target in targets if target.column.type.name in SIGNIFICANT)
+    if asked is True:
+        return floating
+    names = frozenset(asked or ())
+    if odd := sorted(names - floating):
+        raise SettingsError(
+            "lossy names a column that is no float or double of the table",
+            where=f"stream {spec.stream}",
+            expected=", ".join(sorted(floating)) or "no column: the table has no float or double",
+            found=", ".join(odd),
+        )
+    return names
+
+
+def _check_type(schema: TableSchema, target: Target, found: str, given: frozenset[str]) -> None:
+    name, source = target.column.type.name, spark_source(found)
+    if not rule(source, name).takes(given):
         raise SchemaMismatchError(
-            f"column {target.source} of the data frame cannot be stored as {target.column.type.name}",
+            f"column {target.source} of the data frame cannot be stored as {name}",
             where=schema.full_name,
             column=target.column.name,
-            expected=" or ".join(sorted(expected)),
+            expected=f"{accepted(name)}, for {name}",
             found=found,
-            hint="cast it in the query, for instance with to_timestamp or cast('bigint')",
+            hint=_HINTS.get(source.group, "cast it in the query, for instance with to_timestamp or cast('bigint')"),
         )
 
 
@@ -111,8 +117,10 @@ def frame_blocks(
     rows = decoder.typed(Batch(batch), places, origin, rejects)
     router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
 
+    form = row_form(targets)
+
     def text(place: int) -> bytes:
-        return row_text({name: batch.column(name)[place] for name in batch.schema.names})
+        return row_text({name: batch.column(name)[place] for name in batch.schema.names}, form)
 
     yield router, rows, text
     rejects.complete = None

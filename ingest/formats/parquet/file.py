@@ -8,10 +8,13 @@ time.
 
 INT96, a day and nanoseconds within it, reaches further than 64 bits of nanoseconds do. It is read twice: as
 nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ, the milliseconds are true.
+
+Columns have their logical types (``store.conversions.logical``), and no views.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
@@ -22,6 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.content.file import RawFile
+from store.conversions.int96 import old_timestamps
+from store.conversions.logical import as_logical, logical_schema
 from store.epochs.state.values import FileId, FilePart
 from store.errors import FeedError
 from store.io.fs import Fs
@@ -37,14 +42,19 @@ _MS_NS = 1_000_000
 
 @frozen
 class Batch:
-    """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere."""
+    """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere.
+
+    ``old`` names the columns of type INT96 whose writer does not say whether they are instants.
+    """
 
     rows: pa.RecordBatch
     far: Mapping[str, pa.TimestampArray] = field(default_factory=dict)
+    old: frozenset[str] = frozenset()
 
     def slice(self, start: int, count: int) -> Batch:
         """Some rows."""
-        return Batch(self.rows.slice(start, count), {name: a.slice(start, count) for name, a in self.far.items()})
+        far = {name: a.slice(start, count) for name, a in self.far.items()}
+        return Batch(self.rows.slice(start, count), far, self.old)
 
     def fields(self, row: int) -> dict[str, pa.Scalar]:
         """All values of one row."""
@@ -55,36 +65,41 @@ class Batch:
 class ParquetFile:
     """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
 
-    ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC; else local times. pa.ArrowInvalid if it
-    is no Parquet file.
+    ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC, whoever wrote them; else the footer
+    decides (``store.conversions.int96``). pa.ArrowInvalid if it is no Parquet file.
     """
 
     def __init__(self, fs: Fs, split: FileId, utc96: bool) -> None:
-        self._fs, self._split, self._utc96 = fs, split, utc96
+        self._fs, self._split = fs, split
         self._file = self._open()
         self._metadata = self._file.metadata
         self._groups = self._groups_of(split)
         before = range(self._groups[0]) if self._groups else ()
         self.first_row = 1 + sum(self._metadata.row_group(group).num_rows for group in before)
-        leaves = (self._file.schema.column(place) for place in range(len(self._file.schema)))
-        self._old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+        self._old = old_timestamps(self._file, instants=utc96)
+        self.declared = logical_schema(self._file, self._old)
+        """Names and types of its columns; names may repeat."""
 
     @property
-    def declared(self) -> pa.Schema:
-        """Names and types of its columns."""
-        return self._file.schema_arrow
+    def twice(self) -> list[str]:
+        """Names that more than one column has, in order."""
+        return [name for name, count in Counter(self.declared.names).items() if count > 1]
 
     def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
-        """Rows in order, with the columns of these names (None: all)."""
+        """Rows in order, with the columns of these names (None: all).
+
+        Of columns with one name the second is called ``name (2)``, and so on.
+        """
         wanted = self.declared.names if names is None else list(names)
         wide = self._wide(wanted)
         file = self._open(read_dictionary=wide) if wide else self._file
         size = self._batch_rows(wanted, wide)
-        old = sorted(self._old.intersection(wanted))
+        old = sorted(self._old.columns.intersection(wanted) - set(self.twice))
         exact = _Taken(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
         few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
-        for rows in read if few == size or wide else _joined(read, size):
+        plain = (self._plain(rows) for rows in read)
+        for rows in plain if few == size or wide else _joined(plain, size):
             whole = Batch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
             for start, stop in _cuts(rows):
                 yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
@@ -103,20 +118,32 @@ class ParquetFile:
 
     def _open(self, **options: object) -> pq.ParquetFile:
         raw = pa.PythonFile(RawFile(self._fs, self._split), mode="r")
-        return pq.ParquetFile(raw, buffer_size=BUFFER, **options)
+        return pq.ParquetFile(raw, buffer_size=BUFFER, arrow_extensions_enabled=False, **options)
+
+    def _plain(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch without views, with UUIDs as such, and with a name of its own for each column."""
+        seen: Counter[str] = Counter()
+        names: list[str] = []
+        arrays: list[pa.Array] = []
+        for name, array in zip(rows.schema.names, rows.columns, strict=True):
+            seen[name] += 1
+            names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+            kind = self.declared.field(name).type if name not in self.twice else array.type
+            arrays.append(as_logical(array, kind))
+        return pa.RecordBatch.from_arrays(arrays, names)
 
     def _exact(self, rows: pa.RecordBatch, true: pa.Table) -> Batch:
         """Old timestamps with their zone, and those that wrapped beside them."""
-        zone = "UTC" if self._utc96 else None
         far: dict[str, pa.TimestampArray] = {}
         for name in true.column_names:
+            zone = "UTC" if name in self._old.instants else None
             place = rows.schema.get_field_index(name)
             ns, ms = rows.column(place).view(pa.int64()), true[name].combine_chunks().view(pa.int64())
             wrapped = ns.fill_null(0).to_numpy() // _MS_NS != ms.fill_null(0).to_numpy()
             if wrapped.any():
                 far[name] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
             rows = rows.set_column(place, name, ns.view(pa.timestamp("ns", zone)))
-        return Batch(rows, far)
+        return Batch(rows, far, self._old.unknown)
 
     def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
         """Row group, its rows, and one of its columns."""
@@ -220,6 +247,18 @@ def no_parquet(path: str, error: Exception, hint: str) -> FeedError:
         expected="a complete Parquet file",
         found=str(error).splitlines()[0],
         hint=hint,
+    )
+
+
+def column_twice(path: str, name: str) -> FeedError:
+    """The error for a file with more than one column of a name that a column of the table takes."""
+    return FeedError(
+        "feed file has a column twice",
+        where=path,
+        expected=f"one column {name}",
+        found=name,
+        hint="deliver the file again under a new name, with another name for one of them",
+        column=name,
     )
 
 

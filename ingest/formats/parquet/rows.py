@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
-from ingest.formats.parquet.file import Batch, ParquetFile, no_parquet
-from ingest.formats.parquet.text import row_text
-from ingest.formats.parquet.values import Source, check_type, exact_value, show, typed_values
+from ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
+from ingest.formats.parquet.text import row_form, row_text
+from ingest.formats.parquet.values import Source, check_type, exact_value, plain_source, show, typed_values
 from ingest.spec import Target
 from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
@@ -28,7 +28,7 @@ class ParquetRows:
 
     ``constants`` are columns beside those of a file, with one value for all rows, as text. ``place`` is
     how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
-    are instants in UTC, as Spark writes them; else they are local times. ``bytes_too``: bytes may be texts in UTF-8.
+    are instants in UTC, whoever wrote them. ``bytes_too``: bytes may be texts in UTF-8.
     """
 
     def __init__(
@@ -48,11 +48,12 @@ class ParquetRows:
         self._place, self._utc96, self._bytes_too = place, utc96, bytes_too
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
+        self._form = row_form(self._targets, bytes_too=bytes_too)
 
     def decode(
         self, fs: Fs, split: FileId, rejects: Rejects, check: Callable[[Sequence[str]], None] = lambda names: None
     ) -> Iterator[Rows]:
-        """Typed rows of a file in batches; FeedError if it is no Parquet file or damaged.
+        """Typed rows of a file in batches; FeedError if it is no Parquet file, damaged, or has a wanted column twice.
 
         ``check`` gets the names of all columns before the first row is read, and may refuse the file.
         """
@@ -61,6 +62,8 @@ class ParquetRows:
             declared = file.declared
             check([*declared.names, *self._constants])
             wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
+            if twice := [name for name in file.twice if name in wanted]:
+                raise column_twice(split.path, twice[0])
             for target in self._targets:
                 if target.source in wanted:
                     check_type(target, declared.field(target.source).type, split.path, bytes_too=self._bytes_too)
@@ -85,7 +88,7 @@ class ParquetRows:
         others = _Others(fs, split, None, self._utc96)
 
         def text(number: int) -> bytes:
-            return row_text(others.fields(number) | self._constants)
+            return row_text(others.fields(number) | self._constants, self._form)
 
         return text
 
@@ -110,15 +113,14 @@ class ParquetRows:
             found = batch.rows.column(target.source) if target.source in batch.rows.schema.names else None
             if target.source in self._constants:
                 found = pa.repeat(self._constants[target.source], count)
-            if found is not None and pa.types.is_dictionary(found.type):
-                found = found.dictionary_decode()
             if found is None:
                 sources.append(None)
                 columns.append(pa.nulls(count, target.column.type.arrow))
                 continue
-            source = Source(found, batch.far.get(target.source) if target.source not in self._constants else None)
-            sources.append(source)
-            array, odd = typed_values(source, target)
+            far = batch.far.get(target.source) if target.source not in self._constants else None
+            values_of = plain_source(found, far, old=target.source in batch.old)
+            sources.append(values_of)
+            array, odd = typed_values(values_of, target)
             columns.append(array)
             if odd is not None:
                 doubt |= odd
@@ -130,7 +132,7 @@ class ParquetRows:
         for row in np.flatnonzero(doubt).tolist():
             one = self._one(sources, row, file, int(numbers[row]))
             if isinstance(one, BadRow):
-                text = row_text({**batch.fields(row), **others(int(numbers[row])), **self._constants})
+                text = row_text({**batch.fields(row), **others(int(numbers[row])), **self._constants}, self._form)
                 rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
             else:
                 exact.append(row)
@@ -140,10 +142,10 @@ class ParquetRows:
 
     def _one(self, sources: list[Source | None], row: int, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []
-        for target, source in zip(self._targets, sources, strict=True):
-            value = None if source is None else exact_value(source, row, target, self._alias)
+        for target, values_of in zip(self._targets, sources, strict=True):
+            value = None if values_of is None else exact_value(values_of, row, target, self._alias)
             if isinstance(value, Refusal):
-                shown = "" if source is None else show(source.scalar(row))
+                shown = "" if values_of is None else show(values_of.scalar(row))
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit=self._unit)
             values.append(value)
         return values

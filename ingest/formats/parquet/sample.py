@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from ingest.formats.parquet.file import Batch, ParquetFile, no_parquet
+from ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
 from ingest.samples import TypedPart
 from store.epochs.state.values import FileId
 from store.io.fs import Fs
@@ -17,10 +17,13 @@ def first_rows(
 ) -> tuple[dict[str, TypedPart], int, bool]:
     """Columns of at most so many rows, how many they are, and whether the file has no more.
 
-    ``constants`` are columns beside those of the file, with one text for all rows. FeedError for a damaged file.
+    ``constants`` are columns beside those of the file, with one text for all rows. FeedError for a file that is
+    damaged, or has a column twice.
     """
     try:
         file = ParquetFile(fs, split, utc96)
+        if file.twice:
+            raise column_twice(split.path, file.twice[0])
         batches: list[Batch] = []
         count = 0
         whole = True
@@ -45,10 +48,11 @@ def _joined(batches: list[Batch], name: str, kind: pa.DataType) -> TypedPart:
     arrays = [_plain(batch.rows.column(name)) for batch in batches]
     array = pa.concat_arrays(arrays) if arrays else _plain(pa.nulls(0, kind))
     far = next((batch.far[name].type for batch in batches if name in batch.far), None)
+    old = any(name in batch.old for batch in batches)
     if far is None:
-        return TypedPart(array)
+        return TypedPart(array, old=old)
     parts = [batch.far.get(name, pa.nulls(batch.rows.num_rows, far)) for batch in batches]
-    return TypedPart(array, pa.concat_arrays(parts))
+    return TypedPart(array, pa.concat_arrays(parts), old)
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -1,8 +1,9 @@
-"""One row of a Parquet file as text, exact and repairable by hand, and back: a JSON object of the fields' values.
+"""One row of a Parquet file as text, exact and repairable by hand: a JSON object of the fields' values.
 
 What JSON has no number for is a string that says it fully: ``"NaN"``, ``"12.50"`` for a decimal, ISO texts for dates
 and timestamps (with ``Z`` where the type has a zone), base64 for bytes. Reading back, a string is therefore taken as
-the text of a value, not as a string that happens to stand where a number should.
+the text of a value, not as a string that happens to stand where a number should (``parquet.repaired``). A text that is
+not UTF-8 is an object with its bytes.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -20,27 +19,56 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.spec import Target
-from ingest.values.exact import from_json, from_text
-from ingest.values.instants import UNIT_NS, settled
-from ingest.values.refusals import Refusal, Value, out_of_range
+from store.conversions.numbers import DAY_MS
+from store.conversions.sources import Group, source_of
+from store.conversions.table import INTEGER_BITS
+from store.instants import UNIT_NS
+from store.types.frozen import frozen
 
-_FAR_YEAR = re.compile(r"[0-9]{5,}-|-[0-9]+-")
+
+@frozen
+class RowForm:
+    """How fields are written that a column takes otherwise than as they look.
+
+    ``counted``: dates, times and durations that are stored as numbers. ``bytes_too``: bytes are texts; those that are
+    not UTF-8 are an object, which nobody takes for a text.
+    """
+
+    counted: frozenset[str] = frozenset()
+    bytes_too: bool = False
 
 
-def row_text(fields: Mapping[str, pa.Scalar]) -> bytes:
+def row_form(targets: Sequence[Target], *, bytes_too: bool = False) -> RowForm:
+    """The form of rows for these columns."""
+    counted = (target.source for target in targets if target.column.type.name in INTEGER_BITS)
+    return RowForm(frozenset(counted), bytes_too)
+
+
+def row_text(fields: Mapping[str, pa.Scalar], form: RowForm) -> bytes:
     """The payload of a rejected row."""
-    return json.dumps({name: _plain(value) for name, value in fields.items()}).encode("ascii")
+    return json.dumps({name: _field(name, value, form) for name, value in fields.items()}).encode("ascii")
 
 
-def from_row_text(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
-    """A value of such an object (``json.loads`` with ``parse_float=Decimal``) by the rules of its column."""
-    if not isinstance(value, str):
-        return from_json(value, target, alias)
-    if target.column.type.name == "Instant" and "-" in value[1:]:
-        if _FAR_YEAR.match(value):
-            return settled(out_of_range(not value.startswith("-")), target)
-        target = replace(target, unit="iso")
-    return from_text(value, target, alias)
+def _field(name: str, scalar: pa.Scalar, form: RowForm) -> Any:
+    group = source_of(scalar.type).group
+    if scalar.is_valid and name in form.counted and group in (Group.DATE, Group.SPAN):
+        return scalar.value // DAY_MS if pa.types.is_date64(scalar.type) else scalar.value
+    if scalar.is_valid and group is Group.BYTES and form.bytes_too:
+        data = scalar.as_py()
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return _base64(data)
+    return _plain(scalar)
+
+
+def text_of(scalar: pa.Scalar) -> str:
+    """A text as it is; UnicodeDecodeError for one that is not UTF-8."""
+    return bytes(scalar.as_buffer()).decode("utf-8")
+
+
+def _base64(data: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(data).decode("ascii")}
 
 
 def time_text(scalar: pa.Scalar) -> str:
@@ -49,6 +77,12 @@ def time_text(scalar: pa.Scalar) -> str:
     if pa.types.is_date(kind):
         return str(np.datetime64(scalar.value, "D" if pa.types.is_date32(kind) else "ms"))
     return f"{np.datetime64(scalar.value, kind.unit)}{'Z' if kind.tz is not None else ''}"
+
+
+def scalar_text(scalar: pa.Scalar) -> str:
+    """A value that is no text as the text of it: ISO for times, JSON for all that JSON has, else as ``row_text``."""
+    value = _plain(scalar)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _plain(scalar: pa.Scalar) -> Any:
@@ -70,6 +104,11 @@ def _plain(scalar: pa.Scalar) -> Any:
         return [[_plain(entry[0]), _plain(entry[1])] for entry in scalar.values]
     if kinds.is_nested(kind):
         return [_plain(item) for item in scalar.values]
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        try:
+            return text_of(scalar)
+        except UnicodeDecodeError:
+            return _base64(bytes(scalar.as_buffer()))
     value: Any = scalar.as_py()
     if isinstance(value, float):
         if math.isfinite(value):

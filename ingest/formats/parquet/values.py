@@ -1,4 +1,4 @@
-"""Values of Parquet columns, whole and one by one: which types fit a column, and what becomes of each value."""
+"""Values of typed columns (Parquet, data frames), whole and one by one, by the table of ``store.conversions``."""
 
 from __future__ import annotations
 
@@ -10,25 +10,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.formats.parquet.text import time_text
+from ingest.formats.parquet.text import scalar_text, text_of, time_text
 from ingest.spec import Target
-from ingest.values.columns import Mask, Typed, compact
-from ingest.values.exact import INTEGER_BITS, from_json, from_text
-from ingest.values.instants import UNIT_NS, check_instant, local_instant
+from ingest.values.columns import Mask, Typed, compact, either, some, without
+from ingest.values.exact import check_float, check_string, from_json, from_text
+from ingest.values.instants import check_instant, local_instant
 from ingest.values.refusals import Refusal, Value
-from ingest.values.typed import csv_texts, floats, narrow, scaled_instants
+from ingest.values.typed import csv_texts, null_alike, scaled_instants
+from store.conversions import numbers
+from store.conversions.plain import plain
+from store.conversions.sources import Group, source_of
+from store.conversions.table import INTEGER_BITS, SIGNIFICANT, accepted, rule
 from store.errors import SchemaMismatchError
+from store.instants import UNIT_NS
+from store.types.datatypes import CHAR_NULL
 from store.types.frozen import frozen
 
+SHOWN_BYTES = 256
 DAY_NS = 86_400 * UNIT_NS["s"]
+_NUMBERS = frozenset({Group.WHOLE, Group.FLOATING, Group.DECIMAL})
+_COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
 @frozen
 class Source:
-    """A column of a batch. ``far`` has, in ms, the timestamps of type INT96 that ``array`` cannot hold."""
+    """A column of a batch, plain. ``far`` has, in ms, the timestamps of type INT96 that ``array`` cannot hold.
+
+    ``old``: its timestamps are of type INT96, by a writer that does not say whether they are instants.
+    """
 
     array: pa.Array
     far: pa.TimestampArray | None = None
+    old: bool = False
 
     def scalar(self, row: int) -> pa.Scalar:
         """What stands in a row."""
@@ -37,84 +50,113 @@ class Source:
         return self.array[row]
 
 
+def plain_source(array: pa.Array, far: pa.TimestampArray | None = None, *, old: bool = False) -> Source:
+    """A column as a file or a frame has it, made plain."""
+    return Source(plain(array), far, old)
+
+
 def show(value: pa.Scalar) -> str:
     """A value for people."""
     if value.is_valid and (pa.types.is_date(value.type) or pa.types.is_timestamp(value.type)):
         return time_text(value)
-    return str(value)
+    try:
+        return str(value)
+    except UnicodeDecodeError:
+        return bytes(value.as_buffer())[:SHOWN_BYTES].hex(" ")
 
 
 def check_type(target: Target, found: pa.DataType, file: str, *, bytes_too: bool = False) -> None:
-    """SchemaMismatchError for a type of which no value can ever fit the column."""
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    name = target.column.type.name
-    kinds = pa.types
-    text = kinds.is_string(found) or kinds.is_large_string(found) or (bytes_too and _is_bytes(found))
-    loose = target.form is not None and (target.form.quoted or bool(target.form.true))
-    number = kinds.is_integer(found) or kinds.is_floating(found) or kinds.is_decimal(found)
-    if name in INTEGER_BITS or name in ("float", "double"):
-        fits, expected = number or (text and loose), "a number"
-    elif name == "Boolean":
-        fits, expected = kinds.is_boolean(found) or (text and loose), "boolean"
-    elif name == "char":
-        fits, expected = text or found == pa.uint16(), "string or uint16"
-    elif name == "Instant":
-        fits = kinds.is_timestamp(found) or kinds.is_date(found) or (text if target.unit == "iso" else number)
-        expected = "timestamp, date, " + ("string" if target.unit == "iso" else f"a number in {target.unit}")
-    else:
-        fits, expected = text, "string"
-    if not fits and not kinds.is_null(found):
-        raise SchemaMismatchError(
-            f"column {target.column.name} cannot be read from this Parquet column",
-            where=file,
-            column=target.column.name,
-            expected=f"{expected}, for {name}",
-            found=f"{target.source}: {found}",
-            hint="map another column with `from`, or correct the producer"
-            + ("; or set binary_as_text = true in [feed] if the bytes are texts" if _is_bytes(found) else ""),
-        )
+    """SchemaMismatchError for a type of which no value can ever fit the column, with the options that are set."""
+    name, origin = target.column.type.name, source_of(found)
+    cell, given = rule(origin, name), _given(target, bytes_too)
+    counted = name == "Instant" and target.unit != "iso" and origin.group in (Group.TEXT, Group.BYTES)
+    if cell.takes(given) and not (counted and "quoted" not in given):
+        return
+    lacking = [option for option in cell.options if option not in given] or ["quoted"] * counted
+    raise SchemaMismatchError(
+        f"column {target.column.name} cannot be read from this Parquet column",
+        where=file,
+        column=target.column.name,
+        expected=f"{accepted(name)}, for {name}",
+        found=f"{target.source}: {found}",
+        hint=_hint(lacking),
+    )
 
 
-def typed_values(source: Source, target: Target) -> Typed:
+def _hint(lacking: list[str]) -> str:
+    ways = ["set binary_as_text = true in [feed] if the bytes are texts"] * ("binary_as_text" in lacking)
+    ways += [f"set {option} for the column" for option in lacking if option != "binary_as_text"]
+    return "; ".join([*ways, "map another column with `from`, or correct the producer"])
+
+
+def _given(target: Target, bytes_too: bool) -> frozenset[str]:
+    """The options that are set. A zone counts as set: without one each value is a bad row of its own."""
+    form = target.form
+    said = {
+        "zone": True,
+        "unit": target.unit != "iso",
+        "binary_as_text": bytes_too,
+        "quoted": form is not None and (form.quoted or bool(form.true)),
+        "as_text": form is not None and form.as_text,
+    }
+    return frozenset(option for option, is_set in said.items() if is_set)
+
+
+def typed_values(found: Source, target: Target) -> Typed:
     """Typed values and rows in doubt, as in ``ingest.values.typed``."""
-    made, doubt = _typed(source.array, target)
-    if source.far is not None:
-        far = source.far.is_valid().to_numpy(zero_copy_only=False)
-        doubt = far if doubt is None else doubt | far
+    made, doubt = _typed(found.array, target)
+    if found.far is not None:
+        doubt = either(doubt, found.far.is_valid().to_numpy(zero_copy_only=False))
     return made, doubt
 
 
 def _typed(array: pa.Array, target: Target) -> Typed:
-    name, kind, kinds = target.column.type.name, array.type, pa.types
-    if kinds.is_null(kind):
+    name, group = target.column.type.name, source_of(array.type).group
+    if group is Group.NULL:
         return pa.nulls(len(array), target.column.type.arrow), None
-    if kinds.is_string(kind) or kinds.is_large_string(kind):
-        return _texts(array.cast(pa.string()), target)
-    if _is_bytes(kind):
+    if group is Group.TEXT:
+        return _valid_texts(array.cast(pa.string()), target)
+    if group is Group.BYTES:
         return _bytes(array.cast(pa.binary()), target)
-    if kinds.is_boolean(kind):
+    if group is Group.BOOLEAN and name == "Boolean":
         return array, None
-    if name == "char":
-        return array, _mask(pc.equal(array, 0xFFFF), _surrogates(array))
-    if kinds.is_timestamp(kind) and kind.tz is not None:
-        return scaled_instants(array.view(pa.int64()), replace(target, unit=kind.unit))
-    if kinds.is_signed_integer(kind) or kind in (pa.uint8(), pa.uint16(), pa.uint32()):
-        whole = array.cast(pa.int64())
-        if name == "Instant":
-            return scaled_instants(whole, target)
-        return (
-            narrow(whole, target)
-            if name in INTEGER_BITS
-            else floats(whole.cast(pa.float64(), safe=False), target, finite=False)
-        )
-    if kinds.is_floating(kind) and name in ("float", "double"):
-        return floats(array.cast(pa.float64()), target, finite=False)
+    if group is Group.TIMESTAMP and name == "Instant":
+        return scaled_instants(array.view(pa.int64()), replace(target, unit=array.type.unit))
+    if group in _NUMBERS and name != "String":
+        return _from_numbers(array, target)
+    if group in _COUNTED and name in INTEGER_BITS:
+        counts, bad = numbers.counts(array)
+        made, doubt = _from_numbers(counts, target)
+        return made, either(doubt, some(bad))
     return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+def _from_numbers(array: pa.Array, target: Target) -> Typed:
+    name = target.column.type.name
+    if name == "Boolean" and target.form is not None and target.form.true:
+        return csv_texts(array.cast(pa.string()), target)
+    if name == "Instant":
+        if not pa.types.is_integer(array.type):
+            return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
+        counts, bad = numbers.integers(array, 64)
+        made, doubt = scaled_instants(without(counts, some(bad)), target)
+        return made, either(doubt, some(bad))
+    if name in INTEGER_BITS:
+        made, bad = numbers.integers(array, INTEGER_BITS[name])
+    elif name in SIGNIFICANT:
+        made, bad = numbers.floats(array, target.column.type.width * 8, lossy=target.lossy)
+    else:
+        made, bad = numbers.booleans(array) if name == "Boolean" else numbers.chars(array)
+    return made, either(some(bad), null_alike(made, target))
+
+
+def _valid_texts(texts: pa.StringArray, target: Target) -> Typed:
+    """Texts of a source that promises UTF-8, and may not keep to it."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return _bytes(texts.view(pa.binary()), target)
+    return _texts(texts, target)
 
 
 def _texts(texts: pa.StringArray, target: Target) -> Typed:
@@ -128,9 +170,9 @@ def _bytes(array: pa.BinaryArray, target: Target) -> Typed:
     try:
         return _texts(array.cast(pa.string()), target)
     except pa.ArrowInvalid:
-        odd = np.array([not _is_utf8(value) for value in array.to_pylist()], np.bool_)
+        odd: Mask = np.array([not _is_utf8(value) for value in array.to_pylist()], np.bool_)
     made, doubt = _texts(pc.if_else(pa.array(odd), None, array).cast(pa.string()), target)
-    return made, odd if doubt is None else doubt | odd
+    return made, either(doubt, odd)
 
 
 def _is_utf8(value: bytes | None) -> bool:
@@ -141,40 +183,67 @@ def _is_utf8(value: bytes | None) -> bool:
     return True
 
 
-def _surrogates(array: pa.UInt16Array) -> pa.BooleanArray:
-    return pc.and_(pc.greater_equal(array, 0xD800), pc.less(array, 0xE000))
-
-
-def _mask(*found: pa.BooleanArray) -> Mask | None:
-    odd = np.zeros(len(found[0]), np.bool_)
-    for array in found:
-        odd |= array.fill_null(False).to_numpy(zero_copy_only=False)
-    return odd if odd.any() else None
-
-
-def exact_value(source: Source, row: int, target: Target, alias: bool) -> Value | Refusal:
-    """One value of a Parquet column by the rules of ``ingest.values.exact``."""
-    scalar = source.scalar(row)
+def exact_value(found: Source, row: int, target: Target, alias: bool) -> Value | Refusal:
+    """One value by the rules of ``ingest.values.exact``."""
+    scalar = found.scalar(row)
     if not scalar.is_valid:
         return None
-    kind, kinds = scalar.type, pa.types
-    if kinds.is_timestamp(kind):
-        count = scalar.value * UNIT_NS[kind.unit]
-        return check_instant(count, target, alias) if kind.tz is not None else local_instant(count, target, alias)
-    if kinds.is_date(kind):
-        return local_instant(scalar.value * (DAY_NS if kinds.is_date32(kind) else UNIT_NS["ms"]), target, alias)
-    value: Any = scalar.as_py()
-    if isinstance(value, bytes):
-        try:
-            value = value.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
-    if isinstance(value, str):
-        return None if target.form is not None and target.form.quoted and not value else from_text(value, target, alias)
-    if target.column.type.name == "char":
-        return from_json(chr(value), target, alias)
+    kind, name, group = scalar.type, target.column.type.name, source_of(scalar.type).group
+    if name == "String" and group not in (Group.TEXT, Group.BYTES):
+        return check_string(scalar_text(scalar), target)  # asked for by as_text
+    if group is Group.TIMESTAMP:
+        return check_instant(scalar.value * UNIT_NS[kind.unit], target, alias)
+    if group is Group.LOCAL:
+        local = local_instant(scalar.value * UNIT_NS[kind.unit], target, alias)
+        return _of_unknown_writer(local, target) if found.old else local
+    if group in _COUNTED:
+        return _counted(scalar, target, alias)
+    if group not in (Group.TEXT, Group.BYTES):
+        return number_value(scalar.as_py(), target, alias)
+    try:
+        text = text_of(scalar)
+    except UnicodeDecodeError as error:
+        return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+    return None if target.form is not None and target.form.quoted and not text else from_text(text, target, alias)
+
+
+def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
+    """A number or boolean of a typed source."""
+    name = target.column.type.name
+    if name in SIGNIFICANT and not isinstance(value, bool):
+        return check_float(value, target, alias)
     if isinstance(value, float):
-        if target.column.type.name in ("float", "double"):
-            return from_json(Decimal(value), target, alias) if np.isfinite(value) else value
         value = Decimal(value) if np.isfinite(value) else Decimal("Infinity")
+    if name == "char" and not isinstance(value, bool):
+        return _unit(value, alias)
+    if name == "Boolean" and not isinstance(value, bool) and (target.form is None or not target.form.true):
+        return bool(value) if value in (0, 1) else Refusal("neither 0 nor 1", "0 for false, 1 for true")
     return from_json(value, target, alias)
+
+
+def _unit(value: int | Decimal, alias: bool) -> Value | Refusal:
+    """A UTF-16 unit by its number."""
+    if value == CHAR_NULL:
+        return None if alias else Refusal("equals the null value of the type", "a UTF-16 unit other than U+FFFF")
+    whole = isinstance(value, int) and 0 <= value <= 0xFFFF
+    return int(value) if whole else Refusal("not one character", "a UTF-16 unit")
+
+
+def _counted(scalar: pa.Scalar, target: Target, alias: bool) -> Value | Refusal:
+    """A date, a time or a duration."""
+    kind, count = scalar.type, scalar.value
+    if target.column.type.name == "Instant":
+        return local_instant(count * (DAY_NS if pa.types.is_date32(kind) else UNIT_NS["ms"]), target, alias)
+    if pa.types.is_date64(kind):
+        count, rest = divmod(count, numbers.DAY_MS)
+        if rest:
+            return Refusal("no whole day", "a date")
+    return from_json(count, target, alias)
+
+
+def _of_unknown_writer(local: Value | Refusal, target: Target) -> Value | Refusal:
+    if not isinstance(local, Refusal) or target.zone is not None:
+        return local
+    way = 'zone = "UTC" if the writer stores instants as INT96, else the zone of its clocks'
+    expected = f"for column {target.column.name} {way}"
+    return Refusal("INT96 of a writer that does not say whether it is an instant", expected)

@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from ingest.formats.json.paths import path_of
 from ingest.options.formats import ProtobufSource
 from ingest.spec import Target
-from ingest.values.exact import INTEGER_BITS
+from store.conversions.table import INTEGER_BITS
 from store.errors import SettingsError
 from store.types.frozen import frozen
 

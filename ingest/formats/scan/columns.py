@@ -30,9 +30,10 @@ from ingest.formats.scan.layout import (
 from ingest.formats.scan.text_ids import TextIds
 from ingest.spec import Target
 from ingest.values.columns import Mask, Typed, either, some
-from ingest.values.exact import INTEGER_BITS, integer_range
+from ingest.values.exact import integer_range
 from ingest.values.rows import Ints
 from ingest.values.zones import zone_table
+from store.conversions.table import INTEGER_BITS
 from store.types.model import Storage
 
 _KINDS = {

@@ -127,6 +127,8 @@ def _settings(column: str, source: str, reading: Reading) -> dict[str, Any]:
         said["zone"] = reading.zone
     if reading.far is not None:
         said["far"] = reading.far
+    if reading.lossy:
+        said["lossy"] = True
     if form is not None:
         kept: dict[str, Any] = {
             "format": form.pattern,

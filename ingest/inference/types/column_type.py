@@ -18,6 +18,7 @@ from ingest.inference.types.moments import EPOCHS, moments, patterned, units
 from ingest.inference.types.numbers import forms, numbers, quoted, written_otherwise
 from ingest.samples import Form
 from ingest.spec import TextForm
+from store.conversions.sources import Group, source_of
 
 CHARS = 100  # values of one letter that make a char
 AS_TEXT = TextForm(as_text=True)
@@ -47,8 +48,10 @@ def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> Choi
 def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Reading]:
     """Readings of a type that somebody chose, from the plain one on."""
     yield Reading(kind)
-    if kind == "String" and form == "json":
+    if kind == "String" and form in ("json", "parquet"):
         yield Reading(kind, form=AS_TEXT)
+    elif kind in ("float", "double") and form == "parquet":
+        yield Reading(kind, lossy=True)
     elif kind == "Instant":
         yield Reading(kind, zone=zone)
         yield from (Reading(kind, unit=unit) for unit in units(facts))
@@ -58,7 +61,7 @@ def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Read
     elif kind == "Boolean":
         yield from (Reading(kind, form=TextForm(true=(yes,), false=(no,))) for yes, no in _WORDS)
         yield Reading(kind, form=TextForm(quoted=True))
-    elif kind not in ("String", "char"):
+    if kind not in ("String", "char", "Instant", "Boolean"):
         yield from (Reading(kind, form=each) for each in (TextForm(quoted=True), *forms()))
 
 
@@ -86,38 +89,48 @@ def _text(facts: Facts, form: Form) -> Choice:
 
 
 def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> Choice:
-    """By the types that files declare."""
-    kinds, every = pa.types, facts.types
-    if all(kinds.is_string(t) or kinds.is_large_string(t) for t in every):
+    """By the types that files declare; what no other type takes is kept as text."""
+    every = facts.types
+    groups = {source_of(kind).group for kind in every}
+    if groups == {Group.TEXT}:
         return moments(facts, zone, fits) or _letters(facts, fits) or _text(facts, "parquet")
     tries: list[Reading] = []
-    if all(kinds.is_boolean(t) for t in every):
+    if groups == {Group.BOOLEAN}:
         tries = [Reading("Boolean")]
-    elif all(kinds.is_integer(t) or (kinds.is_decimal(t) and t.scale == 0) for t in every):
+    elif groups == {Group.UUID}:
+        tries = [Reading("String")]
+    elif all(pa.types.is_integer(t) or (pa.types.is_decimal(t) and t.scale == 0) for t in every):
         tries = [Reading("Instant", unit=unit) for unit in units(facts)] if hints.moment(source) else []
         tries += [Reading(kind) for kind in ("short", "int", "long", "double") if _holds(kind, every)]
-    elif all(kinds.is_integer(t) or kinds.is_floating(t) or kinds.is_decimal(t) for t in every):
+        tries.append(Reading("double", lossy=True))
+    elif groups <= {Group.WHOLE, Group.FLOATING, Group.DECIMAL}:
         small = all(t in (pa.float16(), pa.float32()) for t in every)
-        tries = [*([Reading("float")] if small else []), Reading("double")]
-    elif all(kinds.is_timestamp(t) or kinds.is_date(t) for t in every):
+        tries = [*([Reading("float")] if small else []), Reading("double"), Reading("double", lossy=True)]
+    elif groups <= {Group.TIMESTAMP, Group.LOCAL, Group.DATE}:
         tries = [Reading("Instant"), Reading("Instant", zone=zone), Reading("Instant", zone=zone, far="clamp")]
+    elif groups == {Group.SPAN} and len(every) == 1:
+        tries = [Reading("long")]
     named = " and ".join(map(str, every))
-    for reading in tries:
+    for reading in [*tries, *([Reading("String", form=AS_TEXT)] if Group.BYTES not in groups else [])]:
         if fits(reading):
-            notes = _notes(reading, every, zone)
+            notes = _notes(reading, groups, zone)
             return Choice(reading, f"{reading.type}: {seen(facts, f'of Parquet type {named}')}", notes)
-    hint = "; if the bytes are texts, set binary_as_text = true in [feed]" if any(map(kinds.is_binary, every)) else ""
+    hint = "; if the bytes are texts, set binary_as_text = true in [feed]" if Group.BYTES in groups else ""
     return Choice(None, f"Parquet type {named} has no column type in this release{hint}")
 
 
-def _notes(reading: Reading, types: tuple[pa.DataType, ...], zone: str) -> tuple[str, ...]:
+def _notes(reading: Reading, groups: set[Group], zone: str) -> tuple[str, ...]:
     notes = []
     if reading.zone:
         notes.append(f"values without a zone are taken for times in {zone}: give the right zone with --zone")
     if reading.far:
         notes.append("values beyond 1677 to 2262 become the nearest that can be stored")
-    if any(map(pa.types.is_decimal, types)) and reading.type == "double":
-        notes.append("this release stores no BigDecimal: digits beyond 15 may be lost")
+    if reading.lossy:
+        notes.append("a double does not hold every value: the nearest is stored, digits beyond 15 may be lost")
+    if groups == {Group.SPAN}:
+        notes.append("a long holds the count of its unit")
+    if reading.form == AS_TEXT:
+        notes.append("the text of each value is kept: no column type takes them")
     return tuple(notes)
 
 

@@ -13,6 +13,7 @@ import typer
 from jobs.cli.history.extended import follow
 from jobs.context import CliContext, error_json
 from jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
+from store.conversions.table import SIGNIFICANT
 from store.errors import EXIT_DONE, SettingsError
 from store.io.fs import Fs
 from store.io.local_path import local_path
@@ -23,6 +24,7 @@ from store.scan.dates import refuse_malformed
 from store.schema.deployed.deploy import deploy, load_history
 from store.schema.document.xmlfile import load_schema
 from store.types.model import TableSchema
+from writers.imports.columns import Options
 from writers.imports.dates import Imported, ImportOptions, import_dates
 from writers.imports.tree import FoundTree, find_tree
 from writers.merge.executor import LocalExecutor
@@ -69,6 +71,15 @@ def import_tree(
     raw_values: Annotated[
         bool, typer.Option("--raw-values", help="Directory names are values as they are; default: %XX is undone.")
     ] = False,
+    lossy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lossy", metavar="COLUMN", help="A float or double that takes the nearest value; may be repeated."
+        ),
+    ] = None,
+    binary_as_text: Annotated[
+        bool, typer.Option("--binary-as-text", help="Columns of bytes without annotation are texts in UTF-8.")
+    ] = False,
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
     dry_run: DryRun = False,
@@ -86,7 +97,8 @@ def import_tree(
     refuse_malformed(dates or (), all_values(fs, cli.layout(), table), new=True)
     tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
-    options = ImportOptions(tuple(dates) if dates else None, replace, merge)
+    conversions = Options(_lossy(definition, lossy or []), binary_as_text)
+    options = ImportOptions(tuple(dates) if dates else None, replace, merge, conversions)
     with ExitStack() as opened:
         executor = opened.enter_context(LocalExecutor(workers or 1))
         results = import_dates(
@@ -105,6 +117,19 @@ def import_tree(
             follow(cli, fs, cli.layout(), definition)
     if code:
         raise typer.Exit(code)
+
+
+def _lossy(schema: TableSchema, names: list[str]) -> frozenset[str]:
+    """The columns of ``--lossy``; SettingsError for one that is no float or double of the table."""
+    floating = [column.name for column in schema.stored if column.type.name in SIGNIFICANT]
+    if odd := sorted(set(names) - set(floating)):
+        raise SettingsError(
+            "--lossy names a column that is no float or double of the table",
+            where=schema.full_name,
+            expected=", ".join(floating) or "no column: the table has no float or double",
+            found=", ".join(odd),
+        )
+    return frozenset(names)
 
 
 def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_run: bool) -> TableSchema:

@@ -16,7 +16,7 @@ import pytest
 
 from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, bad_row, check_budget, reason_code
 from ingest.formats.parquet.file import BATCH_ROWS
-from ingest.formats.parquet.text import from_row_text
+from ingest.formats.parquet.repaired import from_row_text
 from ingest.spec import BadRowBudget, StreamSpec
 from ingest.values.refusals import Refusal
 from store.errors import ErrorBudgetExceeded

@@ -207,9 +207,9 @@ WRONG: list[tuple[Any, str, bytes, str | None]] = [  # type, of the column, byte
     ("double", "double", struct.pack("<d", 1.5), None),
     ("double", "double", struct.pack("<f", 1.5), "it ends too early"),
     ("float", "double", struct.pack("<d", 1.5), "4 bytes are left over"),
-    (DECIMAL, "double", number(2) + (9999).to_bytes(2, "big"), None),
+    (DECIMAL, "double", number(2) + (9975).to_bytes(2, "big"), None),
     (DECIMAL, "double", number(2) + (10_000).to_bytes(2, "big"), "a decimal of more than 4 digits"),
-    (SMALL, "double", (-9999).to_bytes(2, "big", signed=True), None),
+    (SMALL, "double", (-9975).to_bytes(2, "big", signed=True), None),
     (SMALL, "double", (-10_000).to_bytes(2, "big", signed=True), "a decimal of more than 4 digits"),
 ]
 

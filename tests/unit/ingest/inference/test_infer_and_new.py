@@ -250,13 +250,13 @@ def test_types_that_parquet_declares(tmp_path: Path) -> None:
     assert found.types == {
         "i8": "short", "i32": "long", "u64": "double", "f32": "float", "f64": "double", "flag": "Boolean",
         "dec": "double", "at": "Instant", "local": "Instant", "day": "Instant", "far": "Instant", "text": "String",
-        "iso": "Instant", "none": "String",
+        "iso": "Instant", "none": "String", "list": "String",
     }  # fmt: skip
     assert found.columns["i8"] == [-128, None] and found.columns["i32"] == [1, -(2**31)]
     assert found.columns["local"] == [S * NS, None] and found.columns["day"] == [15_706 * 86_400 * NS, None]
     assert found.columns["far"] == [2**63 - 1, None] and found.columns["dec"] == [1.5, None]
-    assert "left out: field list" in found.xml and "binary_as_text" in found.xml
-    assert 'ignore = ["list", "bytes"]' in found.stream
+    assert found.columns["list"] == ["[1]", None] and "binary_as_text" in found.xml
+    assert 'ignore = ["bytes"]' in found.stream and "u64 = { lossy = true }" in found.stream
 
 
 def test_several_files_of_which_one_lacks_a_field(tmp_path: Path) -> None:
