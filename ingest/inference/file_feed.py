@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ FORMATS = {
     ".pq": "parquet",
 }
 DELIMITERS = ",\t;|"
-_MAGIC = re.compile(r"([*?[])")
 
 
 def file_feed(fs: Fs, source: str) -> dict[str, Any]:
@@ -39,8 +37,6 @@ def file_feed(fs: Fs, source: str) -> dict[str, Any]:
     path = local_path(source).absolute()
     found = fs.stat(path)
     named = str(path)
-    if found is not None and _MAGIC.search(named):  # it is there under this name: its signs are no wildcards
-        named = _MAGIC.sub(r"[\1]", named) + ("/*" if found.is_dir else "")
     options = FilesOptions(named)
     listing = FeedListing(fs, named, options.unfinished, lambda path: False)
     files = sorted((each for each in listing.look(0)), key=lambda each: str(each.path)) if listing.exists() else []

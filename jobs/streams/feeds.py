@@ -58,6 +58,6 @@ def passed_lines(passed: Mapping[str, Any]) -> list[str]:
     lines = []
     for reason, found in passed.items():
         more = found["count"] - len(found["first"])
-        named = ", ".join(found["first"]) + (f" and {more:,} more" if more else "")
-        lines.append(f"{found['count']:,} files, {reason}: {named}")
+        named = ", ".join(found["first"]) + (f" and {more:,} more" if more > 0 else "")
+        lines.append(f"{found['count']:,} files, {reason}: {named}" if found["count"] else f"{reason}: {named}")
     return lines

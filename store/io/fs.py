@@ -70,6 +70,9 @@ def _each(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_
             yield name, os.stat(begin + name)
         except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
 
 
 class Fs(Durability):
@@ -169,6 +172,10 @@ class Fs(Durability):
             found = os.stat(path, follow_symlinks=follow)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link that leads to itself leads nowhere
+                return None
+            raise
         return Stat.of(found)
 
     def entries(self, path: Path) -> list[tuple[str, Stat]]:

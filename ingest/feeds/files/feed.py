@@ -9,7 +9,8 @@ from pathlib import Path
 from ingest.bad_rows import Rejects
 from ingest.content.parts import can_be_cut
 from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, ResumeRules, Row, Source, Waiting
-from ingest.feeds.files.listing import missing_directory, split_pattern
+from ingest.feeds.files.managed import refuse_managed, refuse_managed_above
+from ingest.feeds.files.pattern import missing_directory, split_pattern
 from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.settings import FilesFeedModel, files_options
 from ingest.options.files import FilesOptions
@@ -41,10 +42,12 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         return ResumeRules(remember_s=self.options.max_file_age_s)
 
     def check(self, fs: Fs) -> None:
-        """SettingsError for a directory that does not exist, unless the feed waits for it."""
-        root, _ = split_pattern(self.options.path)
+        """SettingsError for a directory that does not exist, unless the feed waits for it, or that a table manages."""
+        root, _ = split_pattern(fs, self.options.path)
         if self.options.missing_directory != "wait" and fs.stat(root) is None:
             raise missing_directory(root, SettingsError)
+        refuse_managed_above(fs, root)
+        refuse_managed(fs, root)
 
     def check_columns(self, targets: Sequence[Target]) -> None:
         """What a decoder of CSV refuses, before a task does."""

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ingest.content.file import changed
-from ingest.feeds.files.listing import FeedListing, Found, Passed, missing_directory, split_pattern
+from ingest.feeds.files.listing import FeedListing, Found
+from ingest.feeds.files.passed import Passed
+from ingest.feeds.files.pattern import missing_directory
 from ingest.feeds.files.settling import Settling
 from ingest.options.files import FilesOptions
 from ingest.options.formats import Limit
@@ -25,8 +27,6 @@ from store.epochs.state.values import FileId
 from store.errors import FeedError, RetryableFeedError
 from store.io.fs import Fs
 from store.types.frozen import frozen
-
-__all__ = ["FilePlanner", "Plan", "split_pattern"]
 
 RECHECKED = 64  # remembered files that one plan looks at again
 JUMP_S = 86_400.0  # a clock that leaps further while the process runs was set

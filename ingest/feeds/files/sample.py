@@ -13,7 +13,8 @@ from ingest.content.lines import line_blocks
 from ingest.encodings import utf8_chunks
 from ingest.feeds.base import SILENT
 from ingest.feeds.files.decode import Known
-from ingest.feeds.files.listing import FeedListing, missing_directory
+from ingest.feeds.files.listing import FeedListing
+from ingest.feeds.files.pattern import missing_directory
 from ingest.formats.csv.sample import CsvRecords
 from ingest.formats.json.sample import Record, fields_of, record_of
 from ingest.options.files import FilesOptions

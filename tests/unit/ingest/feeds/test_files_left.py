@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.feeds.files.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from ingest.feeds.files.passed import HIDDEN, NO_FILE, OTHER, UNFINISHED
 from ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
 from ingest.options.files import FilesOptions
 from ingest.options.formats import Format

@@ -13,7 +13,8 @@ import zstandard
 
 from ingest.content.lines import line_blocks
 from ingest.content.packing import MAGIC_BYTES
-from ingest.feeds.files.planner import FilePlanner, split_pattern
+from ingest.feeds.files.pattern import split_pattern
+from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.row_size import row_bytes
 from ingest.options.files import FilesOptions
 from ingest.options.formats import Format, Limit
@@ -224,8 +225,9 @@ def test_patterns(tmp_path: Path, pattern: str, expected: list[str]) -> None:
 
 
 def test_pattern_is_split_before_its_first_wildcard() -> None:
-    assert split_pattern("/a/b/*.json") == (Path("/a/b"), ("*.json",))
-    assert split_pattern("/a/b") == (Path("/a/b"), ())
+    assert split_pattern(Fs(), "/a/b/*.json") == (Path("/a/b"), ("*.json",))
+    assert split_pattern(Fs(), "/a/b") == (Path("/a/b"), ())
+    assert split_pattern(Fs(), "/a/**/**/b/**") == (Path("/a"), ("**", "b", "**"))
 
 
 def test_directories_that_did_not_change_are_not_listed_again(tmp_path: Path) -> None:
