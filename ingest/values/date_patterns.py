@@ -1,12 +1,14 @@
 """Patterns of dates and times as ``strptime`` has them, turned into ISO texts, one by one or a whole column at once.
 
 Both ways make the same ISO text of a text that fits the pattern, so what that text means is decided in one place.
-Names of months and days are English, in any case; numbers may lack leading zeros, years may not.
+Names of months and days are English, in any case. A number between separators may lack leading zeros, a year may not.
+Numbers that adjoin have all of their digits: a short text would not say which digit is missing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.values.columns import Typed, compact, mask_of, some
+from store.types.frozen import frozen
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LONG = (
@@ -21,6 +24,9 @@ _LONG = (
     "monday|tuesday|wednesday|thursday|friday|saturday|sunday",
 )
 _TWO = "[0-9]{1,2}"
+_DIGITS = frozenset("0123456789")
+_NUMBERS = frozenset("YymdHIMSf")
+_FRACTION = re.compile(r"[369]f")
 _GROUPS = {
     "Y": r"(?P<Y>[0-9]{4})",
     "y": r"(?P<y>[0-9]{2})",
@@ -41,30 +47,36 @@ _GROUPS = {
 _NEEDED = (("Y", "y"), ("m", "b"), ("d",))
 
 
+@frozen
+class _Part:
+    """A sign of a pattern with its digits (``%3f``: 3), or a literal text, whose sign is empty."""
+
+    sign: str
+    text: str = ""
+    digits: int | None = None
+
+    @property
+    def ends_with_digit(self) -> bool:
+        """Whether a digit behind this part could belong to it."""
+        return self.sign in _NUMBERS or self.sign == "z" if self.sign else self.text in _DIGITS
+
+    @property
+    def begins_with_digit(self) -> bool:
+        """Whether a digit before this part could belong to it."""
+        return self.sign in _NUMBERS if self.sign else self.text in _DIGITS
+
+
 class DatePattern:
-    """One pattern, compiled. ValueError if it has no year, month or day, or a sign that is not known, or one twice."""
+    """One pattern, compiled. ValueError if it has no year, month or day, an unknown sign, or one twice."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        made, signs, at = "", set(), 0
-        while at < len(pattern):
-            if pattern[at] != "%":
-                made += re.escape(pattern[at])
-                at += 1
-                continue
-            sign = pattern[at + 1 : at + 2]
-            at += 2
-            if sign == "%":
-                made += "%"
-                continue
-            if sign not in _GROUPS:
-                known = " ".join(f"%{name}" for name in _GROUPS)
-                raise ValueError(f"%{sign} is not known; there are {known} and %% for a percent sign")
-            name = "b" if sign == "B" else sign
-            if name in signs:
-                raise ValueError(f"%{sign} stands twice, or twice in other words")
-            signs.add(name)
-            made += _GROUPS[sign]
+        parts = _parts(pattern)
+        names = ["b" if part.sign == "B" else part.sign for part in parts if part.sign]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"%{name} stands twice, or twice in other words")
+        signs = set(names)
         missing = [" or ".join(f"%{name}" for name in names) for names in _NEEDED if not signs & set(names)]
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
@@ -79,8 +91,9 @@ class DatePattern:
         ):
             raise ValueError("it has minutes without hours, seconds without minutes, or a fraction without seconds")
         self._signs = signs
-        self._text = f"^{made}$"
-        self._exact = re.compile(f"{made}\\Z", re.ASCII)
+        regex = "".join(_group(parts, index) for index in range(len(parts)))
+        self._text = f"^{regex}$"
+        self._exact = re.compile(f"{regex}\\Z", re.ASCII)
 
     def iso(self, text: str) -> str | None:
         """The ISO text of a text that fits, else None; whether there is such a day is not looked at."""
@@ -139,6 +152,50 @@ class DatePattern:
                 made = pc.binary_join_element_wise(made, part["z"], "")
         kept = pc.if_else(pa.array(doubt), None, pc.if_else(fits, made, None))
         return compact(kept.cast(pa.string())), some(np.asarray(doubt))
+
+
+def _parts(pattern: str) -> list[_Part]:
+    """The parts of a pattern in order. ValueError for an unknown sign."""
+    parts: list[_Part] = []
+    offset = 0
+    while offset < len(pattern):
+        fraction = _FRACTION.match(pattern, offset + 1)
+        sign = pattern[offset + 1 : offset + 2]
+        if pattern[offset] != "%":
+            parts.append(_Part("", pattern[offset]))
+            offset += 1
+            continue
+        if fraction is not None:
+            parts.append(_Part("f", digits=int(sign)))
+        elif sign == "%":
+            parts.append(_Part("", "%"))
+        elif sign in _GROUPS:
+            parts.append(_Part(sign))
+        else:
+            known = " ".join(f"%{name}" for name in _GROUPS)
+            raise ValueError(f"%{sign} is not known; there are {known} %3f %6f %9f and %% for a percent sign")
+        offset += 3 if fraction is not None else 2
+    return parts
+
+
+def _group(parts: Sequence[_Part], index: int) -> str:
+    """The expression of one part. A number beside a number has all of its digits."""
+    part = parts[index]
+    if not part.sign:
+        return re.escape(part.text)
+    if part.digits is not None:
+        return f"(?P<f>[0-9]{{{part.digits}}})"
+    adjoins = any(before.ends_with_digit for before in parts[max(index - 1, 0) : index])
+    adjoins |= any(behind.begins_with_digit for behind in parts[index + 1 : index + 2])
+    if not adjoins or part.sign not in "mdHIMSf":
+        return _GROUPS[part.sign]
+    if part.sign != "f":
+        return f"(?P<{part.sign}>[0-9]{{2}})"
+    first = index
+    while first and parts[first - 1].ends_with_digit:
+        first -= 1
+    # a text that begins with its year has lost no zeros in front, so its length tells the unit
+    return "(?P<f>[0-9]{3}|[0-9]{6}|[0-9]{9})" if parts[first].sign == "Y" else "(?P<f>[0-9]{6})"
 
 
 @lru_cache(maxsize=256)

@@ -228,3 +228,32 @@ def test_far_texts_do_not_go_to_the_exact_pass() -> None:
 
 def test_patterns_are_compiled_once() -> None:
     assert date_pattern("%Y/%m/%d") is date_pattern("%Y/%m/%d")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "short"),
+    [
+        ("%Y%m%d %H%M%S", ["20261120 012345"], ["20261120 12345", "20261120 1234", "2026112 012345", "2026120 012345"]),
+        ("%Y%m%d", ["20261101"], ["2026111", "202611"]),
+        ("%y%m%d%H%M", ["2611200930"], ["261120930", "26112093"]),
+        ("%Y-%m-%d%H:%M", ["2026-11-0310:15"], ["2026-11-310:15"]),
+        ("%Y-%m-%d %H:%M%S", ["2026-11-20 9:3005"], ["2026-11-20 9:305"]),
+        ("%Y-%m-%d %I%M %p", ["2026-11-20 0930 AM"], ["2026-11-20 930 AM"]),
+        ("20%y%m%d", ["20261120"], ["2026112"]),
+        ("%Y-%m-%d0%H", ["2026-11-20003"], ["2026-11-2003"]),
+        ("%d%m%Y", ["03112026"], ["3112026"]),
+        ("%Y%m%d%H%M%S%f", ["20261120093000123", "20261120093000123456"], ["2026112093000123", "202611200930001234"]),
+        ("%Y-%m-%d %H%M%S%f", ["2026-11-20 093000123456"], ["2026-11-20 093000123", "2026-11-20 93000123456"]),
+        ("%Y-%m-%d %H%M%S%3f", ["2026-11-20 093000123"], ["2026-11-20 93000123", "2026-11-20 093000123456"]),
+        ("%Y-%m-%d %H:%M:%S.%3f", ["2026-11-20 9:30:00.123"], ["2026-11-20 9:30:00.12"]),
+        ("%Y-%m-%d %H:%M:%S%z", ["2026-11-20 9:30:5+0100"], []),
+        ("%Y-%m-%d %z%H:%M", ["2026-11-20 +010009:30"], ["2026-11-20 +01009:30"]),
+        ("%d%b%Y", ["3Nov2026"], []),
+    ],
+)
+def test_numbers_that_adjoin_have_all_of_their_digits(pattern: str, good: list[str], short: list[str]) -> None:
+    form = TextForm(pattern=pattern)
+    for way in both_ways(formed("Instant", form, zone="UTC"), [*good, *short]):
+        rows, bad = way
+        assert [number for number, _ in rows] == list(range(1, len(good) + 1))
+        assert [number for number, _, _ in bad] == list(range(len(good) + 1, len(good) + len(short) + 1))
