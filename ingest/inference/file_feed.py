@@ -26,7 +26,7 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-DELIMITERS = ",\t;|"
+DELIMITERS = ",\t;|\x01"
 
 
 def file_feed(fs: Fs, source: str) -> dict[str, Any]:

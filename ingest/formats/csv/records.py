@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -62,13 +62,14 @@ def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
         at += 1
 
 
-def repeated(names: Sequence[str]) -> list[str]:
-    """The names that stand more than once."""
-    return sorted(name for name, count in Counter(names).items() if count > 1)
+def repeated(names: Sequence[str], taken: Collection[str] = ()) -> list[str]:
+    """The names among ``taken`` that stand more than once. Without ``taken``: all but the empty name."""
+    doubled = (name for name, count in Counter(names).items() if count > 1)
+    return sorted(name for name in doubled if (name in taken if taken else name))
 
 
-def read_header(line: bytes, options: CsvOptions, where: str) -> Header:
-    """Names of a line; FeedError if it cannot be read, has a carriage return inside, or a name twice."""
+def read_header(line: bytes, options: CsvOptions, where: str, taken: Collection[str] = ()) -> Header:
+    """Names of a line. FeedError if it cannot be read, has a carriage return inside, or names a ``taken`` field twice."""
     try:
         names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
     except ValueError as error:
@@ -82,7 +83,7 @@ def read_header(line: bytes, options: CsvOptions, where: str) -> Header:
             expected="lines that end with a line feed",
             found=repr(line[:200]),
         )
-    twice = repeated(names)
+    twice = repeated(names, taken)
     if twice:
         raise FeedError(
             "header of a CSV file names a field twice",
@@ -147,6 +148,11 @@ def _whole_record(delimiter: str, quote: str) -> re.Pattern[bytes]:
     q, d = re.escape(quote.encode()), re.escape(delimiter.encode())
     field = rb"(?:%b(?:[^%b]++|%b%b)*+%b|(?!%b)[^%b]*+)" % (q, q, q, q, q, q, d)
     return re.compile(rb"%b(?:%b%b)*+" % (field, d, field))
+
+
+def blank(block: LineBlock, index: int) -> bool:
+    """Whether a line has nothing but its end. Such lines are no records, and no header."""
+    return not block.framed and not block.line(index)
 
 
 def commented(block: LineBlock, options: CsvOptions) -> Mask:

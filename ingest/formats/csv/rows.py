@@ -20,6 +20,7 @@ from ingest.declared import require_columns
 from ingest.formats.csv.plain import plain_records
 from ingest.formats.csv.records import (
     Header,
+    blank,
     commented,
     read_header,
     read_record,
@@ -67,20 +68,21 @@ class CsvRows:
         """``exact``: no fast pass is used; without ``compiled`` the scanner is not, as where there is none."""
         self._only_exact, self._missing = exact, missing
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
-            if len(mark) != 1 or (not 0x20 <= ord(mark) < 0x7F and mark != "\t"):
+            if len(mark) != 1 or not 0 < ord(mark) < 0x80 or mark in "\r\n":
                 raise SettingsError(
                     f"{name} of a CSV feed is not one character",
                     where=f"feed.{name}",
-                    expected="one ASCII character or a tab",
+                    expected="one ASCII character that ends no line",
                     found=repr(mark),
                 )
         if options.delimiter == options.quote:
             raise SettingsError("delimiter and quote of a CSV feed are the same", where="feed", found=options.quote)
-        twice = repeated(options.names)
+        self._taken = frozenset(t.source for t in targets)
+        twice = repeated(options.names, self._taken)
         if twice:
             raise SettingsError("names of a CSV feed name a field twice", where="feed.names", found=", ".join(twice))
         self._targets = tuple(targets)
-        self._known = {t.source for t in targets} | set(known)
+        self._known = self._taken | set(known)
         self._options = options
         self._alias = alias
         self._null, self._unquoted_null = frozenset(options.null), not options.quoted_null
@@ -152,12 +154,12 @@ class CsvRows:
         if self._header is not None:
             return first
         passed = commented(block, self._options)
-        while first < len(block) and passed[first]:
+        while first < len(block) and (passed[first] or blank(block, first)):
             first += 1
         if first == len(block):
             return first
         where = f"{file} line {block.numbers[first]}"
-        self._header = read_header(block.line(first), self._options, where)
+        self._header = read_header(block.line(first), self._options, where, self._taken)
         require_columns(self._targets, self._header.names, where, self._missing, source="header of a CSV file")
         self._head_lines = int(block.numbers[first])
         return first + 1

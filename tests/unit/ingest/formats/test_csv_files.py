@@ -18,7 +18,7 @@ from ingest.formats.csv.rows import CsvRows
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec
 from ingest.values.refusals import Value
-from store.errors import FeedError
+from store.errors import FeedError, SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write
 
 AMONG = 300  # rows, so that the fast pass is used
@@ -70,7 +70,6 @@ def test_csv_header_that_names_a_field_twice(tmp_path: Path) -> None:
     [
         ("a;b\n1;2\n", "has no field that a column takes"),  # another delimiter: one field, of no column
         ("1,2\n3,4\n", "has no field that a column takes"),  # no header
-        ("\na,b\n1,2\n", "has no field that a column takes"),
         ("a,b\r1,2\r3,4\r", "carriage return inside"),  # one line: its rows would be lost
     ],
 )
@@ -102,8 +101,50 @@ def test_delimiter_behind_the_last_field(tmp_path: Path, count: int) -> None:
     assert values(routed, "a") == [1] * count + [2, 3, 4]
     assert values(routed, "b") == ["x"] * count + ["y", "z", None]
     assert [row.reason for row in rejects.rows] == [f"wrong number of fields ({n})" for n in (4, 3, 3, 4)]
-    with pytest.raises(FeedError, match="names a field twice"):
+    with pytest.raises(FeedError, match="lacks columns that the table stores"):
         decode(write(tmp_path / "b.csv", "a,,\n1,,\n"), stream(form="csv"), schema(a="int", b="String"))
+
+
+@pytest.mark.parametrize("count", [1, AMONG])
+@pytest.mark.parametrize("head", ["\n", "\r\n\n", "\ufeff\n", "#x\n\n#y\n\n"])
+def test_blank_lines_before_the_header_are_passed_over(tmp_path: Path, head: str, count: int) -> None:
+    split = write(tmp_path / "a.csv", f"{head}a,b\n" + "1,x\n" * count)
+    spec = stream(ColumnSpec("n", meta="line"), form="csv", csv=CsvOptions(comment="#"))
+    routed, rejects = decode(split, spec, schema(a="int", n="long"))
+    assert (values(routed, "a"), rejects.rows) == ([1] * count, [])
+    assert values(routed, "n")[0] == head.count("\n") + 2
+
+
+@pytest.mark.parametrize("count", [1, AMONG])
+@pytest.mark.parametrize("head", ["a,b,,", ",a,,b", "a,b,x,x", "a,b, , "])
+def test_fields_that_no_column_takes_may_share_a_name(tmp_path: Path, head: str, count: int) -> None:
+    fields = {"a": "1", "b": "y"}
+    line = ",".join(fields.get(name, "z") for name in head.split(","))
+    for options in (CsvOptions(), CsvOptions(header=False, names=tuple(head.split(",")))):
+        split = write(tmp_path / "a.csv", (f"{head}\n" if options.header else "") + f"{line}\n" * count)
+        routed, rejects = decode(split, stream(form="csv", csv=options), schema(a="int", b="String"))
+        assert (values(routed, "a"), values(routed, "b"), rejects.rows) == ([1] * count, ["y"] * count, [])
+
+
+@pytest.mark.parametrize("count", [1, AMONG])
+@pytest.mark.parametrize("mark", ["\x01", "\x1f", "\t", " ", "\x7f", "|"])
+def test_delimiters(tmp_path: Path, mark: str, count: int) -> None:
+    rows = f"1{mark}x\n" * count + f'2{mark}"y{mark}\nz"\n'
+    split = write(tmp_path / "a.csv", f"a{mark}b\n{rows}")
+    for compiled in (True, False):
+        block = next(line_blocks([rows.encode()]))
+        options = CsvOptions(header=False, names=("a", "b"), delimiter=mark)
+        decoder = CsvRows([target("int", "a"), target("String", "b")], [], options, compiled=compiled)
+        made = decoder.decode(block, "f", Rejects(PLENTY))[0]
+        assert made.columns[1].to_pylist() == ["x"] * count + [f"y{mark}\nz"]
+    routed, _ = decode(split, stream(form="csv", csv=CsvOptions(delimiter=mark)), schema(a="int", b="String"))
+    assert values(routed, "b") == ["x"] * count + [f"y{mark}\nz"]
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r", "\0", "é", ""])
+def test_delimiters_that_are_none(mark: str) -> None:
+    with pytest.raises(SettingsError, match="delimiter of a CSV feed is not one character"):
+        CsvRows([target("int")], [], CsvOptions(delimiter=mark))
 
 
 @pytest.mark.parametrize("count", [1, AMONG])
