@@ -31,7 +31,7 @@ class TextForm:
     ``pattern`` of dates and times as ``strptime`` has them; ``trim`` blanks around a value (one of blanks alone is
     null, but for Strings); ``quoted``: a number, boolean or count of time units may be a JSON string, null if empty;
     ``thousands`` between groups of three digits, ``decimal`` before a fraction; ``true`` and ``false`` the only texts
-    (or JSON numbers) that are booleans. ``as_text``: a String takes the JSON text of a value that is no string.
+    (or JSON numbers) that are booleans. ``as_text``: a String takes any value as its text.
     """
 
     pattern: str | None = None
@@ -169,3 +169,8 @@ class Target:
     far: Far | None = None
     form: TextForm | None = None
     lossy: bool = False
+
+    @property
+    def as_text(self) -> bool:
+        """Whether a String takes the text of a value that is no string."""
+        return self.form is not None and self.form.as_text

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,20 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, bad_row
 from ingest.content.lines import LineBlock
 from ingest.spec import Target
-from ingest.values.exact import check_float, from_json
+from ingest.values.exact import check_float, check_integer, from_float, from_json
+from ingest.values.instants import check_instant, local_instant
+from ingest.values.json_text import NoTextError, json_text, plain_text
 from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Rows, merge_rows
+from ingest.values.wire import Moment, Written
+from store.conversions import sources
+from store.conversions.table import INTEGER_BITS, SIGNIFICANT, rule
 
 Record = TypeVar("Record")
 SHOWN_BYTES = 256
 _NUMBERS = (int, float, Decimal)
+_SOURCES = {"instant": sources.TIMESTAMP, "local time": sources.LOCAL, "date": sources.DATE, "time of day": sources.TIME}
+_BYTES = "binary_as_text = true in [feed] takes bytes for text, as_text = true for base64"
 
 
 class NotARecordError(ValueError):
@@ -93,15 +101,54 @@ class RecordRows:
         return values
 
 
-def from_binary(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
-    """A value of a format that has numbers in binary: the rules are those of JSON, and NaN is a number."""
-    name = target.column.type.name
+def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: bool = False) -> Value | Refusal:
+    """A value of a format that has numbers in binary: the rules are those of JSON, and NaN is a number.
+
+    ``bytes_too``: bytes may be texts in UTF-8.
+    """
+    if isinstance(value, bytes | bytearray) and bytes_too:
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+    if isinstance(value, UUID):
+        value = str(value)
+    if target.as_text:
+        return _as_text(value, target, alias)
     if isinstance(value, bytes | bytearray):
-        return Refusal("wrong type (bytes)", f"a value for {name}")
-    if name in ("double", "float") and isinstance(value, _NUMBERS) and not isinstance(value, bool):
+        return Refusal("wrong type (bytes)", f"a value for {target.column.type.name}; {_BYTES}")
+    if isinstance(value, Written):
+        return Refusal(f"wrong type ({value.kind})", "a String with as_text = true")
+    if isinstance(value, Moment):
+        return _moment(value, target, alias)
+    number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+    if number and target.column.type.name in SIGNIFICANT:
         return check_float(value, target, alias)
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            return Refusal("not a finite number", f"a value for {name}")
-        value = Decimal(value)
-    return from_json(value, target, alias)
+    return from_float(value, target, alias) if isinstance(value, float) else from_json(value, target, alias)
+
+
+def shown_value(value: Any) -> str:
+    """A value for people."""
+    try:
+        return json_text(value)
+    except NoTextError:
+        return str(value)
+
+
+def _as_text(value: Any, target: Target, alias: bool) -> Value | Refusal:
+    try:
+        return None if value is None else from_json(plain_text(value), target, alias)
+    except NoTextError as error:
+        return error.refusal
+
+
+def _moment(value: Moment, target: Target, alias: bool) -> Value | Refusal:
+    """An Instant, or the number that was sent."""
+    name = target.column.type.name
+    if name == "Instant" and value.kind == "instant":
+        return check_instant(value.ns, target, alias)
+    if name == "Instant" and value.kind != "time of day":
+        return local_instant(value.ns, target, alias)
+    if name in INTEGER_BITS and rule(_SOURCES[value.kind], name).takes():
+        return check_integer(value.count, name, alias)
+    return Refusal(f"wrong type ({value.kind})", f"a value for {name}; an int or long of dates and times, or as_text")

@@ -26,7 +26,7 @@ import numpy as np
 
 from ingest.spec import Target, TextForm
 from ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
-from ingest.values.json_text import json_text
+from ingest.values.json_text import plain_text
 from ingest.values.refusals import Refusal, Value
 from ingest.values.text_forms import UncleanError, clean, words
 from store.conversions.table import INTEGER_BITS
@@ -89,8 +89,8 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
     if value is None:
         return None
     name = target.column.type.name
-    if target.form is not None and target.form.as_text and not isinstance(value, str):
-        value = json_text(value)
+    if target.as_text and not isinstance(value, str):
+        value = plain_text(value)
     number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
     if target.form is not None and not isinstance(value, bool) and (number or isinstance(value, str)):
         return _formed(value, target, target.form, alias)
@@ -195,6 +195,16 @@ def check_float(value: float | Decimal, target: Target, alias: bool = False) -> 
     if rounded == null:
         return None if alias else Refusal("equals the null value of the type", _range_text(name))
     return rounded
+
+
+def from_float(value: float, target: Target, alias: bool = False) -> Value | Refusal:
+    """A floating point number of a binary format. NaN and the infinities are values of double and float only."""
+    name = target.column.type.name
+    if name in ("double", "float"):
+        return check_float(value, target, alias)
+    if not math.isfinite(value) and not target.as_text:
+        return Refusal(f"not a finite number ({value})", _range_text(name) if name in INTEGER_BITS else f"a {name}")
+    return from_json(value if target.as_text else Decimal(value), target, alias)
 
 
 def _wrong(value: Any, expected: str) -> Refusal:

@@ -1,32 +1,69 @@
-"""The JSON text of a value that was parsed exactly: compact, with the digits of numbers as they were written."""
+"""The canonical text of a value that did not come as JSON text: the same value gives the same text, parseable as JSON.
+
+Objects and arrays are compact, and fields keep their order. Decimals have all of their digits and no exponent; floating
+point numbers are as short as they read back. What JSON has no form for is a text, in quotes inside of objects and
+arrays: ``NaN``, bytes in base64, times in ISO 8601.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+import math
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
+
+from ingest.values.refusals import Refusal
+from ingest.values.wire import Moment, Written
+
+_MOST_ZEROS = 1000  # digits that are written out for an exponent
+
+
+class NoTextError(ValueError):
+    """A value that has no text; ``refusal`` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
 
 
 def json_text(value: Any) -> str:
-    """The text of what ``strict_object`` makes of a value; fields keep their order, numbers their digits."""
-    parts: list[str] = []
-    _write(value, parts)
-    return "".join(parts)
+    """The JSON text of a value. NoTextError if it has none."""
+    text = _word(value)
+    if text is not None:
+        return json.dumps(text, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json_text(str(name))}:{json_text(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    return _digits(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
-def _write(value: Any, parts: list[str]) -> None:
-    if isinstance(value, dict):
-        parts.append("{")
-        for place, (name, inner) in enumerate(value.items()):
-            parts.append(f"{',' if place else ''}{json.dumps(name, ensure_ascii=False)}:")
-            _write(inner, parts)
-        parts.append("}")
-    elif isinstance(value, list):
-        parts.append("[")
-        for place, inner in enumerate(value):
-            if place:
-                parts.append(",")
-            _write(inner, parts)
-        parts.append("]")
-    else:
-        parts.append(str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str))
+def plain_text(value: Any) -> str:
+    """The text that a String column takes of a value: its JSON text, a text without quotes. NoTextError as above."""
+    text = _word(value)
+    return json_text(value) if text is None else text
+
+
+def _word(value: Any) -> str | None:
+    """The text of a value that JSON has no number, word, object or array for."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Moment | Written):
+        text = value.text
+        if isinstance(text, Refusal):
+            raise NoTextError(text)
+        return text
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return str(value) if isinstance(value, UUID) else None
+
+
+def _digits(value: Decimal) -> str:
+    """A decimal without an exponent, unless that would be mostly zeros."""
+    exponent = value.as_tuple().exponent
+    return f"{value:f}" if isinstance(exponent, int) and -_MOST_ZEROS < exponent <= 0 else str(value)

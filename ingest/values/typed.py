@@ -56,6 +56,8 @@ def json_tokens(tokens: pa.StringArray, target: Target) -> Typed:
     name = target.column.type.name
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
         texts, doubt = _unquote(tokens)
+        if target.as_text and doubt is not None:  # a number or a word is its own text
+            texts, doubt = compact(pc.coalesce(texts, pc.if_else(pa.array(doubt), tokens, None))), None
         texts, more = clean_texts(texts, target)
         return join(_strings(texts, target), either(doubt, more))
     if name == "Boolean":

@@ -45,7 +45,9 @@ class ColumnModel(SettingsModel):
     false: list[str] | None = Field(default=None, min_length=1)
     """The only texts (JSON: or numbers) that are false."""
     as_text: bool = False
-    """JSON: a String takes a value that is no string (number, boolean, array, object) as its compact JSON text."""
+    """A String takes a value that is no string (number, boolean, array, object) as its text: of JSON the text as it
+    stands, of Avro and Protobuf the canonical one.
+    """
     lossy: bool = False
     """Parquet, Avro, Protobuf, Delta: a float or double takes the nearest value of a number that it does not hold
     exactly. Default: a bad row. Texts of numbers (JSON, CSV) are read as the nearest in any case.

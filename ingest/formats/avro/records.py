@@ -10,25 +10,22 @@ import io
 import json
 import struct
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time
 from time import monotonic
 from typing import Any
-from uuid import UUID
 
 import fastavro
 
+from ingest.formats.avro.logical import with_own_names
 from ingest.formats.avro.proof import Check, check_payload, checker, fields_in
 from ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
 from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
-from ingest.formats.records import NotARecordError, from_binary
+from ingest.formats.records import NotARecordError, from_binary, shown_value
 from ingest.options.formats import AvroSource, MissingColumns
 from ingest.spec import Target
-from ingest.values.instants import check_instant
 from ingest.values.refusals import Refusal, Value
 from store.errors import SettingsError
 
 HEAD = struct.Struct(">bI")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Found = dict[str, Any]
 
@@ -45,9 +42,11 @@ class AvroRecords:
         *,
         alias: bool = False,
         missing: MissingColumns = "fail",
+        bytes_too: bool = False,
         schemas: Schemas | None = None,
     ) -> None:
-        self._targets, self._alias = tuple(targets), alias
+        """``bytes_too``: bytes may be texts in UTF-8."""
+        self._targets, self._alias, self._bytes_too = tuple(targets), alias, bytes_too
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
         self._schemas = schemas or Schemas(source)
@@ -84,31 +83,17 @@ class AvroRecords:
     def value(self, record: Found, place: int) -> Value | Refusal:
         """The value of a target; null where the record has none."""
         there = value_at(record, self._paths[place])
-        return there if isinstance(there, Refusal) else from_avro(there, self._targets[place], self._alias)
+        if isinstance(there, Refusal):
+            return there
+        return from_binary(there, self._targets[place], self._alias, bytes_too=self._bytes_too)
 
     def shown(self, record: Found, place: int) -> str:
         """The field that the target comes from, or lies in."""
-        return repr(record.get(self._paths[place][0]))
+        return shown_value(record.get(self._paths[place][0]))
 
     def unknown(self, record: Found) -> list[str]:
         """Fields that no target takes."""
         return unknown_names(record, self._tree)
-
-
-def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
-    """A value as fastavro gives it; the rules are those of JSON, with times as instants and NaN as a number."""
-    name = target.column.type.name
-    if isinstance(value, datetime):
-        if name != "Instant":
-            return Refusal("wrong type (a time)", f"a value for {name}")
-        if value.tzinfo is None:
-            return Refusal("has no time zone", "timestamp-millis or timestamp-micros, which are in UTC")
-        passed = value - _EPOCH
-        micros = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
-        return check_instant(micros * 1000, target, alias)
-    if isinstance(value, date | time):
-        return Refusal(f"wrong type ({type(value).__name__})", f"a value for {name}")
-    return from_binary(str(value) if isinstance(value, UUID) else value, target, alias)
 
 
 class Schemas:
@@ -164,7 +149,7 @@ class Schemas:
 def parse_avro(text: str, where: str) -> Schema:
     """A schema by its JSON text; SettingsError if it is none."""
     try:
-        return fastavro.parse_schema(json.loads(text))
+        return fastavro.parse_schema(with_own_names(json.loads(text)))
     except NO_SCHEMA as error:
         raise SettingsError(
             "no Avro schema", where=where, found=str(error)[:300] or type(error).__name__, expected="an .avsc file"

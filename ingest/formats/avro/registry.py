@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import fastavro
 
+from ingest.formats.avro.logical import with_own_names
 from ingest.formats.avro.proof import Check, checker
 from ingest.formats.avro.whole import Definitions, definitions_in, whole
 from ingest.formats.records import NotARecordError
@@ -79,7 +80,7 @@ class Registry:
     def _look(self, number: int) -> Usable:
         schema = self._of_id(number) if _is_address(self._place) else self._of_file(number)
         try:
-            parsed = fastavro.parse_schema(schema)
+            parsed = fastavro.parse_schema(with_own_names(schema))
             return parsed, checker(parsed)
         except (*NO_SCHEMA, RecursionError) as error:
             raise NotARecordError(f"schema {number} of the registry is no Avro schema: {_summary(error)}") from None

@@ -69,7 +69,10 @@ def repeated(names: Sequence[str], taken: Collection[str] = ()) -> list[str]:
 
 
 def read_header(line: bytes, options: CsvOptions, where: str, taken: Collection[str] = ()) -> Header:
-    """Names of a line. FeedError if it cannot be read, has a carriage return inside, or names a ``taken`` field twice."""
+    """Names of a line.
+
+    FeedError if it cannot be read, has a carriage return inside, or names a ``taken`` field twice.
+    """
     try:
         names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
     except ValueError as error:

@@ -19,6 +19,7 @@ from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
 from ingest.content.lines import LineBlock
 from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
 from ingest.formats.json.scanner import Scanner, scanner_for
+from ingest.formats.json.source import SourceText
 from ingest.spec import Target
 from ingest.values.exact import exact_number, from_json
 from ingest.values.refusals import Refusal, Value
@@ -102,11 +103,14 @@ class JsonRows:
         except ValueError as error:
             return bad_row(file, number, None, f"not JSON ({error})", _EXPECTED, text, line)
         values: list[Value] = []
+        source = SourceText(text)
         for target, path in zip(self._targets, self._paths, strict=True):
             there = value_at(record, path)
+            if target.as_text and not isinstance(there, str | Refusal | None):
+                there = source.of(path)
             value = there if isinstance(there, Refusal) else from_json(there, target, self._alias)
             if isinstance(value, Refusal):
-                shown = json.dumps(record[path[0]], default=str, ensure_ascii=False)
+                shown = source.of(path[:1])
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, line)
             values.append(value)
         for name in unknown_names(record, self._tree):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -213,7 +212,9 @@ def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
     if name in SIGNIFICANT and not isinstance(value, bool):
         return check_float(value, target, alias)
     if isinstance(value, float):
-        value = Decimal(value) if np.isfinite(value) else Decimal("Infinity")
+        if not np.isfinite(value):
+            return Refusal(f"not a finite number ({value})", f"a value for {name}")
+        value = Decimal(value)
     if name == "char" and not isinstance(value, bool):
         return _unit(value, alias)
     if name == "Boolean" and not isinstance(value, bool) and (target.form is None or not target.form.true):

@@ -93,7 +93,7 @@ def expected(value: Any, column: Any) -> Any:
     if value is None or (value == "" and kind != "String"):
         return None
     if kind == "String":
-        return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return value if isinstance(value, str) else json.dumps(value)
     if kind == "Instant" and unit == "iso":
         at = datetime.fromisoformat(value) - datetime(1970, 1, 1, tzinfo=UTC)
         return ((at.days * 86_400 + at.seconds) * 10**6 + at.microseconds) * 1000

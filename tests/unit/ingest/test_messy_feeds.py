@@ -298,6 +298,6 @@ def test_values_that_are_no_strings_as_their_json_text(tmp_path: Path, count: in
     lines = ['{"v": "x"}', '{"v": 1.50}', '{"v": [1, {"a": null}]}', '{"v": null}', "{}", '{"v": true}', '{"v": "7"}']
     routed, rejects = decode(write(tmp_path / "a.json", lines * count), spec, schema(v="String"))
     assert rejects.bad == 0
-    assert values(routed) == ["x", "1.50", '[1,{"a":null}]', None, None, "true", "7"] * count
+    assert values(routed) == ["x", "1.50", '[1, {"a": null}]', None, None, "true", "7"] * count
     routed, rejects = decode(write(tmp_path / "b.json", lines), stream(), schema(v="String"))
     assert rejects.bad == 3

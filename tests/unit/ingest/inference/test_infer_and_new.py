@@ -101,9 +101,9 @@ JSON: list[tuple[str, list[Any], str, list[Any], str]] = [
     ("few letters", ["B", "S"], "String", ["B", "S"], ""),
     ("ids as texts", ["17", "18"], "String", ["17", "18"], ""),
     ("some in quotes", [17, "18", ""], "long", [17, 18, None], "in quotes"),
-    ("arrays", [[1, 2.5], None, []], "String", ["[1,2.5]", None, "[]"], "arrays"),
+    ("arrays", [[1, 2.5], None, []], "String", ["[1, 2.5]", None, "[]"], "arrays"),
     ("a conflict", [1, "x", True], "String", ["1", "x", "true"], "values conflict: 1 whole numbers, first 1 ("),
-    ("object or not", [{"a": 1}, 5], "String", ['{"a":1}', "5"], "values conflict"),
+    ("object or not", [{"a": 1}, 5], "String", ['{"a": 1}', "5"], "values conflict"),
     ("no keys", [{}, None], "String", ["{}", None], "objects"),
 ]
 

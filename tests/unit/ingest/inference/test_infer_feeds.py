@@ -186,6 +186,6 @@ def test_json_that_nobody_can_cut_short_is_text(tmp_path: Path) -> None:
     found = infer_and_new(tmp_path, json_file(tmp_path / "a.json", lines * 100))
     assert found.bad == []
     assert found.columns["v"][:4] == [
-        "[" * 400 + "1" + "]" * 400, "1.50", "-0", '{"é":[1E+5,null,"\\u0001"]}',
+        "[" * 400 + "1" + "]" * 400, "1.50", "-0", '{"é": [1e5, null, "\\u0001"]}',
     ]  # fmt: skip
     assert json.loads(found.columns["v"][3]) == {"é": [1e5, None, "\x01"]}
