@@ -15,6 +15,7 @@ from ingest.options.traits import KAFKA_META, Traits
 from store.epochs.state.values import OffsetRange
 from store.types.frozen import frozen
 
+Frame = Literal["confluent"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 
 _SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
@@ -57,6 +58,8 @@ class KafkaOptions:
 
     ``tombstones``: a message without a value is a row with nulls for fields of the value, or passed over and counted.
     ``missing_columns``: ``names`` of CSV or a schema of a registry that lack a stored column are refused, or null.
+    ``frame``: payloads of JSON and Protobuf begin with the frame of a schema registry.
+    ``binary_as_text``: bytes of Avro and Protobuf are texts in UTF-8.
     ``allow_gap``: where messages are gone that were not read, go on behind them and record the gap.
     """
 
@@ -79,6 +82,9 @@ class KafkaOptions:
     allow_gap: bool = False
     missing_columns: MissingColumns = "fail"
     encoding: str = "utf-8"
+    frame: Frame | None = None
+    key_frame: Frame | None = None
+    binary_as_text: bool = False
 
     @property
     def path(self) -> str:

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
-from ingest.content.lines import LineBlock
-from ingest.encodings import reencoded
+from ingest.encodings import reencoded, to_utf8
 from ingest.feeds.kafka.blocks import Messages, Part, time_ns
+from ingest.formats.confluent import Decode, likely_frame, without_frames
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows
 from ingest.formats.raw import RawRows
@@ -29,13 +28,7 @@ from ingest.spec import StreamSpec, Target
 from ingest.values.rows import Rows
 from store.types.frozen import frozen
 
-
-class Decode(Protocol):
-    """Framed payloads to typed rows; bad ones are rejected."""
-
-    def __call__(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
-        """Good rows in order; ``file`` is topic/partition."""
-        ...
+_UNREAD = ("not JSON", "not UTF-8", "not Protobuf", "not Avro")
 
 
 @frozen
@@ -47,6 +40,7 @@ class _Part:
     of: Part
     decode: Decode
     encoding: str
+    framed: bool  # by the settings
 
 
 class MessageRows:
@@ -66,9 +60,11 @@ class MessageRows:
         for places, format, schema, of in parts:
             if places:
                 wanted = tuple(targets[n] for n in places)
-                decoder = _decoder(format, schema, wanted, feed, spec)
+                framed = (feed.frame if of == "value" else feed.key_frame) is not None
+                decoder = _decoder(format, schema, wanted, feed, spec, framed=framed)
                 encoding = feed.encoding if format in ("json", "csv") else UTF8
-                self._parts.append(_Part(tuple(places), wanted, of, decoder, encoding))
+                framed |= isinstance(schema, AvroSource) and schema.registry is not None
+                self._parts.append(_Part(tuple(places), wanted, of, decoder, encoding, framed))
 
     def decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> Rows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
@@ -79,7 +75,7 @@ class MessageRows:
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
-            rejects.complete = partial(_completed, block, "key: " if part.of == "key" else "", part.encoding)
+            rejects.complete = partial(_completed, block, part)
             rows = _part_rows(part, block, place, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
@@ -87,7 +83,7 @@ class MessageRows:
                 block = block.where(good)
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
-        rejects.complete = partial(_completed, block, "", UTF8)
+        rejects.complete = partial(_completed, block, None)
         topic, _, partition = place.rpartition("/")
         for n, target in enumerate(self._targets):
             if n not in columns:
@@ -101,29 +97,34 @@ def _decoder(
     targets: tuple[Target, ...],
     feed: KafkaOptions,
     spec: StreamSpec,
+    *,
+    framed: bool,
 ) -> Decode:
-    ignore, alias = spec.ignore, spec.allow_null_alias
+    ignore, alias, bytes_too = spec.ignore, spec.allow_null_alias, feed.binary_as_text
     if format == "json":
-        return JsonRows(targets, ignore, alias=alias).decode
+        json_rows = JsonRows(targets, ignore, alias=alias)
+        return (
+            without_frames(json_rows.decode, partial(to_utf8, encoding=feed.encoding)) if framed else json_rows.decode
+        )
     if format == "raw":
         return RawRows(targets, alias=alias).decode
     if isinstance(schema, AvroSource):
         from ingest.formats.avro.records import AvroRecords  # fastavro only where it is used
 
-        return RecordRows(
-            targets, ignore, AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns)
-        ).decode
+        avro = AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns, bytes_too=bytes_too)
+        return RecordRows(targets, ignore, avro).decode
     if isinstance(schema, ProtobufSource):
         from ingest.formats.protobuf.records import ProtobufRecords  # and protobuf
 
-        return RecordRows(targets, ignore, ProtobufRecords(targets, schema, alias=alias)).decode
+        protobuf = ProtobufRecords(targets, schema, alias=alias, bytes_too=bytes_too, framed=framed)
+        return RecordRows(targets, ignore, protobuf).decode
     csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns)
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 
 def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> Rows:
     """Rows of one part; a message that has no such payload has nulls."""
-    found = block.payloads(part.of, part.encoding)
+    found = block.payloads(part.of, UTF8 if part.framed else part.encoding)
     made, there = part.decode(found.block, place, rejects), found.there
     if there is None:
         return made
@@ -134,15 +135,33 @@ def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> Ro
     return Rows(tuple(columns), np.sort(numbers))
 
 
-def _completed(block: Messages, of: str, encoding: str, row: BadRow) -> BadRow:
-    """A bad row with what its decoder did not know of the message; ``of`` says which payload the reason is about."""
+def _completed(block: Messages, part: _Part | None, row: BadRow) -> BadRow:
+    """A bad row with what its decoder did not know of the message; ``part`` is what the reason is about."""
     message = block.at(row.line)
+    of_key = part is not None and part.of == "key"
+    if part is not None and not part.framed and row.column is None:
+        row = _with_frame(row, (message.key() if of_key else message.value()) or b"", part.of)
     value = message.value()
     payload = None if value is None else value[:MAX_PAYLOAD]
     key, at_ns = message.key(), time_ns(message)
-    row = reencoded(encoding, row) if encoding != UTF8 else row
-    said = replace(row, unit="offset", reason=of + row.reason)
+    if part is not None and part.encoding != UTF8:
+        row = reencoded(part.encoding, row)
+    said = replace(row, unit="offset", reason=f"key: {row.reason}" if of_key else row.reason)
     return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
+
+
+def _with_frame(row: BadRow, payload: bytes, of: Part) -> BadRow:
+    """The row with a reason that names the frame of a payload that cannot be read, if it looks as if it had one."""
+    number = likely_frame(payload)
+    if number is None or not row.reason.startswith(_UNREAD):
+        return row
+    place, setting = ("[feed]", "feed") if of == "value" else ("key of [feed]", "feed.key")
+    words = row.reason.partition(" (")[0]
+    return replace(
+        row,
+        reason=f"{words} (it looks like the frame of a schema registry: a zero byte and schema id {number})",
+        expected=f'a payload without a frame, or frame = "confluent" in {place} (Avro: {setting}.avro.registry)',
+    )
 
 
 def _meta(target: Target, block: Messages, place: tuple[str, int], received_ns: int) -> pa.Array:

@@ -10,6 +10,7 @@ from ingest.feeds.kafka.blocks import MessageBlock
 from ingest.feeds.kafka.broker.errors import partition_name
 from ingest.feeds.kafka.broker.reader import KafkaReader
 from ingest.feeds.kafka.broker.topics import KafkaTopics
+from ingest.formats.confluent import HEAD, likely_frame, schema_id
 from ingest.formats.csv.sample import CsvRecords
 from ingest.formats.json.sample import Record, fields_of, record_of
 from ingest.options.kafka import KafkaOptions
@@ -62,11 +63,11 @@ def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: 
     records: list[Record] = []
     for place, block in blocks.items():
         valued = [message for message in block.messages if message.value() is not None]
-        payloads = [to_utf8(message.value() or b"", options.encoding) for message in valued]
+        payloads = [_text(message.value() or b"", options) for message in valued]
         if options.format == "csv":
             listed = _csv(place, MessageBlock.of(valued), payloads, options, bad)
         else:
-            listed = [(m.offset(), record_of(payload)) for m, payload in zip(valued, payloads, strict=True)]
+            listed = [(m.offset(), _record(payload)) for m, payload in zip(valued, payloads, strict=True)]
         for offset, found in listed:
             if isinstance(found, str):
                 bad.append(Unreadable(f"{place} offset {offset}", found))
@@ -87,6 +88,21 @@ def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: 
     texts = {name: [record[name] for record in records] for name in options.csv.names if name}
     null, quoted = options.csv.null, options.csv.quoted_null
     return Sample(options.path, "csv", texts, places, whole, tuple(bad), null=null, quoted_null=quoted, messages=True)
+
+
+def _record(payload: bytes) -> Record | str:
+    """The object of a message, or why it is none."""
+    found = record_of(payload)
+    number = likely_frame(payload) if isinstance(found, str) else None
+    if number is None:
+        return found
+    return f'not JSON (it looks like the frame of a schema registry, schema id {number}: frame = "confluent" in [feed])'
+
+
+def _text(payload: bytes, options: KafkaOptions) -> bytes:
+    """A value in UTF-8, without its frame; one that lacks it is no JSON."""
+    framed = options.frame is not None and schema_id(payload) is not None
+    return to_utf8(payload[HEAD.size :] if framed else payload, options.encoding)
 
 
 def _csv(

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from ingest.feeds.kafka.setting_values import parse_client, parse_pattern, parse_start
 from ingest.options.formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
-from ingest.options.kafka import ClientSettings, KafkaOptions, Start
+from ingest.options.kafka import ClientSettings, Frame, KafkaOptions, Start
 from ingest.settings.base_model import (
     DIALECT,
     Encoding,
@@ -64,6 +64,8 @@ class KeyModel(SettingsModel):
     """Schema of Avro keys."""
     protobuf: ProtobufModel | None = None
     """Type of Protobuf keys."""
+    frame: Frame | None = None
+    """`"confluent"`: JSON and Protobuf keys begin with the frame of a schema registry."""
 
 
 class KafkaFeedModel(SettingsModel):
@@ -89,6 +91,10 @@ class KafkaFeedModel(SettingsModel):
     """Schema of Avro values."""
     protobuf: ProtobufModel | None = None
     """Type of Protobuf values."""
+    frame: Frame | None = None
+    """`"confluent"`: JSON and Protobuf values begin with the frame of a schema registry, as Confluent's serializers
+    write them. With `avro = { registry = … }` they do anyway.
+    """
     names: list[str] | None = None
     """CSV: names of the columns; messages have no header."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
@@ -113,6 +119,8 @@ class KafkaFeedModel(SettingsModel):
     """A message without a value: a row with nulls, or skipped."""
     allow_gap: bool = False
     """Where messages are gone that were not read: go on behind them and record the gap, instead of stopping."""
+    binary_as_text: bool = False
+    """Bytes and fixed of Avro, and bytes of Protobuf, are texts in UTF-8."""
     missing_columns: MissingColumns = "fail"
     """A stored column that the names or the schema lack: refused, or null."""
 
@@ -139,6 +147,13 @@ class KafkaFeedModel(SettingsModel):
             if (part.format == "protobuf") != (part.protobuf is not None):
                 example = 'protobuf = { schema = "file.desc", message = "pkg.Name" }'
                 raise ValueError(f'{example} goes with {name} = "protobuf"')
+            unregistered = part.avro is not None and part.avro.registry is None
+            if part.frame is not None and (part.format in ("csv", "raw") or unregistered):
+                raise ValueError(
+                    f'frame goes with {name} = "json" or "protobuf"; Avro has avro = {{ registry = "https://…" }}'
+                )
+        if self.binary_as_text and not formats & {"avro", "protobuf"}:
+            raise ValueError('binary_as_text is for the bytes of format = "avro" or "protobuf"')
         if self.max_per_trigger.files is not None:
             raise ValueError("max_per_trigger of a kafka feed is in rows or bytes, it has no files")
         return self
@@ -167,6 +182,9 @@ def kafka_options(feed: KafkaFeedModel, base: Path, fs: Fs) -> KafkaOptions:
         allow_gap=feed.allow_gap,
         missing_columns=feed.missing_columns,
         encoding=feed.encoding or "utf-8",
+        frame=feed.frame,
+        key_frame=feed.key.frame,
+        binary_as_text=feed.binary_as_text,
     )
 
 

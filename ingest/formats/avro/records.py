@@ -18,14 +18,13 @@ import fastavro
 from ingest.formats.avro.logical import with_own_names
 from ingest.formats.avro.proof import Check, check_payload, checker, fields_in
 from ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
+from ingest.formats.confluent import HEAD, schema_id
 from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
 from ingest.formats.records import NotARecordError, from_binary, shown_value
 from ingest.options.formats import AvroSource, MissingColumns
 from ingest.spec import Target
 from ingest.values.refusals import Refusal, Value
 from store.errors import SettingsError
-
-HEAD = struct.Struct(">bI")
 
 Found = dict[str, Any]
 
@@ -136,9 +135,9 @@ class Schemas:
     def _schema_of(self, payload: bytes) -> tuple[Schema, Check, int]:
         if self._registry is None:
             return *self._own, 0
-        if len(payload) < HEAD.size or payload[0] != 0:
+        number = schema_id(payload)
+        if number is None:
             raise NotARecordError("it does not begin with a zero byte and the id of its schema")
-        number = HEAD.unpack_from(payload)[1]
         schema, check = self._registry.schema(number, self._clock())
         if number not in self._sound:
             self.require(schema)

@@ -16,12 +16,15 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from ingest.formats.confluent import message_indexes, schema_id
 from ingest.formats.json.paths import path_of
-from ingest.formats.protobuf.schema import BOUNDS, TIMESTAMP, WRAPPERS, Leaf, leaf_of, message_type
+from ingest.formats.protobuf.schema import AS_TEXT, BOUNDS, TIMESTAMP, WRAPPERS, Leaf, leaf_of, message_type
+from ingest.formats.protobuf.structure import structure
 from ingest.formats.records import NotARecordError, from_binary
 from ingest.options.formats import ProtobufSource
 from ingest.spec import Target
 from ingest.values.instants import check_instant
+from ingest.values.json_text import NoTextError
 from ingest.values.refusals import Refusal, Value
 from store.instants import NS_PER_SECOND
 
@@ -33,17 +36,26 @@ class ProtobufRecords:
 
     format = "Protobuf"
 
-    def __init__(self, targets: Sequence[Target], source: ProtobufSource, *, alias: bool = False) -> None:
-        self._targets, self._alias = tuple(targets), alias
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        source: ProtobufSource,
+        *,
+        alias: bool = False,
+        bytes_too: bool = False,
+        framed: bool = False,
+    ) -> None:
+        """``bytes_too``: bytes may be texts in UTF-8; ``framed``: payloads begin with the frame of a registry."""
+        self._targets, self._alias, self._bytes_too, self._framed = tuple(targets), alias, bytes_too, framed
         self._type = message_type(source)
-        self._leaves = [leaf_of(self._type.declared, target, source) for target in targets]
+        self._leaves = [leaf_of(self._type.declared, target, source, bytes_too=bytes_too) for target in targets]
         self._paths = [path_of(target.source) for target in targets]
 
     def read(self, payload: bytes) -> Message:
         """The message of a payload."""
         message = self._type.parser()
         try:
-            message.ParseFromString(payload)
+            message.ParseFromString(self._body(payload) if self._framed else payload)
         except (DecodeError, UnicodeDecodeError) as error:
             raise NotARecordError(str(error)[:200]) from None
         if not message.IsInitialized():
@@ -53,12 +65,28 @@ class ProtobufRecords:
             raise NotARecordError(f"field {odd} is of another type on the wire")
         return message
 
+    def _body(self, payload: bytes) -> bytes:
+        """What is behind the frame of a payload, if that names our type."""
+        if schema_id(payload) is None:
+            raise NotARecordError("it does not begin with a zero byte and the id of its schema")
+        try:
+            indexes, start = message_indexes(payload)
+        except ValueError as error:
+            raise NotARecordError(str(error)) from None
+        if indexes not in self._type.indexes:
+            ours = " or ".join(str(list(path)) for path in sorted(self._type.indexes))
+            name = self._type.declared.full_name
+            raise NotARecordError(f"its frame names message {list(indexes)} of its schema; {name} is {ours}")
+        return payload[start:]
+
     def value(self, message: Message, place: int) -> Value | Refusal:
         """The value of a target."""
         leaf, target = self._leaves[place], self._targets[place]
         found = _found(message, leaf)
         if found is None:
             return None
+        if leaf.kind == AS_TEXT:
+            return self._as_text(found, leaf, target)
         if leaf.kind == "STRING" and isinstance(found, bytes):  # proto2 does not look when it parses
             return _not_text(found)
         if leaf.kind == TIMESTAMP:
@@ -74,12 +102,18 @@ class ProtobufRecords:
             if known is None:
                 return Refusal(f"no value of the enum ({found})", f"a value of {enum.full_name}")
             found = known.name
-        return from_binary(found, target, self._alias)
+        return from_binary(found, target, self._alias, bytes_too=self._bytes_too)
+
+    def _as_text(self, found: Any, leaf: Leaf, target: Target) -> Value | Refusal:
+        try:
+            return from_binary(structure(found, leaf.last), target, self._alias)
+        except NoTextError as error:
+            return error.refusal
 
     def shown(self, message: Message, place: int) -> str:
         """The value in the field that the target comes from."""
         found = _found(message, self._leaves[place])
-        return str(found).strip() if self._leaves[place].kind == TIMESTAMP else repr(found)
+        return str(found).strip() if self._leaves[place].kind in (TIMESTAMP, AS_TEXT) else repr(found)
 
     def unknown(self, message: Message) -> list[str]:
         """Fields that are set and no target takes; those that the schema does not have, by number."""

@@ -26,7 +26,7 @@ from store.errors import SettingsError
 from store.types.frozen import frozen
 
 F = FieldDescriptor
-TIMESTAMP = "google.protobuf.Timestamp"
+TIMESTAMP, DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -45,24 +45,30 @@ TAKES: dict[str, frozenset[str]] = {  # type of a field -> types of columns
     "ENUM": frozenset({"String", *INTEGER_BITS}),
     TIMESTAMP: frozenset({"Instant"}),
 }
+AS_TEXT = "TEXT"  # kind of a leaf of which a String takes the text, whatever it is
 _NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*TAKES.keys() - {TIMESTAMP}, "BYTES", "MESSAGE", "GROUP")}
 _HOW = "protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
 
 
 @frozen
 class MessageType:
-    """A type as it was declared, and its wider copy with the class that parses it."""
+    """A type as it was declared, and its wider copy with the class that parses it.
+
+    ``indexes`` are its places in its file and in the messages around it. Serializers differ in whether entries of maps
+    count, so there may be two.
+    """
 
     declared: Descriptor
     wide: Descriptor
     parser: Any
+    indexes: frozenset[tuple[int, ...]]
 
 
 @frozen
 class Leaf:
     """The field that a column comes from: the fields on the way to it, the last one as declared, and its kind.
 
-    ``steps`` are (name, whether it can be unset); ``kind`` is a key of ``TAKES``.
+    ``steps`` are (name, whether it can be unset); ``kind`` is a key of ``TAKES``, ``BYTES`` or ``AS_TEXT``.
     """
 
     steps: tuple[tuple[str, bool], ...]
@@ -88,11 +94,29 @@ def message_type(source: ProtobufSource) -> MessageType:
             found=source.message,
             hint="name it with its package, like pkg.Trade",
         ) from None
-    return MessageType(found, copy, message_factory.GetMessageClass(copy))
+    return MessageType(found, copy, message_factory.GetMessageClass(copy), _indexes(found))
 
 
-def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource) -> Leaf:
-    """Where the values of a column come from; SettingsError if there is no such field, or it does not fit."""
+def _indexes(declared: Descriptor) -> frozenset[tuple[int, ...]]:
+    file = descriptor_pb2.FileDescriptorProto()
+    declared.file.CopyToProto(file)
+    names = declared.full_name.removeprefix(f"{file.package}." if file.package else "").split(".")
+    every: list[int] = []
+    own: list[int] = []
+    siblings: Sequence[descriptor_pb2.DescriptorProto] = file.message_type
+    for name in names:
+        every.append([message.name for message in siblings].index(name))
+        written = [message.name for message in siblings if not message.options.map_entry]
+        own.append(written.index(name))
+        siblings = siblings[every[-1]].nested_type
+    return frozenset({tuple(every), tuple(own)})
+
+
+def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, bytes_too: bool = False) -> Leaf:
+    """Where the values of a column come from; ``bytes_too``: bytes may be texts in UTF-8.
+
+    SettingsError if there is no such field, or it does not fit.
+    """
     path = path_of(target.source)
     here, steps = declared, []
     for depth, name in enumerate(path):
@@ -108,7 +132,7 @@ def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource) -> Lea
             )
         steps.append((name, field.has_presence))
         inner = field.message_type
-        if field.is_repeated:
+        if field.is_repeated and not (target.as_text and depth + 1 == len(path)):
             hint = "take the column out, or send one value a message"
             raise _unfit(target, source, "comes from a repeated field", "a field with one value", target.source, hint)
         if depth + 1 < len(path):
@@ -116,11 +140,14 @@ def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource) -> Lea
                 hint = "a dot leads into a message; \\. is a dot in a name"
                 raise _unfit(target, source, "has a path through no message", "a message", f"field {name}", hint)
             here = inner
+    if target.as_text and (field.type != F.TYPE_STRING or field.is_repeated):
+        return Leaf(tuple(steps), field, AS_TEXT)
     if inner is not None and inner.full_name in WRAPPERS:
         field = inner.fields_by_name["value"]
         steps.append(("value", False))
     kind = TIMESTAMP if inner is not None and inner.full_name == TIMESTAMP else _NAMES.get(field.type, "")
-    _check_fit(target, source, kind, inner if kind in ("MESSAGE", "GROUP") else None)
+    fitted = "STRING" if kind == "BYTES" and bytes_too else kind
+    _check_fit(target, source, fitted, inner if kind in ("MESSAGE", "GROUP") else None)
     return Leaf(tuple(steps), field, kind)
 
 
@@ -133,6 +160,8 @@ def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descrip
     hint = "choose another field with `from`, or another type in the schema"
     if inner is not None:
         hint = f"name a field in it, like {target.source}.{next(iter(inner.fields_by_name), 'field')}"
+    elif kind == "BYTES":
+        hint = "set binary_as_text = true in [feed] if the bytes are texts, or as_text = true for base64"
     elif name == "Instant" and kind in _INTEGERS and iso:
         hint = 'say what the number counts: unit = "s", "ms", "us" or "ns"'
     shown = inner.full_name if inner is not None else kind.lower()

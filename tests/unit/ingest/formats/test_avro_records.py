@@ -19,7 +19,8 @@ import pytest
 from ingest.bad_rows import Rejects
 from ingest.content.lines import framed_block
 from ingest.formats.avro.proof import check_payload, checker
-from ingest.formats.avro.records import HEAD, AvroRecords, parse_avro
+from ingest.formats.avro.records import AvroRecords, parse_avro
+from ingest.formats.confluent import HEAD
 from ingest.formats.records import NotARecordError, RecordRows
 from ingest.options.formats import AvroSource
 from ingest.spec import BadRowBudget, Target

@@ -17,9 +17,10 @@ import pytest
 
 from ingest.bad_rows import Rejects
 from ingest.content.lines import framed_block
-from ingest.formats.avro.records import HEAD, AvroRecords, Schemas
+from ingest.formats.avro.records import AvroRecords, Schemas
 from ingest.formats.avro.registry import FORGET_SECONDS, Registry
 from ingest.formats.avro.whole import definitions_in, whole
+from ingest.formats.confluent import HEAD
 from ingest.formats.records import NotARecordError, RecordRows
 from ingest.options.formats import AvroSource, MissingColumns
 from ingest.spec import BadRowBudget

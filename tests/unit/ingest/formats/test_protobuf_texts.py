@@ -1,0 +1,117 @@
+"""Protobuf values as texts: whole messages, lists, well-known types, and bytes that are texts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingest.bad_rows import Rejects
+from ingest.content.lines import framed_block
+from ingest.formats.protobuf.records import ProtobufRecords
+from ingest.formats.records import RecordRows
+from ingest.options.formats import ProtobufSource
+from ingest.spec import TextForm
+from store.errors import SettingsError
+from tests.support.ingest.ingest_cases import PLENTY, target
+from tests.support.ingest.protoc import compiled, encoded_all
+
+PROTO = """syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/wrappers.proto";
+enum Side { NONE = 0; BUY = 1; }
+message Leg { double px = 1; Side side = 2; bytes raw = 3; fixed64 big = 4; google.protobuf.Timestamp at = 5; }
+message T {
+  repeated Leg legs = 1;
+  Leg leg = 2;
+  map<int32, Side> sides = 3;
+  google.protobuf.Struct any = 4;
+  google.protobuf.Duration span = 5;
+  google.protobuf.Timestamp at = 6;
+  bytes raw = 7;
+  google.protobuf.BytesValue blob = 8;
+  repeated float many = 9;
+  uint64 big = 10; sfixed64 small = 11; fixed32 middle = 12; bool yes = 13; Side side = 14; string text = 15;
+}
+"""
+LISTED = "values { number_value: 1.5 } values { null_value: NULL_VALUE }"
+CASES: list[tuple[str, str, str]] = [  # field, in protoc's text, as stored
+    ("legs", "legs { px: 0.1 side: BUY } legs { raw: '\\377' big: 18446744073709551615 }",
+     '[{"px":0.1,"side":"BUY"},{"raw":"/w==","big":18446744073709551615}]'),
+    ("leg", "leg { at { seconds: 1795184000 nanos: 5 } }", '{"at":"2026-11-20T14:13:20.000000005Z"}'),
+    ("leg", "leg { px: nan side: 7 }", '{"px":"NaN","side":7}'),
+    ("sides", "sides { key: -1 value: BUY }", '{"-1":"BUY"}'),
+    ("any", f"any {{ fields {{ key: 'a' value {{ list_value {{ {LISTED} }} }} }} }}", '{"a":[1.5,null]}'),
+    ("span", "span { seconds: -1 nanos: -500000000 }", "-1.500s"),
+    ("at", "at { seconds: 253402300800 }", "10000-01-01T00:00:00Z"),
+    ("raw", "raw: 'AB'", "QUI="),
+    ("blob", "blob { value: '\\001' }", "AQ=="),
+    ("many", "many: 1.5 many: inf", '[1.5,"Infinity"]'),
+    ("many", "", "[]"),
+    ("big", "big: 18446744073709551615", "18446744073709551615"),
+    ("small", "small: -9223372036854775808", "-9223372036854775808"),
+    ("middle", "middle: 4294967295", "4294967295"),
+    ("yes", "yes: true", "true"),
+    ("side", "side: BUY", "BUY"),
+    ("text", "text: '1e5'", "1e5"),
+]  # fmt: skip
+
+
+@cache
+def source() -> ProtobufSource:
+    return ProtobufSource(compiled(Path(mkdtemp()), PROTO), "T")
+
+
+@cache
+def payloads() -> dict[str, bytes]:
+    texts = sorted({text for _, text, _ in CASES} | {"raw: 'x'", "raw: '\\377'", "blob { value: 'y' }"})
+    return dict(zip(texts, encoded_all(Path(mkdtemp()), PROTO, "T", texts), strict=True))
+
+
+def value(field: str, payload: bytes, *, kind: str = "String", as_text: bool = True, **given: Any) -> Any:
+    one = replace(target(kind, field), form=TextForm(as_text=True) if as_text else None)
+    rejects = Rejects(PLENTY)
+    decoder = RecordRows([one], [], ProtobufRecords([one], source(), **given))
+    rows = decoder.decode(framed_block([payload], np.zeros(1, np.int64)), "t/0", rejects)
+    return rows.columns[0].to_pylist() if not rejects.rows else rejects.rows[0].reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("field", "text", "stored"), CASES)
+def test_values_as_text(field: str, text: str, stored: str) -> None:
+    assert value(field, payloads()[text]) == [stored]
+    if stored[0] in "[{":
+        json.loads(stored, parse_constant=pytest.fail)
+
+
+def test_what_is_unset_is_null() -> None:
+    assert [value(field, b"") for field in ("leg", "any", "span")] == [[None], [None], [None]]
+
+
+def test_values_that_their_type_lacks() -> None:
+    assert value("at", b"\x32\x02\x10\x7f"[:2] + b"\x10\x01") == ["1970-01-01T00:00:00.000000001Z"]
+    assert value("at", b"\x32\x0b\x10" + b"\xff" * 9 + b"\x01") == "no timestamp (nanos -1)"
+    assert value("span", b"\x2a\x0d\x08\x01\x10" + b"\xff" * 9 + b"\x01") == "no duration (nanos -1)"
+
+
+def test_bytes_as_text_by_the_feed() -> None:
+    assert value("raw", payloads()["raw: 'x'"], as_text=False, bytes_too=True) == ["x"]
+    assert value("blob", payloads()["blob { value: 'y' }"], as_text=False, bytes_too=True) == ["y"]
+    assert value("raw", payloads()["raw: '\\377'"], as_text=False, bytes_too=True) == "not UTF-8 (at byte 0)"
+    with pytest.raises(SettingsError, match="cannot take the field") as caught:
+        value("raw", b"", as_text=False)
+    assert "binary_as_text" in str(caught.value.hint)
+
+
+def test_fixed_and_unsigned_numbers_in_whole_number_columns() -> None:
+    assert value("middle", payloads()["middle: 4294967295"], kind="long", as_text=False) == [4294967295]
+    assert value("big", payloads()["big: 18446744073709551615"], kind="long", as_text=False) == "overflow"
+    assert value("small", payloads()["small: -9223372036854775808"], kind="long", as_text=False).startswith("equals")
