@@ -9,12 +9,19 @@ from store.conversions.table import COLUMNS, Rule, Take, rule
 
 def conversion_table() -> str:
     """A row for each source with its names elsewhere, a cell for each column type."""
-    head = ("source", "Arrow, Parquet", "Spark", *(code(column) for column in COLUMNS))
+    head = ("source", "Arrow, Parquet", "Spark", "Avro", "Protobuf", *(code(column) for column in COLUMNS))
     return table(head, (_row(source) for source in SOURCES))
 
 
 def _row(source: Source) -> tuple[str, ...]:
-    return (source.name, source.arrow, source.spark, *(_cell(rule(source, column)) for column in COLUMNS))
+    return (
+        source.name,
+        source.arrow,
+        source.spark,
+        source.avro,
+        source.protobuf,
+        *(_cell(rule(source, column)) for column in COLUMNS),
+    )
 
 
 def _cell(cell: Rule) -> str:

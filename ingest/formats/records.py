@@ -17,19 +17,25 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, bad_row
 from ingest.content.lines import LineBlock
 from ingest.spec import Target
-from ingest.values.exact import check_float, check_integer, from_float, from_json
+from ingest.values.exact import check_integer, from_json
 from ingest.values.instants import check_instant, local_instant
 from ingest.values.json_text import NoTextError, json_text, plain_text
+from ingest.values.numbers import number_value
 from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Rows, merge_rows
 from ingest.values.wire import Moment, Written
 from store.conversions import sources
-from store.conversions.table import INTEGER_BITS, SIGNIFICANT, rule
+from store.conversions.table import INTEGER_BITS, rule
 
 Record = TypeVar("Record")
 SHOWN_BYTES = 256
 _NUMBERS = (int, float, Decimal)
-_SOURCES = {"instant": sources.TIMESTAMP, "local time": sources.LOCAL, "date": sources.DATE, "time of day": sources.TIME}
+_SOURCES = {
+    "instant": sources.TIMESTAMP,
+    "local time": sources.LOCAL,
+    "date": sources.DATE,
+    "time of day": sources.TIME,
+}
 _BYTES = "binary_as_text = true in [feed] takes bytes for text, as_text = true for base64"
 
 
@@ -121,10 +127,7 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
         return Refusal(f"wrong type ({value.kind})", "a String with as_text = true")
     if isinstance(value, Moment):
         return _moment(value, target, alias)
-    number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
-    if number and target.column.type.name in SIGNIFICANT:
-        return check_float(value, target, alias)
-    return from_float(value, target, alias) if isinstance(value, float) else from_json(value, target, alias)
+    return number_value(value, target, alias) if isinstance(value, _NUMBERS) else from_json(value, target, alias)
 
 
 def shown_value(value: Any) -> str:

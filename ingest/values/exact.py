@@ -197,16 +197,6 @@ def check_float(value: float | Decimal, target: Target, alias: bool = False) -> 
     return rounded
 
 
-def from_float(value: float, target: Target, alias: bool = False) -> Value | Refusal:
-    """A floating point number of a binary format. NaN and the infinities are values of double and float only."""
-    name = target.column.type.name
-    if name in ("double", "float"):
-        return check_float(value, target, alias)
-    if not math.isfinite(value) and not target.as_text:
-        return Refusal(f"not a finite number ({value})", _range_text(name) if name in INTEGER_BITS else f"a {name}")
-    return from_json(value if target.as_text else Decimal(value), target, alias)
-
-
 def _wrong(value: Any, expected: str) -> Refusal:
     found = "number"
     for kind, label in ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array")):

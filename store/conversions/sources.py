@@ -1,9 +1,7 @@
 """The types that values come in. A decoder maps its own type system to these, and to nothing else.
 
 A source has a ``group``, which decides what a column takes of it, and the bounds that decide whether every value fits:
-``low`` and ``high`` of whole numbers, ``digits`` (bits of the significand) of floating numbers. Avro ``long`` is
-``int64``, its ``timestamp-micros`` is ``timestamp``, its ``local-timestamp-micros`` is ``local timestamp``; Protobuf
-``fixed64`` is ``uint64``.
+``low`` and ``high`` of whole numbers, ``digits`` (bits of the significand) of floating numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class Group(StrEnum):
 
 @frozen
 class Source:
-    """A type of values. ``arrow`` and ``spark`` are its names there, for documentation."""
+    """A type of values. ``arrow``, ``spark``, ``avro`` and ``protobuf`` are its names there, for documentation."""
 
     name: str
     group: Group
@@ -47,35 +45,75 @@ class Source:
     low: int = 0
     high: int = 0
     digits: int = 0
+    avro: str = ""
+    protobuf: str = ""
 
 
-def _whole(name: str, bits: int, spark: str = "") -> Source:
+def _whole(name: str, bits: int, spark: str = "", avro: str = "", protobuf: str = "") -> Source:
     signed = not name.startswith("u")
     low = -(1 << (bits - 1)) if signed else 0
     high = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
-    return Source(name, Group.WHOLE, name, spark, low, high)
+    return Source(name, Group.WHOLE, name, spark, low, high, avro=avro, protobuf=protobuf)
 
 
-NULL = Source("null", Group.NULL, "null", "void")
-BOOLEAN = Source("boolean", Group.BOOLEAN, "bool, bool8", "boolean")
+NULL = Source("null", Group.NULL, "null", "void", avro="null")
+BOOLEAN = Source("boolean", Group.BOOLEAN, "bool, bool8", "boolean", avro="boolean", protobuf="bool")
 INT8, INT16 = _whole("int8", 8, "tinyint"), _whole("int16", 16, "smallint")
-INT32, INT64 = _whole("int32", 32, "int"), _whole("int64", 64, "bigint")
+INT32 = _whole("int32", 32, "int", "int", "int32, sint32, sfixed32")
+INT64 = _whole("int64", 64, "bigint", "long", "int64, sint64, sfixed64")
 UINT8, UINT16 = _whole("uint8", 8), _whole("uint16", 16)
-UINT32, UINT64 = _whole("uint32", 32), _whole("uint64", 64)
+UINT32 = _whole("uint32", 32, protobuf="uint32, fixed32")
+UINT64 = _whole("uint64", 64, protobuf="uint64, fixed64")
 FLOAT16 = Source("float16", Group.FLOATING, "halffloat", digits=11)
-FLOAT32 = Source("float32", Group.FLOATING, "float", "float", digits=24)
-FLOAT64 = Source("float64", Group.FLOATING, "double", "double", digits=53)
-DECIMAL = Source("decimal", Group.DECIMAL, "decimal32 to decimal256", "decimal")
-TEXT = Source("text", Group.TEXT, "string, large_string, string_view, arrow.json", "string, varchar, char")
-UUID = Source("uuid", Group.UUID, "arrow.uuid")
-BYTES = Source("bytes", Group.BYTES, "binary, large_binary, binary_view, fixed_size_binary", "binary")
-TIMESTAMP = Source("timestamp", Group.TIMESTAMP, "timestamp with a zone; INT96 of Spark", "timestamp")
-LOCAL = Source("local timestamp", Group.LOCAL, "timestamp without a zone; other INT96", "timestamp_ntz")
-DATE = Source("date", Group.DATE, "date32, date64", "date")
-TIME = Source("time", Group.SPAN, "time32, time64", "time")
+FLOAT32 = Source("float32", Group.FLOATING, "float", "float", digits=24, avro="float", protobuf="float")
+FLOAT64 = Source("float64", Group.FLOATING, "double", "double", digits=53, avro="double", protobuf="double")
+DECIMAL = Source("decimal", Group.DECIMAL, "decimal32 to decimal256", "decimal", avro="decimal")
+TEXT = Source(
+    "text",
+    Group.TEXT,
+    "string, large_string, string_view, arrow.json",
+    "string, varchar, char",
+    avro="string, enum",
+    protobuf="string, enum",
+)
+UUID = Source("uuid", Group.UUID, "arrow.uuid", avro="uuid")
+BYTES = Source(
+    "bytes",
+    Group.BYTES,
+    "binary, large_binary, binary_view, fixed_size_binary",
+    "binary",
+    avro="bytes, fixed",
+    protobuf="bytes",
+)
+TIMESTAMP = Source(
+    "timestamp",
+    Group.TIMESTAMP,
+    "timestamp with a zone; INT96 of Spark",
+    "timestamp",
+    avro="timestamp-millis, -micros, -nanos",
+    protobuf="google.protobuf.Timestamp",
+)
+LOCAL = Source(
+    "local timestamp",
+    Group.LOCAL,
+    "timestamp without a zone; other INT96",
+    "timestamp_ntz",
+    avro="local-timestamp-millis, -micros, -nanos",
+)
+DATE = Source("date", Group.DATE, "date32, date64", "date", avro="date")
+TIME = Source("time", Group.SPAN, "time32, time64", "time", avro="time-millis, time-micros")
 DURATION = Source("duration", Group.SPAN, "duration", "interval day to second")
-NESTED = Source("nested", Group.NESTED, "list, struct, map, union", "array, struct, map, variant")
-INTERVAL = Source("interval", Group.OTHER, "month_day_nano_interval; Parquet INTERVAL", "interval year to month")
+NESTED = Source(
+    "nested",
+    Group.NESTED,
+    "list, struct, map, union",
+    "array, struct, map, variant",
+    avro="record, array, map",
+    protobuf="message, repeated, map; other well-known types",
+)
+INTERVAL = Source(
+    "interval", Group.OTHER, "month_day_nano_interval; Parquet INTERVAL", "interval year to month", avro="duration"
+)
 
 SOURCES = (
     NULL, BOOLEAN, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT16, FLOAT32, FLOAT64, DECIMAL, TEXT,

@@ -11,10 +11,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from ingest.formats.parquet.values import number_value
 from ingest.spec import Target
 from ingest.values.exact import exact_number, from_json, from_text, is_number
 from ingest.values.instants import settled
+from ingest.values.numbers import number_value
 from ingest.values.refusals import Refusal, Value, out_of_range
 from store.conversions.table import SIGNIFICANT
 

@@ -19,7 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.spec import Target
+from ingest.values.json_text import NoTextError, plain_text
+from ingest.values.refusals import Refusal
+from ingest.values.wire import DAY_NS, Moment, Written
 from store.conversions.numbers import DAY_MS
+from store.conversions.plain import plain_scalar
 from store.conversions.sources import Group, source_of
 from store.conversions.table import INTEGER_BITS
 from store.instants import UNIT_NS
@@ -30,18 +34,22 @@ from store.types.frozen import frozen
 class RowForm:
     """How fields are written that a column takes otherwise than as they look.
 
-    ``counted``: dates, times and durations that are stored as numbers. ``bytes_too``: bytes are texts; those that are
+    ``counted``: dates, times and durations that are stored as numbers. ``texts``: values that are stored as their text.
+    ``bytes_too``: bytes are texts; those that are
     not UTF-8 are an object, which nobody takes for a text.
     """
 
     counted: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
     bytes_too: bool = False
 
 
 def row_form(targets: Sequence[Target], *, bytes_too: bool = False) -> RowForm:
     """The form of rows for these columns."""
     counted = (target.source for target in targets if target.column.type.name in INTEGER_BITS)
-    return RowForm(frozenset(counted), bytes_too)
+    others = {target.source for target in targets if not target.as_text}
+    texts = (target.source for target in targets if target.as_text and target.source not in others)
+    return RowForm(frozenset(counted), frozenset(texts), bytes_too)
 
 
 def row_text(fields: Mapping[str, pa.Scalar], form: RowForm) -> bytes:
@@ -59,6 +67,11 @@ def _field(name: str, scalar: pa.Scalar, form: RowForm) -> Any:
             return data.decode("utf-8")
         except UnicodeDecodeError:
             return _base64(data)
+    if scalar.is_valid and name in form.texts:
+        try:
+            return scalar_text(scalar)
+        except NoTextError:
+            return _plain(scalar)
     return _plain(scalar)
 
 
@@ -80,9 +93,38 @@ def time_text(scalar: pa.Scalar) -> str:
 
 
 def scalar_text(scalar: pa.Scalar) -> str:
-    """A value that is no text as the text of it: ISO for times, JSON for all that JSON has, else as ``row_text``."""
-    value = _plain(scalar)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """The canonical text of a value (``ingest.values.json_text``). NoTextError for a text that is not UTF-8."""
+    return plain_text(_structure(scalar))
+
+
+def _structure(scalar: pa.Scalar) -> Any:
+    """A value as ``json_text`` takes it. A map is an object if its keys are texts, else a list of pairs."""
+    scalar = plain_scalar(scalar)
+    if not scalar.is_valid:
+        return None
+    kind, kinds = scalar.type, pa.types
+    if kinds.is_date(kind):
+        return Moment("date", scalar.value if kinds.is_date32(kind) else scalar.value // DAY_MS, DAY_NS)
+    if kinds.is_timestamp(kind):
+        return Moment("local time" if kind.tz is None else "instant", scalar.value, UNIT_NS[kind.unit])
+    if kinds.is_time(kind):
+        return Moment("time of day", scalar.value, UNIT_NS[kind.unit])
+    if kinds.is_duration(kind):
+        return Written("duration", f"{scalar.value} {kind.unit}")
+    if kinds.is_struct(kind):
+        return {kind.field(place).name: _structure(scalar[place]) for place in range(kind.num_fields)}
+    if kinds.is_map(kind):
+        pairs = [[_structure(entry[0]), _structure(entry[1])] for entry in scalar.values]
+        return dict(pairs) if all(isinstance(key, str) for key, _ in pairs) else pairs
+    if kinds.is_nested(kind):
+        return [_structure(item) for item in scalar.values]
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        try:
+            return text_of(scalar)
+        except UnicodeDecodeError as error:
+            raise NoTextError(Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")) from None
+    value = scalar.as_py()
+    return value if isinstance(value, bool | int | float | Decimal | bytes) else str(value)
 
 
 def _plain(scalar: pa.Scalar) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +11,10 @@ import pyarrow.compute as pc
 from ingest.formats.parquet.text import scalar_text, text_of, time_text
 from ingest.spec import Target
 from ingest.values.columns import Mask, Typed, compact, either, some, without
-from ingest.values.exact import check_float, check_string, from_json, from_text
+from ingest.values.exact import check_string, from_json, from_text
 from ingest.values.instants import check_instant, local_instant
+from ingest.values.json_text import NoTextError
+from ingest.values.numbers import number_value
 from ingest.values.refusals import Refusal, Value
 from ingest.values.typed import csv_texts, null_alike, scaled_instants
 from store.conversions import numbers
@@ -22,7 +23,6 @@ from store.conversions.sources import Group, source_of
 from store.conversions.table import INTEGER_BITS, SIGNIFICANT, accepted, rule
 from store.errors import SchemaMismatchError
 from store.instants import UNIT_NS
-from store.types.datatypes import CHAR_NULL
 from store.types.frozen import frozen
 
 SHOWN_BYTES = 256
@@ -189,7 +189,7 @@ def exact_value(found: Source, row: int, target: Target, alias: bool) -> Value |
         return None
     kind, name, group = scalar.type, target.column.type.name, source_of(scalar.type).group
     if name == "String" and group not in (Group.TEXT, Group.BYTES):
-        return check_string(scalar_text(scalar), target)  # asked for by as_text
+        return _as_text(scalar, target)
     if group is Group.TIMESTAMP:
         return check_instant(scalar.value * UNIT_NS[kind.unit], target, alias)
     if group is Group.LOCAL:
@@ -206,28 +206,11 @@ def exact_value(found: Source, row: int, target: Target, alias: bool) -> Value |
     return None if target.form is not None and target.form.quoted and not text else from_text(text, target, alias)
 
 
-def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
-    """A number or boolean of a typed source."""
-    name = target.column.type.name
-    if name in SIGNIFICANT and not isinstance(value, bool):
-        return check_float(value, target, alias)
-    if isinstance(value, float):
-        if not np.isfinite(value):
-            return Refusal(f"not a finite number ({value})", f"a value for {name}")
-        value = Decimal(value)
-    if name == "char" and not isinstance(value, bool):
-        return _unit(value, alias)
-    if name == "Boolean" and not isinstance(value, bool) and (target.form is None or not target.form.true):
-        return bool(value) if value in (0, 1) else Refusal("neither 0 nor 1", "0 for false, 1 for true")
-    return from_json(value, target, alias)
-
-
-def _unit(value: int | Decimal, alias: bool) -> Value | Refusal:
-    """A UTF-16 unit by its number."""
-    if value == CHAR_NULL:
-        return None if alias else Refusal("equals the null value of the type", "a UTF-16 unit other than U+FFFF")
-    whole = isinstance(value, int) and 0 <= value <= 0xFFFF
-    return int(value) if whole else Refusal("not one character", "a UTF-16 unit")
+def _as_text(scalar: pa.Scalar, target: Target) -> Value | Refusal:
+    try:
+        return check_string(scalar_text(scalar), target)
+    except NoTextError as error:
+        return error.refusal
 
 
 def _counted(scalar: pa.Scalar, target: Target, alias: bool) -> Value | Refusal:

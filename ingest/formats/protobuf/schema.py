@@ -39,7 +39,8 @@ BOUNDS |= {F.TYPE_SINT32: BOUNDS[F.TYPE_INT32], F.TYPE_ENUM: BOUNDS[F.TYPE_INT32
 _NUMBERS = frozenset({*INTEGER_BITS, "float", "double", "Instant"})
 _INTEGERS = ("INT32", "INT64", "UINT32", "UINT64", "SINT32", "SINT64", "FIXED32", "FIXED64", "SFIXED32", "SFIXED64")
 TAKES: dict[str, frozenset[str]] = {  # type of a field -> types of columns
-    **dict.fromkeys((*_INTEGERS, "FLOAT", "DOUBLE"), _NUMBERS),
+    **dict.fromkeys(_INTEGERS, _NUMBERS | {"Boolean", "char"}),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _NUMBERS),
     "BOOL": frozenset({"Boolean"}),
     "STRING": frozenset({"String", "char", "Instant"}),
     "ENUM": frozenset({"String", *INTEGER_BITS}),

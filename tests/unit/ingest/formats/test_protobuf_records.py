@@ -282,7 +282,7 @@ def test_fields_that_no_column_takes_are_counted() -> None:
         ("who.blob", "String", "iso", "cannot take the field"),
         ("text", "int", "iso", "cannot take the field"),
         ("id", "String", "iso", "cannot take the field"),
-        ("id", "Boolean", "iso", "cannot take the field"),
+        ("f64", "Boolean", "iso", "cannot take the field"),
         ("yes", "int", "iso", "cannot take the field"),
         ("at", "long", "iso", "cannot take the field"),
         ("side", "double", "iso", "cannot take the field"),
