@@ -8,6 +8,7 @@
     │  └─ UnsupportedVersionError  sound, but of an unsupported version or class
     ├─ SchemaError                                                                  exit 2
     │  ├─ SchemaParseError      the schema file: code, file, line, column
+    │  ├─ SchemaChangeError     it would drop, rename or change columns, and no command said so
     │  └─ SchemaMismatchError   a column is declared one way and found another
     ├─ CommitError                                                                  exit 3
     │  ├─ EpochConflictError    nothing was committed: safe to retry
@@ -121,6 +122,10 @@ class SchemaError(SparkhavenError):
 
 class SchemaParseError(SchemaError):
     """A schema file breaks a rule; ``code`` is its number (E101 to E161)."""
+
+
+class SchemaChangeError(SchemaError):
+    """A schema would take something from the deployed one without being asked to; ``columns`` names what it drops."""
 
 
 class SchemaMismatchError(SchemaError):

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("jobs.cli.reading.checks", "Checks tables for damage; changes nothing."),
     "inspect": ("jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
     "checkpoint": ("jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),
-    "schema": ("jobs.cli.schemas.schema", "Check, show and infer schemas."),
+    "schema": ("jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),
     "partitions": ("jobs.cli.history.partitions", "List and add storage partitions of history."),
 }
 

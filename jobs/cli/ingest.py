@@ -23,6 +23,7 @@ from jobs.options import (
     memory_bytes,
     old_spelling,
 )
+from jobs.settings.deployment import deploy_schema
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.feeds import passed_lines
@@ -34,6 +35,7 @@ from store.epochs.state.values import ignored_in
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout
+from store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
 
 if TYPE_CHECKING:
     from jobs.streams.run import Run
@@ -60,6 +62,10 @@ def ingest(
     ] = None,
     metrics_address: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve metrics on.")] = "127.0.0.1",
     stop_on_error: StopOnErrorOption = False,
+    accept_schema: Annotated[
+        bool,
+        typer.Option("--accept-schema", help="Deploy the schema of the file also where it drops or changes columns."),
+    ] = False,
     stop_on_failure: Annotated[bool, typer.Option("--stop-on-failure", hidden=True)] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -87,8 +93,9 @@ def ingest(
         old_spelling(cli, "--stop-on-failure", "--stop-on-error")
     heap = f"{memory_bytes(memory) >> 10}k"
     streams, failed = load_streams(files)
+    consent = ACCEPTED if accept_schema else ADDITIONS
     if dry_run:
-        _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings))
+        _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings, consent))
         _end(report_failed(cli, failed + unusable))
         return
     if not streams:
@@ -111,7 +118,7 @@ def ingest(
         if cli.logs and any(settings.logs for settings in streams):
             on_failure = None if metrics is None else metrics.log_failed
             logs = opened.enter_context(LogWriter(Fs(), layout, warn=cli.note, on_failure=on_failure))
-        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure, where, logs)
+        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure, where, logs, consent)
         runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
     for run in runs:
@@ -174,15 +181,20 @@ def _failed(cli: CliContext, run: Run, verbose: bool) -> int:
     return report(cli, SparkhavenError(f"{type(error).__name__}: {error}"), stream=run.name)
 
 
-def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings) -> None:
+def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consent: Consent) -> None:
     """Reports what a run would ingest; nothing is opened for writing."""
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
+    done = deploy_schema(Fs(), layout, settings.schema_file, consent=consent, dry_run=True)
     known = spec.stream in list_streams(Fs(), layout, settings.table)
     state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
     waiting = settings.feed.waiting(Fs(), state)
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
     value |= {**waiting.counts, "columns": len(schema.stored), "dry_run": True}
+    value["schema"] = {"version": done.schema.version, "before": done.before, **done.change.to_json()}
     text = f"{spec.stream}: would ingest {waiting.words} of {spec.feed.path} into {spec.table}"
+    new = ""
+    if done.written and done.before is not None:
+        new = f"\n  would deploy schema version {done.schema.version}, which {done.change.words()}"
     left = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
-    cli.result(value, f"{text}, after epoch {value['epoch']}{left}")
+    cli.result(value, f"{text}, after epoch {value['epoch']}{new}{left}")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from ingest.feeds.frames.rows import fit_frame
 from ingest.targets import resolve_targets
+from jobs.settings.deployment import deploy_schema
 from jobs.settings.frame_options import FrameOptions
 from jobs.streams.budget import Budget
 from jobs.streams.decoding import FrameDecoder
@@ -20,7 +21,7 @@ from store.epochs.retention import Retention
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout
-from store.schema.deployed.deploy import deploy, load_deployed
+from store.schema.deployed.deploy import load_deployed
 from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.batch.commit import AddToQuarantine
@@ -81,7 +82,7 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
         schema = load_deployed(fs, layout, table)
     else:
         fs.mkdirs(layout.root)
-        schema = deploy(fs, layout, source)
+        schema = deploy_schema(fs, layout, source).schema
     if schema.full_name != str(table):
         raise SettingsError("the schema is of another table", expected=table, found=schema.full_name)
     log = StreamLog.open(

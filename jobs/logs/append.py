@@ -17,10 +17,10 @@ import pyarrow as pa
 from jobs.logs.tables import TIMESTAMP, LogRow, LogTable
 from store.epochs.log import StreamLog
 from store.epochs.state.values import OffsetRange, Split
-from store.errors import LockLostError, SparkhavenError
+from store.errors import LockLostError, SchemaChangeError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.schema.deployed.deploy import deploy
+from store.schema.deployed.deploy import deploy, load_deployed
 from store.types.model import TableSchema
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
@@ -53,7 +53,7 @@ def append_rows(
     ``warn`` receives errors after the commit. LockLostError: all streams of the table are locked. Others as
     ``deploy``, ``StreamLog.open`` and ``write_batch``.
     """
-    schema = deploy(fs, layout, table.schema())
+    schema = _deployed(fs, layout, table)
     with _open(fs, layout, table, schema, run_id, clock) as log:
         stream, offsets = log.state.stream, log.state.offsets
         remove_scratch(fs, layout.scratch(table.table, stream))  # of a process that was killed
@@ -82,6 +82,14 @@ def append_rows(
         maintenance.after_batch()
         maintenance.finish()
     return outcome.epoch or 0
+
+
+def _deployed(fs: Fs, layout: Layout, table: LogTable) -> TableSchema:
+    """The schema of a log table; where a newer release has added columns to it, that of the newer release."""
+    try:
+        return deploy(fs, layout, table.schema())
+    except SchemaChangeError:
+        return load_deployed(fs, layout, table.table)
 
 
 def by_day(schema: TableSchema, internal: str, rows: Sequence[LogRow]) -> list[tuple[LocationKey, pa.RecordBatch]]:

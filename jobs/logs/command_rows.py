@@ -19,7 +19,7 @@ from store.layout import Layout, TableName
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
-AFFECTED = ("rows", "rows_dropped", "dropped", "sent")  # keys of a result with a number of rows
+AFFECTED = ("rows", "rows_dropped", "dropped", "sent", "affected")  # keys of a result with a number of rows
 
 
 def log_command(
@@ -137,9 +137,10 @@ def admin_rows(
     yield (
         ADMIN,
         {
-            **_table(table, {}),
+            **_table(table, results[0] if command == "schema deploy" else {}),
             "Command": command,
             "Arguments": " ".join(words[len(command.split()) :]),
+            "DryRun": "--dry-run" in words,
             "Affected": sum(affected) if affected else None,
             "Outcome": "failed" if code else "done",
             "ExitCode": code,

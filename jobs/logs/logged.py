@@ -18,6 +18,7 @@ LOGGED = frozenset(
         ("quarantine", "drop"),
         ("checkpoint", "repair"),
         ("partitions", "add"),
+        ("schema", "deploy"),
     }
 )
 CHANGE_NOTHING = frozenset({"-h", "--help", "--dry-run", "--status"})

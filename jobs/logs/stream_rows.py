@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from getpass import getuser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.feeds.base import DATA_BYTES
-from jobs.logs.tables import EPOCH, INGEST, LogRow, named
+from jobs.logs.tables import ADMIN, EPOCH, INGEST, LogRow, named
 from store.layout import INTERNAL_NAMESPACE, TableName
 
 if TYPE_CHECKING:
     from jobs.logs.writer import LogWriter
     from store.epochs.log import StreamLog
+    from store.schema.deployed.deploy import Deployment
     from writers.batch.stream import BatchProgress
 
 
@@ -58,6 +62,28 @@ class StreamRecorder:
                 "QueryId": query_id,
             }
             self._writer.add(EPOCH, epoch)
+
+    def deployed(self, done: Deployment, file: Path) -> None:
+        """A start has deployed a schema, from this file."""
+        if self._writer is None:
+            return
+        user = None
+        with suppress(KeyError, OSError, ImportError):  # a user without a name
+            user = getuser()
+        about = {name: value for name, value in self._about.items() if name != "Stream"}
+        changed = (done.change.added, done.change.dropped, done.change.restored, done.change.changed)
+        row = {
+            **about,
+            "Command": "ingest",
+            "Arguments": f"{self._about['Stream']}: schema {file}",
+            "DryRun": False,
+            "Affected": sum(map(len, changed)),
+            "Outcome": "done",
+            "ExitCode": 0,
+            "User": user,
+            "Message": f"version {done.schema.version}: {done.change.words()}",
+        }
+        self._writer.add(ADMIN, row)
 
     def ended(self, epoch: int) -> None:
         """The run has ended well, at this epoch."""

@@ -135,6 +135,7 @@ ADMIN = LogTable(
         *OF_TABLE,
         ("Command", "String"),
         ("Arguments", "String"),
+        ("DryRun", "Boolean"),
         ("Affected", "long"),
         ("DurationMs", "long"),
         ("Outcome", "String"),

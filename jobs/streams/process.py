@@ -57,7 +57,7 @@ def run_streams(
     sound, failed = try_each(streams, check)  # check all before the first is opened
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
-        runs, unopened = try_each(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
+        runs, unopened = try_each(sound, lambda settings: open_stream(fs, layout, settings, opened, progress, options))
         failed += unopened
         for one in failed:
             progress.stopped(one.label, one.error)

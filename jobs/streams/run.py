@@ -18,6 +18,7 @@ from ingest.spec import NO_BAD_ROWS
 from jobs.logs.stream_rows import StreamRecorder
 from jobs.logs.writer import LogWriter
 from jobs.session.choice import Where
+from jobs.settings.deployment import deploy_schema
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.budget import Budget
@@ -36,7 +37,7 @@ from store.epochs.retention import Retention
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deploy
+from store.schema.deployed.changes import ADDITIONS, Consent
 from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
@@ -100,7 +101,7 @@ class Options:
     log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides.
 
     ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
-    ``logs`` None: no log tables.
+    ``logs`` None: no log tables. ``consent``: what a start may do to deployed schemas.
     """
 
     once: bool = False
@@ -111,6 +112,7 @@ class Options:
     stop_on_error: bool = False
     where: Where = "spark"
     logs: LogWriter | None = None
+    consent: Consent = ADDITIONS
 
     def recorder(self, table: str, stream: str, settings: StreamSettings | None = None) -> StreamRecorder:
         """What adds the rows of a stream to the log tables; without ``settings`` its stream file allows it."""
@@ -157,11 +159,24 @@ def fail(run: Run, error: SparkhavenError, progress: Progress, options: Options)
         options.metrics.failed(str(run.settings.table), run.name, error)
 
 
-def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitStack, progress: Progress) -> Run:
+def open_stream(
+    fs: Fs,
+    layout: Layout,
+    settings: StreamSettings,
+    opened: ExitStack,
+    progress: Progress,
+    options: Options | None = None,
+) -> Run:
     """Deploys the schema and opens the stream with recovery; its lock is held until ``opened`` ends."""
     began = time.monotonic()
     checked_schema(fs, settings)
-    schema = deploy(fs, layout, settings.schema_file)
+    options = options or Options()
+    done = deploy_schema(fs, layout, settings.schema_file, consent=options.consent)
+    schema = done.schema
+    if done.written and done.before is not None:
+        progress.remark(settings.spec.stream, f"schema version {schema.version} is deployed: {done.change.words()}")
+    if done.written:
+        options.recorder(settings.spec.table, settings.spec.stream, settings).deployed(done, settings.schema_file)
     log = opened.enter_context(
         StreamLog.open(
             fs,
@@ -192,7 +207,9 @@ def keep_one(app: Application, run: Run) -> None:
 
             def reopen() -> None:
                 run.log.__exit__(Exception, None, None)  # releases the lock without writing to the log
-                again = open_stream(app.fs, app.layout, run.settings, opened, app.progress)
+                again = open_stream(
+                    app.fs, app.layout, run.settings, opened, app.progress, replace(app.options, consent=ADDITIONS)
+                )
                 run.log, run.schema, run.opened_s = again.log, again.schema, again.opened_s
                 if metrics is not None:
                     metrics.restarted(table, run.name)

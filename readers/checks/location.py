@@ -51,7 +51,8 @@ def check_location(
             )
         return
     yield from _record(fs, expected, names)
-    columns = [c for c in schema.stored if c.files[0] in expected.files and c.files[0] in names]
+    every = (c.within(expected.files) for c in (*schema.stored, *schema.retired) if c.files)
+    columns = [c for c in every if c.files[0] in expected.files and c.files[0] in names]
     sound = {name for c in columns if deep and is_sound(fs, expected, c) for name in c.files}
     damaged: set[str] = set()
     unread: set[str] = set()

@@ -69,8 +69,7 @@ class LiveColumn:
     @property
     def memory(self) -> int:
         """Bytes in memory, about: copies of small files, and the texts of symbols."""
-        symbols = self._column.name + SYM_BYTES
-        return sum(data.size for name, data in self._data.items() if data.size < MAP_FROM or name == symbols)
+        return sum(d.size for name, d in self._data.items() if d.size < MAP_FROM or name.endswith(SYM_BYTES))
 
     def map(self, rows: int, files: Mapping[str, FileState]) -> None:
         """Maps the committed bytes of ``rows`` rows; no effect where it has as many. Nothing is decoded yet.
@@ -81,7 +80,7 @@ class LiveColumn:
         with self._lock:
             if rows <= self.rows:
                 return
-            fs, directory, column = self._fs, self._directory, self._column
+            fs, directory, column = self._fs, self._directory, self._column.within(files)
             if in_parquet(files):
                 sizes = {PARQUET: files[PARQUET].size}
                 self._parquet = open_parquet(fs, directory, sizes, rows, check=self._keep).column(column)

@@ -62,7 +62,7 @@ def read_task(
 
 
 def _cost(slice_: Slice, columns: Sequence[Column]) -> int:
-    names = [name for column in columns for name in column.files]
+    names = [name for column in columns for name in column.within(slice_.files).files]
     size = sum(slice_.files[name].size for name in names if name in slice_.files)
     if in_parquet(slice_.files):  # the part of these columns is not known before the file is opened
         size = slice_.files[NAME].size * len(columns) // max(len(slice_.stats), len(columns), 1)
@@ -79,7 +79,8 @@ def _divided(slice_: Slice, columns: Sequence[Column], target: int) -> Iterator[
 
 def _lightened(slice_: Slice, columns: Sequence[Column]) -> Slice:
     """The slice with what reading these columns needs: their files, and whether they have nulls."""
-    files = {name: slice_.files[name] for column in columns for name in column.files if name in slice_.files}
+    names = (name for column in columns for name in column.within(slice_.files).files)
+    files = {name: slice_.files[name] for name in names if name in slice_.files}
     if in_parquet(slice_.files):
         files = {NAME: slice_.files[NAME]}
     stats: dict[str, tuple[RangeStats, ...]] = {}

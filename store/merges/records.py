@@ -6,7 +6,8 @@ decides what its history is; readers never look for history by listing directori
 The file has the frames of ``store.framing.frames``: magic ``SHVMRG1``, as number the generation (equal to that in the
 file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
 [stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.state.records`` spells them;
-``indexes``, files likewise, is left out of an output that has none.
+``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
+left out where no column was dropped.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
@@ -27,6 +28,7 @@ from store.framing.canonical import dump, load
 from store.framing.frames import HEADER, frame, header, read_header, scan
 from store.io.fs import Fs, Lock
 from store.layout import Layout, TableName, check_partition
+from store.merges.drops import ColumnDrop
 from store.types.committed import FileState, RangeStats, decode_range, encode_range
 from store.types.frozen import frozen
 
@@ -100,7 +102,7 @@ class MergeRecord:
 
     ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is
     ``intraday``, ``history`` (re-merge after intraday was removed) or ``import``. ``details`` is free for the merge:
-    sort columns, formula, plan, times; readers ignore it.
+    sort columns, formula, plan, times; readers ignore it. ``column_drops``: what the outputs lack by command.
     """
 
     table: str
@@ -115,6 +117,7 @@ class MergeRecord:
     time_ms: int = 0
     replaces: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    column_drops: tuple[ColumnDrop, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -297,6 +300,11 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
             "digestsOut": proof.digests_out,
             "dropped": proof.dropped,
         },
+        **(
+            {"columnDrops": [[d.id, d.name, d.rows, d.digest] for d in record.column_drops]}
+            if record.column_drops
+            else {}
+        ),
     }
 
 
@@ -326,4 +334,5 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
         time_ms=data["timeMs"],
         replaces=tuple(data["replaces"]),
         details=data["details"],
+        column_drops=tuple(ColumnDrop(*entry) for entry in data.get("columnDrops", ())),
     )

@@ -152,6 +152,7 @@ def open_column(
     if in_parquet(files):
         return open_parquet(fs, directory, files, rows, check=check).column(column)
     codec = codec_for(column)
+    column = column.within(files)
     if column.files[0] not in files:
         return ColumnFile(column, rows, None, None)
     prefix = committed_prefix(fs, directory / column.files[0], column)

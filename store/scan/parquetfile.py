@@ -57,17 +57,24 @@ class ParquetRows:
 
         Without it every row is null: the column is newer than the file.
         """
-        found = self.schema.get_all_field_indices(column.name)
-        if not found:
+        found = self._field(column)
+        if found < 0:
             return False
-        check_field(self.schema.field(found[0]), column, self.path)
+        check_field(self.schema.field(found), column, self.path)
         return True
+
+    def _field(self, column: Column) -> int:
+        """The number of the field of a column, by its name or an earlier one; -1 without one."""
+        for name in (column.name, *column.labels):
+            if found := self.schema.get_all_field_indices(name):
+                return int(found[0])
+        return -1
 
     def uncompressed(self, column: Column) -> int:
         """Bytes of a column's pages before they were compressed."""
         if not self.has(column):
             return 0
-        place, found = self.schema.get_field_index(column.name), self.file.metadata
+        place, found = self._field(column), self.file.metadata
         groups = range(found.num_row_groups)
         return sum(int(found.row_group(group).column(place).total_uncompressed_size) for group in groups)
 
@@ -78,7 +85,8 @@ class ParquetRows:
     def group(self, index: int, column: Column) -> pa.Array:
         """A column of one row group."""
         with damage_at(self.path, f"column {column.name}, row group {index}"):
-            found = self.file.read_row_group(index, [column.name], use_threads=False).column(0)
+            name = self.schema.field(self._field(column)).name
+            found = self.file.read_row_group(index, [name], use_threads=False).column(0)
             array = as_column(found, column)
         if len(array) != self.firsts[index + 1] - self.firsts[index]:
             raise CorruptFileError(

@@ -24,6 +24,7 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeInput, MergeRecord, all_values, merged_rows, newest, record_missing
+from store.merges.totals import renamed
 from store.scan.selection import Selection, Tier, refuse_unknown_values
 from store.scan.sources import refuse_merged_sources, refuse_unknown_sources
 from store.types.committed import FileState, RangeStats
@@ -158,6 +159,8 @@ def make_plan(
     if selection.sources is not None:
         refuse_unknown_sources(fs, layout, snapshot.table, selection.sources, known)
     found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
+    if labels := snapshot.schema.labels:
+        found = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in found]
     kept = kept_slices(snapshot.schema, found, where)
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
     return Plan(tuple(kept), rows, tuple(unmerged), tuple(records))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
 from enum import Enum
 
 import pyarrow as pa
@@ -32,7 +34,10 @@ class Storage(Enum):
 
 @frozen
 class Column:
-    """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string."""
+    """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string.
+
+    ``labels``: earlier names, the newest first, which files and records from before a rename still have.
+    """
 
     name: str
     type: DataType
@@ -45,6 +50,7 @@ class Column:
     codec_width: int | None = None
     component: DataType | None = None
     spelling: str = ""  # dataType as the file spells it
+    labels: tuple[str, ...] = ()
 
     @property
     def width(self) -> int:
@@ -63,6 +69,13 @@ class Column:
             return (f"{name}.dat", f"{name}.sym", f"{name}.sym.bytes")
         return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
 
+    def within(self, files: Container[str]) -> Column:
+        """The column under the name that its files have in a location with these files."""
+        if not self.labels or f"{self.name}.dat" in files:
+            return self
+        label = next((label for label in self.labels if f"{label}.dat" in files), self.name)
+        return replace(self, name=label)
+
 
 @frozen
 class Rule:
@@ -77,7 +90,8 @@ class Rule:
 class TableSchema:
     """The definition of one table. ``extended``: type of its ``ExtendedStorage``, None for the nested layout.
 
-    ``extended_format``: that of the leaves of a ``coreplus:hive`` tree.
+    ``extended_format``: that of the leaves of a ``coreplus:hive`` tree. ``retired``: columns of earlier versions, whose
+    files may still be there; ``dropped``: ids of those among them that a command dropped.
     """
 
     namespace: str
@@ -92,6 +106,8 @@ class TableSchema:
     version: int = 1
     extended: str | None = None
     extended_format: str = "Parquet"
+    retired: tuple[Column, ...] = ()
+    dropped: frozenset[int] = frozenset()
 
     @property
     def full_name(self) -> str:
@@ -112,6 +128,11 @@ class TableSchema:
     def grouping(self) -> tuple[Column, ...]:
         """The grouping columns in definition order."""
         return tuple(c for c in self.columns if c.kind is Kind.GROUPING)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Earlier names of columns -> their names."""
+        return {label: column.name for column in self.columns for label in column.labels}
 
     def column(self, name: str) -> Column | None:
         """The column of that exact name, or None."""

@@ -35,7 +35,7 @@ from store.layout import LocationKey
 from store.scan.checksums import crc32
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column, Storage
-from writers.append.empty_location import WorkerCache
+from writers.append.empty_location import WorkerCache, location_columns
 from writers.append.statistics import range_stats
 from writers.append.symbols import Ids, SymbolKey
 from writers.append.values import column_values, nulls_like
@@ -139,6 +139,7 @@ class LocationAppender:
                 )
             known, self.rows, self._stats = dict(resume.files), resume.rows, dict(resume.stats)
         self._files: dict[str, FileState] = known
+        self._columns = location_columns(self._target.schema, known)
         self._cut()
         changed = committed is None or committed.schema_version != self._target.schema.version
         if changed and not self.closed:
@@ -168,10 +169,10 @@ class LocationAppender:
 
     def _define(self, *, new: bool) -> None:
         """Writes ``table.tbl``; after a schema change, checks that each file still belongs to its column."""
-        for column in self._target.schema.stored:
+        for column, current in self._columns.values():
             name = f"{column.name}.dat"
-            if name in self._files:
-                prefix = self._empty.prefixes[column.name]
+            if name in self._files and current in self._empty.prefixes:
+                prefix = self._empty.prefixes[current]
                 if self._fs.read_range(self.directory / name, 0, len(prefix)) != prefix:
                     raise SchemaMismatchError(
                         "the files of a column were written with another definition of it",
@@ -206,12 +207,12 @@ class LocationAppender:
         parts: list[tuple[str, Column, memoryview]] = []
         stats: dict[str, RangeStats] = {}
         symbols: dict[str, list[str]] = {}
-        for column in self._target.schema.stored:
-            array = column_values(column, batches)
+        for column, current in self._columns.values():
+            array = column_values(column, batches, current)
             stats[column.name] = range_stats(array, self.rows)
             base = self._base(column)
-            if base.rows != self.rows:  # the column is newer than the location
-                array = pa.concat_arrays([nulls_like(array, self.rows), array])
+            if base.rows != self.rows:  # the column is newer than the location, or came back
+                array = pa.concat_arrays([nulls_like(array, self.rows - base.rows), array])
             encoded = encode_column(column, array, base)
             parts.extend((name, column, data) for name, data in encoded.parts.items())
             symbols[column.name] = encoded.symbols
@@ -234,7 +235,7 @@ class LocationAppender:
         if column.storage is Storage.SYMBOL and column.name not in self._ids:
             self._ids[column.name] = self._load_symbols(column)
         sizes = {name: self._files[name].size for name in column.files}
-        return Base(self.rows, sizes, self._ids.get(column.name, {}))
+        return Base(sizes[f"{column.name}.dat"] // column.width, sizes, self._ids.get(column.name, {}))
 
     def _load_symbols(self, column: Column) -> Ids:
         _, sym, text = (self.directory / name for name in column.files)
@@ -254,7 +255,7 @@ class LocationAppender:
         path, state = self.directory / name, self._files.get(name)
         with writing(path):
             if state is None:
-                prefix = self._empty.prefixes[column.name] if name.endswith(".dat") else b""
+                prefix = self._empty.prefixes[self._columns[column.name][1]] if name.endswith(".dat") else b""
                 self._fs.write_new(path, prefix + data if prefix else bytes(data))
                 self.directories[self.directory] = None
                 state = EMPTY
@@ -271,8 +272,7 @@ class LocationAppender:
     def report(self) -> LocationReport:
         """What was appended; puts the symbol tables into the worker's cache for the next batch."""
         for name, ids in self._ids.items():
-            column = self._target.schema.column(name)
-            if column is not None and column.storage is Storage.SYMBOL:
+            if self._columns[name][0].storage is Storage.SYMBOL:
                 key = SymbolKey(self.directory, name, self._target.generation)
                 self._memory.symbols.give(key, (self._files[f"{name}.sym"], self._files[f"{name}.sym.bytes"]), ids)
         self._ids = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from store.format.column.prefix import encode_prefix
 from store.format.table.tbl import encode_tbl
 from store.types.frozen import frozen
@@ -20,6 +22,18 @@ class EmptyLocation:
     def of(schema: TableSchema) -> EmptyLocation:
         """Encodes both for a schema. UnsupportedVersionError: a type that this release does not store."""
         return EmptyLocation(encode_tbl(schema), {column.name: encode_prefix(column) for column in schema.stored})
+
+
+def location_columns(schema: TableSchema, files: Container[str]) -> dict[str, tuple[Column, str]]:
+    """The columns of a location with these files, and the name that each has in the schema; by their names there.
+
+    A rename takes effect with a new location. A column that is no longer in the schema goes on as nulls, so that all
+    columns of a location have its rows.
+    """
+    stored = [(column.within(files), column.name) for column in schema.stored]
+    retired = [(column.within(files), column.name) for column in schema.retired if column.files]
+    stored += [(column, name) for column, name in retired if column.files[0] in files]
+    return {column.name: (column, name) for column, name in stored}
 
 
 class WorkerCache:

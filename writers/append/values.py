@@ -12,16 +12,17 @@ from store.scan.columnfile import nulls
 from store.types.model import Column, Storage
 
 
-def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array:
+def column_values(column: Column, batches: Sequence[pa.RecordBatch], name: str | None = None) -> pa.Array:
     """The values of a column in all batches as one array in its type: of symbols, if they are not ``FEW``, a
     dictionary; others may be one.
 
-    Null where a batch has no such column. SchemaMismatchError: another type, a bug of the decoder.
+    Null where a batch has no such column; ``name``: what batches call it, by default its own. SchemaMismatchError:
+    another type, a bug of the decoder.
     """
     text = column.storage in (Storage.SYMBOL, Storage.BLOB)
     arrays = []
     for batch in batches:
-        index = batch.schema.get_field_index(column.name)
+        index = batch.schema.get_field_index(name or column.name)
         array = batch.column(index) if index >= 0 else nulls(column, batch.num_rows)
         found = array.type.value_type if text and pa.types.is_dictionary(array.type) else array.type
         if found != column.type.arrow and not (text and pa.types.is_large_string(found)):

@@ -25,6 +25,7 @@ from store.epochs.state.values import REJECTED, Batch, OffsetRange, Split
 from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.types.frozen import frozen
+from store.types.model import TableSchema
 from writers.append.empty_location import WorkerCache
 from writers.batch.collect import Collected, collect
 from writers.batch.file_parts import by_position, classified
@@ -132,7 +133,7 @@ def write_batch(
                 "publish": clock() - committed,
             },
             sum(file.size for file in collected.files),
-            collected.empty,
+            _empty_columns(target.schema, collected),
             collected.written,
         )
 
@@ -238,3 +239,9 @@ def notify_done(fs: Fs, notify: Callable[[BatchOutcome], None], outcome: BatchOu
     """Step 9."""
     with fs.during("notify"):
         notify(outcome)
+
+
+def _empty_columns(schema: TableSchema, collected: Collected) -> tuple[str, ...]:
+    """Columns of the schema, by their names in it, that have no value in any row."""
+    names = (schema.labels.get(name, name) for name in collected.empty)
+    return tuple(name for name in names if schema.column(name) is not None)

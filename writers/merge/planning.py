@@ -27,11 +27,14 @@ from store.errors import (
 from store.format.parquet.trees import EXTENDED
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
+from store.merges.drops import ColumnDrop
 from store.merges.records import PHASES, MergeInput, MergeRecord, merged_rows, newest
+from store.merges.totals import current_names
 from store.schema.deployed.deploy import load_deployed
 from store.types.frozen import frozen
 from store.types.model import TableSchema
 from store.volumes import require_volumes
+from writers.merge.plan.dropped import dropped_columns, joined_drops
 from writers.merge.plan.inputs import all_inputs, has_all, history_of, unmerged
 from writers.merge.plan.keys import SortKey
 from writers.merge.plan.pins import Pins, after_sync
@@ -55,10 +58,12 @@ class PlannedMerge:
 
     def combine(self, record: MergeRecord) -> MergeRecord:
         """A supplement's record also holds what the date had before: outputs and proof of all generations."""
-        if self.outcome != "supplement" or self.base is None or self.base.proof is None or record.proof is None:
+        if self.outcome != "supplement" or self.base is None or self.plan is None:
             return record
-        outputs = (*self.base.outputs, *record.outputs)
-        return replace(record, outputs=outputs, proof=add_proofs(self.base.proof, record.proof))
+        base = current_names(self.base, self.plan.schema)
+        if base.proof is None or record.proof is None:
+            return record
+        return replace(record, outputs=(*base.outputs, *record.outputs), proof=add_proofs(base.proof, record.proof))
 
 
 def plan_merge(
@@ -105,7 +110,10 @@ def plan_merge(
     else:
         require_volumes(fs, layout, table, base)
         sources, origin = [*history_of(fs, layout, schema, base), *tails], "history"
-    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement)
+    drops = dropped_columns(fs, schema, value, sources)
+    if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
+        drops = joined_drops(base.column_drops, drops)
+    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops)
     plan, record = plan_output(fs, layout, schema, value, options, base, taken, dry_run=dry_run)
     return PlannedMerge("supplement" if supplement else "merged", record, plan, base)
 
@@ -114,13 +122,14 @@ def plan_merge(
 class Taken:
     """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
 
-    ``supplement``: it is added to what history has, else replaces it.
+    ``supplement``: it is added to what history has, else replaces it. ``drops``: columns that a command dropped.
     """
 
     sources: tuple[Source, ...]
     origin: str
     inputs: tuple[MergeInput, ...]
     supplement: bool = False
+    drops: tuple[ColumnDrop, ...] = ()
 
 
 def plan_output(
@@ -178,6 +187,7 @@ def plan_output(
             "work": str(plan.work),
             "sources": [[s.stream, s.internal, s.since, s.epoch, s.start, s.stop] for s in plan.sources],
         },
+        column_drops=taken.drops,
     )
     return plan, record
 
@@ -215,7 +225,7 @@ def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) 
     if options.sort is not None or base is None:
         return options.sort or ()
     try:
-        return tuple(SortKey.parse(text, schema) for text in base.details.get("sort", ()))
+        return tuple(SortKey.parse(_renamed(text, schema), schema) for text in base.details.get("sort", ()))
     except SettingsError as error:
         raise SettingsError(
             "the date's last merge was sorted by a column that can no longer be used for sorting",
@@ -224,6 +234,12 @@ def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) 
             found=", ".join(base.details["sort"]),
             hint="state the order with --sort COLUMN, or --sort none",
         ) from None
+
+
+def _renamed(text: str, schema: TableSchema) -> str:
+    """A sort key of an earlier merge under the name that its column has now."""
+    name, colon, direction = text.partition(":")
+    return f"{schema.labels.get(name, name)}{colon}{direction}"
 
 
 def _generation(fs: Fs, layout: Layout, table: TableName, value: str) -> int:

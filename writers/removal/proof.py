@@ -37,6 +37,7 @@ from store.volumes import require_volumes
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.source import check_crc
 from writers.validation.dates import validate_date
+from writers.validation.kept_columns import require_columns, uncovered_columns
 
 _SEAL = object()
 
@@ -68,6 +69,7 @@ class RemovalProof:
             "generation": self.record.generation,
             "rows": proof.rows_out,
             "dropped": proof.dropped,
+            **({"columnDrops": [[d.id, d.name, d.rows] for d in drops]} if (drops := self.record.column_drops) else {}),
             "digests": dict(proof.digests_out),
             "outputs": [[output.internal, output.rows] for output in self.record.outputs],
             "validation": {
@@ -114,6 +116,9 @@ def prove(
     for output in record.outputs:
         _check_output(fs, layout, table, record, output)
         _require_own(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output)
+    pins = pins or Pins(fs, layout, table)
+    standing = [location for _, location in pins.locations(value) if not location.truncated]
+    require_columns(uncovered_columns(fs, layout, schema, record, standing), schema, value)
     validation = load_validation(fs, layout, table, record)
     if validation is None or validation.binding != binding(record, schema.rules):
         why = "was never validated" if validation is None else "was validated with other rules"
@@ -131,7 +136,7 @@ def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Colle
 
     The proof does not notice it: both sides have the same wrong values.
     """
-    for column in schema.stored:
+    for column in (c.within(files) for c in (*schema.stored, *schema.retired) if c.files):
         if column.files[0] in files:
             committed_prefix(fs, directory / column.files[0], column)
 

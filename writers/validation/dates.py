@@ -10,12 +10,14 @@ from store.errors import CorruptFileError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeRecord, all_values, newest
+from store.merges.totals import current_names
 from store.merges.validations import RuleResult, Validation, binding, load_validation
 from store.schema.deployed.deploy import load_deployed
 from store.types.model import Rule
 from store.volumes import require_volumes
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.source import Source
+from writers.validation.kept_columns import ColumnCount, uncovered_columns
 from writers.validation.merge_rules import merge_rules
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet
@@ -53,7 +55,9 @@ def validate_date(
     sources, gone, later = intraday_sources(layout, table, record, pins)
     history = RowSet(fs, schema, value, tuple(history_sources(layout, table, record)))
     intraday = None if gone else RowSet(fs, schema, value, tuple(sources))
-    passed = list(merge_rules(record, history, intraday, later))
+    standing = [location for _, location in pins.locations(value) if not location.truncated]
+    passed = list(merge_rules(current_names(record, schema), history, intraday, later))
+    passed += [_kept(count) for count in uncovered_columns(fs, layout, schema, record, standing)]
     bound = binding(record, schema.rules)
     around = Surroundings(
         partial(_neighbours, fs, layout, table, value),
@@ -75,6 +79,14 @@ def validate_date(
     return Validation(
         str(table), value, record.generation, history.rows, tuple(passed), epochs, bound, tolerant, time_ms
     )
+
+
+def _kept(count: ColumnCount) -> RuleResult:
+    """The result for a column that history does not have in every location."""
+    message = (
+        f"{count.intraday:,} values in intraday, {count.history:,} in history, {count.dropped:,} dropped by command"
+    )
+    return RuleResult("ColumnKept", count.name, count.lost, 0, 0, not count.lost, message)
 
 
 def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> list[Source]:

@@ -13,6 +13,7 @@ import typer
 from jobs.cli.history.extended import follow
 from jobs.context import CliContext, error_json
 from jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
+from jobs.settings.deployment import deploy_schema
 from store.conversions.table import SIGNIFICANT
 from store.errors import EXIT_DONE, SettingsError
 from store.io.fs import Fs
@@ -21,7 +22,7 @@ from store.io.system_errors import as_ours
 from store.layout import TableName
 from store.merges.records import all_values
 from store.scan.dates import refuse_malformed
-from store.schema.deployed.deploy import deploy, load_history
+from store.schema.deployed.deploy import load_history
 from store.schema.document.xmlfile import load_schema
 from store.types.model import TableSchema
 from writers.imports.columns import Options
@@ -143,8 +144,7 @@ def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_ru
         )
     if dry_run and load_history(fs, cli.layout(), table) == []:
         return given
-    if not dry_run:
-        deploy(fs, cli.layout(), path)
+    deploy_schema(fs, cli.layout(), path, dry_run=dry_run)
     return merged_schema(fs, cli.database(), table)
 
 

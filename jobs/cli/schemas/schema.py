@@ -1,4 +1,4 @@
-"""Commands on schemas: ``schema check|show``, and ``infer|new`` from ``jobs.cli.schemas.infer``."""
+"""Commands on schemas: ``schema check|show``, and those of ``jobs.cli.schemas.deploy`` and ``infer``."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from typing import Annotated
 
 import typer
 
+from jobs.cli.schemas import deploy as deploy_commands
 from jobs.cli.schemas import infer as infer_commands
-from jobs.context import CliContext
+from jobs.context import CliContext, error_json
 from jobs.options import Json, Verbose, group, help_end
-from store.errors import EXIT_BAD_DATA
+from jobs.settings.deployment import deploy_schema
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.io.local_path import local_path
-from store.layout import TableName
-from store.schema.deployed.deploy import load_deployed
+from store.layout import Layout, TableName
+from store.schema.deployed.deploy import Deployment, load_deployed
 from store.schema.document.describe import describe, findings_text, schema_text
 from store.schema.document.xmlfile import check_schema, load_schema
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    schema = group("Check, show and infer schemas.")
-    line = "schema check conf/schemas/Nyc13.Flight.schema"
-    schema.command(epilog=help_end(line, done="no errors", bad_data="a schema has errors", usage="no such file"))(check)
+    schema = group("Check, show, infer and deploy schemas.")
+    lines = "schema check conf/schemas/Nyc13.Flight.schema", "schema check Nyc13.Flight.schema --against ./demo-db"
+    usage = "no such file, or a start would refuse it"
+    schema.command(epilog=help_end(*lines, done="no errors", bad_data="a schema has errors", usage=usage))(check)
     lines = "schema show Nyc13.Flight", "schema show my/Nyc13.Flight.schema --json"
     schema.command(epilog=help_end(*lines, usage="no such table or file, or the schema has errors"))(show)
+    deploy_commands.register(schema)
     infer_commands.register(schema)
     app.add_typer(schema, name="schema")
 
@@ -33,20 +37,46 @@ def register(app: typer.Typer) -> None:
 def check(
     ctx: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE", parser=local_path, help="Schema files.")],
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against", metavar="ROOT", parser=local_path, help="Also say what a start in this database would do."
+        ),
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Reports errors and warnings of schema files by line."""
     cli: CliContext = ctx.obj
-    wrong = False
+    code = EXIT_DONE
     for path in files:
         findings, _ = check_schema(Fs(), path)
         errors = sum(finding.severity == "error" for finding in findings)
-        wrong = wrong or errors > 0
         result = {"file": str(path), "errors": errors, "findings": [finding.to_json() for finding in findings]}
-        cli.result(result, f"{path}: {findings_text(findings)}" if not findings else findings_text(findings))
-    if wrong:
-        raise typer.Exit(EXIT_BAD_DATA)
+        text = f"{path}: {findings_text(findings)}" if not findings else findings_text(findings)
+        if errors:
+            code = EXIT_BAD_DATA
+        elif against is not None:
+            try:
+                change = deploy_schema(Fs(), Layout(against.absolute()), path, dry_run=True)
+            except SparkhavenError as error:
+                cli.result({**result, "error": error_json(error)}, text)
+                cli.note(f"sparkhaven: {error}")
+                code = code or error.exit_code
+                continue
+            result |= {"version": change.schema.version, "before": change.before, **change.change.to_json()}
+            text += f"\n{_would_do(change)}"
+        cli.result(result, text)
+    if code:
+        raise typer.Exit(code)
+
+
+def _would_do(change: Deployment) -> str:
+    """What a start would do with a schema."""
+    name, version = change.schema.full_name, change.schema.version
+    if not change.written:
+        return f"{name}: version {version} is deployed already"
+    return f"{name}: a start would deploy version {version}, which {change.change.words()}"
 
 
 def show(

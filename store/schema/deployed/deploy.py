@@ -15,10 +15,10 @@ A reader looks up the version by the SHA-256 of the schema file, so it does not 
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -32,51 +32,147 @@ from store.errors import (
 )
 from store.io.fs import Fs
 from store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from store.schema.deployed.changes import (
+    ADDITIONS,
+    Consent,
+    SchemaChange,
+    compare,
+    refusal,
+    refuse_conflicts,
+    refuse_taken_names,
+    refused_by,
+    require_sensible,
+    same_meaning,
+)
 from store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
+from store.schema.deployed.numbering import dropped_ids, ids, kept_text, numbered, recorded_schema, renamed_back
 from store.schema.document.xmlfile import SchemaFile, load_schema, parse_schema
-from store.schema.findings import Collector
-from store.schema.tree import Element
+from store.types.frozen import frozen
 from store.types.model import Kind, TableSchema
 
 _LOCK_TRIES, _LOCK_PAUSE_S = 250, 0.02
 
 
-def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[float], None] = time.sleep) -> TableSchema:
+def deploy(
+    fs: Fs,
+    layout: Layout,
+    source: Path | bytes,
+    *,
+    consent: Consent = ADDITIONS,
+    pause: Callable[[float], None] = time.sleep,
+) -> TableSchema:
     """Makes a schema the deployed one of its table and returns it with version and column ids.
 
-    Nothing is written when its bytes are deployed already. Raises SchemaParseError for a schema with errors and, as
-    E161, for one that would change how existing data are stored; LockLostError when another process holds the lock.
+    Without ``consent`` it may add, nothing else. A file that means the same as the deployed one is not written then.
+    Raises SchemaParseError for a schema with errors and, as E161, for one that would change how existing data are
+    stored; SchemaChangeError for a change without consent; LockLostError when another process holds the lock.
     """
+    return deployment(fs, layout, source, consent=consent, pause=pause).schema
+
+
+@frozen
+class Deployment:
+    """What a deployment did, or would do: ``version`` is that of the schema after it, ``before`` the one until then."""
+
+    schema: TableSchema
+    change: SchemaChange
+    before: int | None
+
+    @property
+    def written(self) -> bool:
+        """Whether the deployed file has changed."""
+        return self.before != self.schema.version
+
+
+def deployment(
+    fs: Fs,
+    layout: Layout,
+    source: Path | bytes,
+    *,
+    consent: Consent = ADDITIONS,
+    dry_run: bool = False,
+    pause: Callable[[float], None] = time.sleep,
+) -> Deployment:
+    """Deploys as ``deploy`` and returns what has changed; with ``dry_run`` nothing is written, the errors are equal."""
     given = parse_schema(source, "") if isinstance(source, bytes) else load_schema(fs, source)
     file = given.materialised()
-    _check_supported(file)
+    check_supported(file)
     table = TableName(file.schema.namespace, file.schema.name)
-    digest = sha256(file.to_bytes()).hexdigest()
-    current = _deployed(fs, layout, table)
+    name = given.name or str(layout.schema(table))
+    history = _deployed(fs, layout, table)
+    if history and history[-1].sha256 == sha256(file.to_bytes()).hexdigest() and consent == ADDITIONS:
+        if not dry_run:
+            fs.sync_dirs([layout.schemas()])  # who deployed it may have died before its own sync
+        return Deployment(numbered(file.schema, history), SchemaChange(), history[-1].version)
+    if dry_run:
+        return _next(fs, layout, file, name, consent)[0]
     fs.keep_dirs(layout.schemas(), layout.root)
-    if current is not None and current.sha256 == digest:
-        fs.sync_dirs([layout.schemas()])  # who deployed it may have died before its own sync
-        return _numbered(file.schema, current)
     with _locked(fs, layout, pause):
+        planned, history = _next(fs, layout, file, name, consent)
+        if planned.written:
+            with fs.during("schema-history"):
+                fs.replace(layout.schema_history(table), encode_history(history))
+            with fs.during("schema-file"):
+                fs.replace(layout.schema(table), file.to_bytes())
+        return planned
+
+
+def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent) -> tuple[Deployment, list[Version]]:
+    """The deployment of a file, and the history after it. Raises what ``deploy`` raises."""
+    table, content = TableName(file.schema.namespace, file.schema.name), file.to_bytes()
+    history = _deployed(fs, layout, table)  # without later ones, whose deployment was cut short
+    before = history[-1].version if history else None
+    data_exist = _has_data(fs, layout, table)
+    held = data_exist or _has_rows(fs, layout, table)
+    if not history and held:  # the schema file was lost: the columns of the data keep their ids
         history = load_history(fs, layout, table)
-        current = _deployed(fs, layout, table)
-        if current is not None and current.sha256 == digest:
-            return _numbered(file.schema, current)
-        if current is None and _has_rows(fs, layout, table):
-            if not history:
-                raise _lost(layout, table)
-            current = history[-1]  # the schema file was lost: the columns of the data keep their ids
-        if current is not None and _has_data(fs, layout, table):
-            _check_change(file, given.name or str(layout.schema(table)), current, history)
-        if history and history[-1].sha256 == digest:
-            new = history.pop()  # who recorded it has stopped before its file was in place
-        else:
-            new = Version(history[-1].version + 1 if history else 1, digest, _ids(file.schema, current, history))
-        with fs.during("schema-history"):
-            fs.replace(layout.schema_history(table), encode_history([*history, new]))
-        with fs.during("schema-file"):
-            fs.replace(layout.schema(table), file.to_bytes())
-        return _numbered(file.schema, new)
+        if not history and _has_rows(fs, layout, table):
+            raise _lost(layout, table)
+    change, rename = SchemaChange(added=tuple(column.name for column in file.schema.columns)), dict(consent.rename)
+    numbers = {column.name: number for number, column in enumerate(file.schema.columns)}
+    if history:
+        deployed = _schema_of(fs, layout, file.schema, history, before)
+        rename |= renamed_back(file.schema, history, consent)
+        change = compare(file.schema, deployed, history, rename)
+        if held:
+            consent = replace(consent, rename=tuple(rename.items()))
+            require_sensible(change, consent, history, name)
+        if data_exist:
+            refuse_conflicts(file, name, deployed, history, rename)
+        if held and not (refused := refused_by(change, consent, history)).additive:
+            raise refusal(deployed, name, layout.schema(table), history, change, refused)
+        new = [gone for gone in consent.drop if gone not in change.dropped]
+        standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
+        if standing and not new and same_meaning(file.schema, deployed, change):
+            return Deployment(deployed, change, before), history
+        numbers = ids(file.schema, history, rename, returning=held)
+        if data_exist:
+            refuse_taken_names(file, name, numbers, history)
+    columns = tuple(ColumnRecord.of(column, numbers[column.name]) for column in file.schema.columns)
+    dropped = dropped_ids(change, consent, history)
+    version = Version(len(history) + 1, sha256(content).hexdigest(), columns, dropped, kept_text(content))
+    history = [*history, version]
+    return Deployment(numbered(file.schema, history), change, before), history
+
+
+def _schema_of(
+    fs: Fs, layout: Layout, given: TableSchema, history: Sequence[Version], standing: int | None
+) -> TableSchema:
+    """The schema that is deployed, or was before its file was lost; ``given`` replaces it."""
+    table = TableName(given.namespace, given.name)
+    if standing is not None:
+        return numbered(load_schema(fs, layout.schema(table)).schema, history)
+    text = history[-1].text
+    if text is not None:
+        return numbered(parse_schema(text.encode(), "").schema, history)
+    # only its columns are known: nothing else can be compared
+    columns = [
+        replace(new, name=old.name, type=old.type, kind=old.kind, storage=old.storage, encoding=old.encoding, id=old.id)
+        if (new := given.column(old.name)) is not None
+        else old
+        for old in recorded_schema(table, history[-1]).columns
+    ]
+    return replace(given, columns=tuple(columns), version=history[-1].version)
 
 
 def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
@@ -85,10 +181,10 @@ def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
     Raises TableNotFoundError when none is deployed, SchemaMismatchError when the file was changed by hand,
     CorruptFileError when it, or its history, is damaged or lost.
     """
-    version = _deployed(fs, layout, table)
-    if version is None and _has_rows(fs, layout, table):  # without rows a first deployment may have stopped half way
+    history = _deployed(fs, layout, table)
+    if not history and _has_rows(fs, layout, table):  # without rows a first deployment may have stopped half way
         raise _lost(layout, table)
-    if version is None:
+    if not history:
         raise TableNotFoundError(
             f"table {table} has no deployed schema",
             where=layout.schema(table),
@@ -96,7 +192,7 @@ def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             found="no file",
             hint="start a stream of the table, or check the root; `sparkhaven tables` lists what is there",
         )
-    return _numbered(load_schema(fs, layout.schema(table)).schema, version)
+    return numbered(load_schema(fs, layout.schema(table)).schema, history)
 
 
 def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:
@@ -141,7 +237,8 @@ def user_tables(fs: Fs, layout: Layout) -> list[TableName]:
     return [table for table in deployed_tables(fs, layout) if table.namespace != INTERNAL_NAMESPACE]
 
 
-def _check_supported(file: SchemaFile) -> None:
+def check_supported(file: SchemaFile) -> None:
+    """UnsupportedVersionError for a schema whose rows no stream could store."""
     if not file.schema.nested:
         raise UnsupportedVersionError(
             f"{file.schema.full_name} is not a nested partitioned table",
@@ -178,15 +275,15 @@ def _locked(fs: Fs, layout: Layout, pause: Callable[[float], None]) -> Iterator[
     )
 
 
-def _deployed(fs: Fs, layout: Layout, table: TableName) -> Version | None:
-    """The version whose bytes the deployed file has; None without a file."""
+def _deployed(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
+    """The history up to the version whose bytes the deployed file has; empty without a file."""
     path = layout.schema(table)
     if fs.stat(path) is None:
-        return None
+        return []
     # the history is read second: it is written first, so it knows every file that can be there
     digest = sha256(fs.read(path)).hexdigest()
     history = load_history(fs, layout, table)
-    found = [v for v in history if v.sha256 == digest]
+    found = [v.version for v in history if v.sha256 == digest]
     if not history:
         raise CorruptFileError(
             f"the history of the schema of {table} is missing",
@@ -203,42 +300,13 @@ def _deployed(fs: Fs, layout: Layout, table: TableName) -> Version | None:
             found=f"other bytes, SHA-256 {digest[:16]}…",
             hint="put the deployed file back, then deploy the change through a stream",
         )
-    return found[-1]
+    return history[: found[-1]]
 
 
 def load_history(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
     """Every version that was deployed, oldest first; none without the file, CorruptFileError where it is damaged."""
     path = layout.schema_history(table)
     return [] if fs.stat(path) is None else decode_history(fs.read(path), path)
-
-
-def _ids(schema: TableSchema, current: Version | None, history: list[Version]) -> tuple[ColumnRecord, ...]:
-    """A column that is the same as in the deployed version keeps its id, every other one gets a new one."""
-    kept = {c.identity: c.id for c in current.columns} if current else {}
-    following = 1 + max((c.id for v in history for c in v.columns), default=-1)
-    records: list[ColumnRecord] = []
-    for column in schema.columns:
-        number = kept.get(ColumnRecord.of(column, 0).identity)
-        if number is None:
-            number, following = following, following + 1
-        records.append(ColumnRecord.of(column, number))
-    return tuple(records)
-
-
-def _numbered(schema: TableSchema, version: Version) -> TableSchema:
-    ids = {c.name: c.id for c in version.columns}
-    for column in schema.columns:
-        recorded = next((c for c in version.columns if c.name == column.name), None)
-        if recorded != ColumnRecord.of(column, ids.get(column.name, 0)) or len(ids) != len(schema.columns):
-            raise CorruptFileError(
-                "schema and its history disagree on a column",
-                where=f"{schema.full_name}, version {version.version}, column {column.name}",
-                expected=ColumnRecord.of(column, ids.get(column.name, 0)),
-                found=recorded or f"only {', '.join(ids)}",
-                hint="restore the history of the schema from a backup: column ids must not be given twice",
-            )
-    columns = tuple(dataclasses.replace(c, id=ids[c.name]) for c in schema.columns)
-    return dataclasses.replace(schema, columns=columns, version=version.version)
 
 
 def _lost(layout: Layout, table: TableName) -> CorruptFileError:
@@ -262,38 +330,3 @@ def _has_data(fs: Fs, layout: Layout, table: TableName) -> bool:
     if any(fs.names(intraday / name) for name in fs.names(intraday) if not name.startswith(".")):
         return True
     return bool(fs.names(layout.merges(table))) or fs.stat(layout.metadata_index(table)) is not None
-
-
-def _check_change(file: SchemaFile, name: str, current: Version, history: list[Version]) -> None:
-    findings = Collector(name)
-    elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
-    before = {c.name: c for c in current.columns}
-    # versions after the deployed one never took effect: deploying them was cut short
-    retired = {c.name for v in history if v.version <= current.version for c in v.columns} - set(before)
-
-    def refuse(element: Element, expected: str, found: str, hint: str) -> None:
-        findings.add("E161", element, expected=expected, found=found, hint=hint)
-
-    for column in file.schema.columns:
-        new = ColumnRecord.of(column, 0)
-        element = elements.get(column.name, file.root)
-        old = before.get(column.name)
-        if old is None:
-            if column.name in retired:
-                hint = "choose another name: the files of the retired column are still there"
-                refuse(element, "a name that was never used", f"{column.name}, a retired column", hint)
-        elif "PARTITIONING" in (old.kind, new.kind) and old.kind != new.kind:
-            hint = "make a new table: the directories are named by this column"
-            refuse(element, f"{column.name} {old.kind}", new.kind, hint)
-        elif old.identity != new.identity:
-            refuse(element, _stored(old), _stored(new), "add a column of another name, or truncate the table first")
-    gone = [c.name for c in current.columns if c.kind == "PARTITIONING" and c.name not in elements]
-    if gone:
-        refuse(file.root, f"{gone[0]} as Partitioning column", "none", "make a new table")
-    findings.raise_errors()
-
-
-def _stored(record: ColumnRecord) -> str:
-    return f"{record.name}: {record.type}, stored as {record.storage}" + (
-        f" in {record.encoding}" if record.encoding else ""
-    )

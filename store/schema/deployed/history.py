@@ -1,9 +1,13 @@
 """``<NS>.<Table>.history.json``: every deployed version of a schema, with the ids that its columns were given.
 
-One JSON object: ``versions``, a list of {``version`` (1, 2, ... without gaps), ``sha256`` (of the bytes of the schema
-file), ``columns`` [[id, name, type, storage, charset or null, kind], ...]}, and ``crc32``, the CRC-32 of that list as
-compact JSON. Files from before ``crc32`` lack it. An id belongs to one name, type, storage and charset for ever, which
-is checked too: a reader finds the column of a file by its id.
+One JSON object: ``format`` (2), ``versions``, and ``crc32``, the CRC-32 of that list as compact JSON. A version has
+``version`` (1, 2, ... without gaps), ``sha256`` (of the bytes of the schema file), ``columns`` [[id, name, type,
+storage, charset or null, kind], ...], and where there are any ``dropped``, the ids of columns that a command dropped
+with it, and ``schema``, the text of the file. Format 1 has no ``format``, ``dropped`` and ``schema``; a column that
+is gone there was dropped by nobody. Files from before ``crc32`` lack it.
+
+An id belongs to one type, storage and charset for ever; from format 2 on its name may change. That is checked too: a
+reader finds the column of a file by its name, and compares the id.
 """
 
 from __future__ import annotations
@@ -13,9 +17,11 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from store.errors import CorruptFileError
+from store.errors import CorruptFileError, UnsupportedVersionError
 from store.types.frozen import frozen
 from store.types.model import Column
+
+FORMAT = 2
 
 
 @frozen
@@ -37,17 +43,36 @@ class ColumnRecord:
 
     @property
     def identity(self) -> tuple[str, str, str, str | None]:
-        """What an id identifies."""
-        return (self.name, self.type, self.storage, self.encoding)
+        """A column of a version: its name, and how its values are stored."""
+        return (self.name, *self.stored)
+
+    @property
+    def stored(self) -> tuple[str, str, str | None]:
+        """How values are stored, which an id has for ever."""
+        return (self.type, self.storage, self.encoding)
 
 
 @frozen
 class Version:
-    """One deployed version."""
+    """One deployed version. ``dropped``: ids that a command dropped with it; ``text``: its file, where it is kept."""
 
     version: int
     sha256: str
     columns: tuple[ColumnRecord, ...]
+    dropped: tuple[int, ...] = ()
+    text: str | None = None
+
+
+@frozen
+class Retired:
+    """A column that the newest version of a history lacks. ``version``: the last one that has it.
+
+    ``declared``: a command dropped it by name; else its values belong to the table still.
+    """
+
+    record: ColumnRecord
+    version: int
+    declared: bool
 
 
 def encode_history(history: Sequence[Version]) -> bytes:
@@ -57,10 +82,12 @@ def encode_history(history: Sequence[Version]) -> bytes:
             "version": v.version,
             "sha256": v.sha256,
             "columns": [[c.id, c.name, c.type, c.storage, c.encoding, c.kind] for c in v.columns],
+            **({"dropped": list(v.dropped)} if v.dropped else {}),
+            **({"schema": v.text} if v.text is not None else {}),
         }
         for v in history
     ]
-    content = {"versions": versions, "crc32": _crc(versions)}
+    content = {"format": FORMAT, "versions": versions, "crc32": _crc(versions)}
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -68,19 +95,61 @@ def decode_history(data: bytes, where: object) -> list[Version]:
     """The versions, oldest first; anything that no deployment leaves is a CorruptFileError."""
     try:
         content = json.loads(data)
+        stated = content.get("format", 1)
+        if stated not in (1, FORMAT):
+            raise _newer(where, stated)
         versions = [_version(item) for item in content["versions"]]
-        if "crc32" in content and content["crc32"] != _crc(content["versions"]):
+        if ("crc32" in content or stated > 1) and content["crc32"] != _crc(content["versions"]):
             raise ValueError(f"CRC-32 of the versions is {_crc(content['versions'])}, stored is {content['crc32']}")
-        _require_order(versions)
+        _require_order(versions, names_change=stated > 1)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptFileError(
             "schema history cannot be read",
             where=where,
-            expected='JSON {"versions": [{"version", "sha256", "columns"}], "crc32"}, each id of one column',
+            expected='JSON {"format", "versions": [{"version", "sha256", "columns"}], "crc32"}, each id of one column',
             found=f"{type(error).__name__}: {error}",
             hint="restore the file from a backup: column ids must not be given twice",
         ) from error
     return versions
+
+
+def retired_columns(history: Sequence[Version]) -> dict[int, Retired]:
+    """Columns of earlier versions that the newest one lacks, by id; ``history`` ends with the deployed version."""
+    last: dict[int, tuple[ColumnRecord, int]] = {}
+    declared: set[int] = set()
+    for version in history:
+        declared -= {column.id for column in version.columns}
+        declared |= set(version.dropped)
+        last |= {column.id: (column, version.version) for column in version.columns}
+    standing = {column.id for column in history[-1].columns} if history else set()
+    return {
+        number: Retired(record, version, number in declared)
+        for number, (record, version) in last.items()
+        if number not in standing
+    }
+
+
+def names_of_ids(history: Sequence[Version]) -> dict[int, tuple[str, ...]]:
+    """Every name that a column had, the newest first, without those that another column has had since."""
+    owner: dict[str, int] = {}
+    names: dict[int, dict[str, None]] = {}
+    for version in history:
+        for column in version.columns:
+            owner[column.name] = column.id
+            had = names.setdefault(column.id, {})
+            had.pop(column.name, None)
+            had[column.name] = None
+    return {number: tuple(name for name in reversed(had) if owner[name] == number) for number, had in names.items()}
+
+
+def _newer(where: object, stated: object) -> UnsupportedVersionError:
+    return UnsupportedVersionError(
+        "schema history has a form that this release cannot read",
+        where=where,
+        expected=f"format 1 or {FORMAT}",
+        found=repr(stated),
+        hint="a newer release wrote it: read the table with that release",
+    )
 
 
 def _crc(versions: Any) -> int:
@@ -94,10 +163,13 @@ def _version(item: Any) -> Version:
     texts = [text for c in columns for text in (c.name, c.type, c.storage, c.kind)]
     if not all(isinstance(text, str) for text in texts) or not isinstance(item["sha256"], str):
         raise ValueError("names, types and checksums are texts")
-    return Version(item["version"], item["sha256"], columns)
+    dropped, text = tuple(item.get("dropped", ())), item.get("schema")
+    if any(type(number) is not int for number in dropped) or not isinstance(text, str | None):
+        raise ValueError("dropped columns are ids, a schema is a text")
+    return Version(item["version"], item["sha256"], columns, dropped, text)
 
 
-def _require_order(versions: Sequence[Version]) -> None:
+def _require_order(versions: Sequence[Version], *, names_change: bool) -> None:
     owners: dict[int, tuple[Any, ...]] = {}
     for number, version in enumerate(versions, 1):
         if version.version != number:
@@ -106,5 +178,6 @@ def _require_order(versions: Sequence[Version]) -> None:
             if len(set(found)) != len(found):
                 raise ValueError(f"version {number} has a column {part} twice")
         for column in version.columns:
-            if owners.setdefault(column.id, column.identity) != column.identity:
-                raise ValueError(f"id {column.id} stands for {owners[column.id]} and for {column.identity}")
+            identity = column.stored if names_change else column.identity
+            if owners.setdefault(column.id, identity) != identity:
+                raise ValueError(f"id {column.id} stands for {owners[column.id]} and for {identity}")

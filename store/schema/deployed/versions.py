@@ -8,20 +8,11 @@ from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import load_deployed, load_history
-from store.schema.deployed.history import Version
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from store.schema.deployed.numbering import recorded_schema
 
 
 def definitions(fs: Fs, layout: Layout, table: TableName) -> Mapping[int, bytes]:
     """The content of ``table.tbl`` by schema version; raises what ``load_deployed`` raises."""
     deployed = load_deployed(fs, layout, table)
-    found = {v.version: encode_tbl(_schema(table, v)) for v in load_history(fs, layout, table)}
+    found = {v.version: encode_tbl(recorded_schema(table, v)) for v in load_history(fs, layout, table)}
     return found | {deployed.version: encode_tbl(deployed)}
-
-
-def _schema(table: TableName, version: Version) -> TableSchema:
-    columns = tuple(
-        Column(c.name, data_type(c.type), Kind[c.kind], Storage(c.storage), c.id, c.encoding) for c in version.columns
-    )
-    return TableSchema(table.namespace, table.table, columns, version=version.version)

@@ -110,6 +110,8 @@ class Columns:
     def _whole(self, index: int, column: Column) -> bool:
         """Whether all rows of a source's location are read, and the column's file there is small."""
         source = self.plan.sources[index]
+        if column.labels:  # its files may have an earlier name
+            return False
         size = self._size(index, column.files[0])
         return 0 < size <= SMALL and size == source.rows * column.width and len(source) == source.rows
 

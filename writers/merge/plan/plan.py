@@ -134,7 +134,8 @@ class MergePlan:
         return max([8, *fixed, *(self._blob_cost(c) for c in self.blob_columns)])
 
     def _blob_cost(self, column: Column) -> int:
-        stored = sum(s.files[column.files[1]].size for s in self.sources if column.files[1] in s.files)
+        texts = [(s, column.within(s.files).files[1]) for s in self.sources]
+        stored = sum(s.files[name].size for s, name in texts if name in s.files)
         stored += sum(s.text_bytes.get(column.name, 0) for s in self.sources)
         rows = sum(s.rows for s in self.sources)
         return 48 + 4 * (stored // max(rows, 1))
@@ -143,7 +144,8 @@ class MergePlan:
         """Bytes of symbol tables in a worker: their union, and one column's texts again while it is built."""
         sizes = []
         for column in self.symbol_columns:
-            ends, texts = (sum(s.files[n].size for s in self.sources if n in s.files) for n in column.files[1:])
+            names = [(s, column.within(s.files).files) for s in self.sources]
+            ends, texts = (sum(s.files[n[i]].size for s, n in names if n[i] in s.files) for i in (1, 2))
             parquet = sum(s.text_bytes.get(column.name, 0) for s in self.sources)
             sizes.append(texts + ends // 2 + parquet)  # .sym has 8 bytes a text, Arrow 4
         return sum(sizes) + 2 * max(sizes, default=0)

@@ -71,7 +71,7 @@ class ColumnSource:
     """One column of one source. Raises CorruptFileError, SchemaMismatchError, UnsupportedVersionError at opening."""
 
     def __init__(self, fs: Fs, source: Source, column: Column) -> None:
-        self.fs, self.source, self.column = fs, source, column
+        self.fs, self.source, self.column = fs, source, (column := column.within(source.files))
         self._dat = source.directory / column.files[0]
         self._header: Prefix | None = None
         self._held: pa.Buffer | None = None  # a small file, until its entries are asked for

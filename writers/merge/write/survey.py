@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.format.parquet.names import NAME
 from store.io.fs import Fs
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
@@ -162,11 +161,10 @@ def verify_file(fs: Fs, task: SourceFile) -> None:
 
 
 def source_files(plan: MergePlan, verified: Set[tuple[int, str]]) -> list[SourceFile]:
-    """Every committed file of every source but ``verified`` ones, for the columns of the current schema."""
-    names = {NAME, *(name for column in plan.columns for name in column.files)}
+    """Every committed file of every source but ``verified`` ones, those of columns that are dropped too."""
     return [
         SourceFile(plan, index, name)
         for index, source in enumerate(plan.sources)
         for name in sorted(source.files)
-        if name in names and (index, name) not in verified
+        if (index, name) not in verified
     ]

@@ -8,6 +8,8 @@ import pytest
 
 from readers.checks.verify import verify
 from store.errors import SchemaParseError
+from store.schema.deployed.changes import ACCEPTED
+from store.schema.deployed.deploy import deploy
 from store.schema.document.xmlfile import parse_schema
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
@@ -97,6 +99,7 @@ def test_the_format_may_change(tmp_path: Path) -> None:
     tree = db.layout.extended(TABLE)
     assert len(list(tree.rglob("*.parquet"))) == 1
     db.log.close()
+    deploy(db.fs, db.layout, SCHEMA.replace(b"</Table>", HIVE), consent=ACCEPTED)
     again = table(tmp_path)
     follow(again)
     check(tree, rows, again)

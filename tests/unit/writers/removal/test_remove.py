@@ -23,6 +23,7 @@ from store.format.table import tablesize
 from store.layout import LocationKey
 from store.merges.records import newest
 from store.merges.validations import Validation, load_validation, validation_path
+from store.schema.deployed.changes import ACCEPTED
 from store.schema.deployed.deploy import deploy
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
@@ -230,7 +231,7 @@ def test_a_stale_validation_is_made_again(tmp_path: Path) -> None:
 def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
     prove(FS, db.layout, TABLE, DAY)
-    deploy(FS, db.layout, db.schema_xml.replace(b'max="20"', b'max="19"'))
+    deploy(FS, db.layout, db.schema_xml.replace(b'max="20"', b'max="19"'), consent=ACCEPTED)
     reported: list[str] = []
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):
         prove(FS, db.layout, TABLE, DAY, on_progress=reported.append)

@@ -1,0 +1,192 @@
+"""Commands on deployed schemas: ``schema deploy|history|diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jobs.context import CliContext, table
+from jobs.options import DryRun, Json, TableArgument, Verbose, help_end
+from jobs.settings.deployment import deploy_schema
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.schema.deployed.changes import Consent, compare
+from store.schema.deployed.deploy import load_deployed, load_history
+from store.schema.deployed.history import Version, retired_columns
+from store.schema.deployed.numbering import recorded_schema
+from store.schema.document.xmlfile import load_schema
+from store.types.model import TableSchema
+
+FILE = "A schema file; or a deployed table, NS.T."
+
+
+def register(schema: typer.Typer) -> None:
+    """Adds the commands of this module to ``schema``."""
+    lines = (
+        "schema deploy Nyc13.Flight.schema --drop tailnum --dry-run",
+        "schema deploy Nyc13.Flight.schema --rename dest=destination",
+        "schema deploy Nyc13.Flight --restore 3",
+    )
+    usage = "the schema has errors, or changes more than is said: the message names columns and commands"
+    schema.command(epilog=help_end(*lines, usage=usage))(deploy)
+    schema.command(epilog=help_end("schema history Nyc13.Flight", usage="no such table"))(history)
+    pairs = "schema diff old/Nyc13.Flight.schema Nyc13.Flight.schema", "schema diff Nyc13.Flight Nyc13.Flight.schema"
+    schema.command(epilog=help_end(*pairs, done="compared", usage="no such table or file"))(diff)
+
+
+def deploy(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE|NS.T", help=FILE)],
+    drop: Annotated[list[str] | None, typer.Option("--drop", metavar="COL", help="Drop this column.")] = None,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="The column NEW of the file is OLD.")
+    ] = None,
+    restore: Annotated[
+        int | None, typer.Option("--restore", metavar="VERSION", min=1, help="Bring back columns of this version.")
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Deploys a schema: what a start of a stream may not do by itself.
+
+    Columns that are added need no option. Roles, order, formula and rules are taken from the file. With NS.T in place
+    of a file, --restore deploys that version again, and --drop drops a column that an earlier release has retired.
+    """
+    cli: CliContext = ctx.obj
+    fs, layout = Fs(), cli.layout()
+    consent = Consent(tuple(drop or ()), tuple(map(_pair, rename or ())), restore, changes=True)
+    source = Path(file) if _is_file(file) else _text_of(fs, layout, TableName.parse(file), restore)
+    done = deploy_schema(fs, layout, source, consent=consent, dry_run=dry_run)
+    name, change = done.schema.full_name, done.change
+    counts = [change.added, change.dropped, change.renamed, change.restored, change.changed]
+    value = {
+        "table": name,
+        "version": done.schema.version,
+        "before": done.before,
+        "deployed": done.written and not dry_run,
+        **change.to_json(),
+        "affected": sum(map(len, counts)),
+        "message": f"version {done.schema.version}: {change.words()}",
+        "dry_run": dry_run,
+    }
+    if not done.written:
+        text = f"{name}: version {done.schema.version} is deployed already"
+    else:
+        verb = "would become" if dry_run else "is now"
+        text = f"{name} {verb} version {done.schema.version}: {change.words()}"
+    cli.result(value, text)
+
+
+def history(ctx: typer.Context, name: TableArgument, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Shows every version of a table's schema: what it added, dropped and renamed.
+
+    Columns that are gone are listed with the last version that has them.
+    """
+    cli: CliContext = ctx.obj
+    fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
+    deployed = load_deployed(fs, layout, parsed)
+    versions = load_history(fs, layout, parsed)[: deployed.version]
+    rows = [_version(versions[: number + 1]) for number in range(len(versions))]
+    gone = [
+        {"column": one.record.name, "id": number, "version": one.version, "dropped": one.declared}
+        for number, one in retired_columns(versions).items()
+    ]
+    value = {"table": name, "version": deployed.version, "versions": rows, "retired": gone}
+
+    def show() -> None:
+        header = ("version", "columns", "added", "dropped", "renamed", "SHA-256")
+        table(header, ([_cell(row[key]) for key in (*header[:-1], "sha256")] for row in rows))
+        for one in gone:
+            how = "dropped by command" if one["dropped"] else "retired, dropped by no command"
+            print(f"{one['column']}: {how}; version {one['version']} has it last")
+
+    cli.result(value, show)
+
+
+def diff(
+    ctx: typer.Context,
+    first: Annotated[str, typer.Argument(metavar="A", help=FILE)],
+    second: Annotated[str, typer.Argument(metavar="B", help=FILE)],
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Shows what schema B adds to, drops from and changes in schema A."""
+    cli: CliContext = ctx.obj
+    one, other = (_schema(cli, word) for word in (first, second))
+    change = compare(other, one, ())
+    retyped = [
+        f"{new.name} from {old.type.name} to {new.type.name}, {new.storage.value}"
+        for new in other.columns
+        if (old := one.column(new.name)) is not None
+        and (old.type.name, old.storage, old.encoding) != (new.type.name, new.storage, new.encoding)
+    ]
+    value = {"a": first, "b": second, **change.to_json(), "retyped": retyped, "version": one.version}
+    words = [change.words()] if not (change.additive and not change.added and retyped) else []
+    cli.result(value, "; ".join([*words, *(f"retypes {text}" for text in retyped)]))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise SettingsError("--rename is no pair of names", expected="OLD=NEW", found=repr(text))
+    return old, new
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith(".schema") or "/" in word or Path(word).is_file()
+
+
+def _schema(cli: CliContext, word: str) -> TableSchema:
+    if _is_file(word):
+        return load_schema(Fs(), Path(word)).materialised().schema
+    return load_deployed(Fs(), cli.database(), TableName.parse(word))
+
+
+def _text_of(fs: Fs, layout: Layout, name: TableName, restore: int | None) -> bytes:
+    """The bytes of a version that was deployed; of the newest one without a number."""
+    deployed = load_deployed(fs, layout, name)
+    versions = {version.version: version for version in load_history(fs, layout, name)}
+    wanted = deployed.version if restore is None else restore
+    if wanted not in versions:
+        raise SettingsError(
+            f"{name} has no version {wanted}",
+            expected=f"1 to {deployed.version}",
+            found=wanted,
+            hint=f"`sparkhaven schema history {name}` lists them",
+        )
+    if wanted == deployed.version:
+        return fs.read(layout.schema(name))
+    text = versions[wanted].text
+    if text is None:
+        raise SettingsError(
+            f"the file of version {wanted} was not kept: an earlier release deployed it",
+            expected="a schema file with the columns of that version",
+            found=f"{name}: {', '.join(column.name for column in versions[wanted].columns)}",
+            hint=f"`sparkhaven schema deploy FILE --restore {wanted}` takes the file",
+        )
+    return text.encode()
+
+
+def _version(versions: list[Version]) -> dict[str, Any]:
+    """The newest of some versions against the one before."""
+    newest = versions[-1]
+    columns = [column.name for column in newest.columns]
+    shown: dict[str, Any] = {"version": newest.version, "columns": columns, "sha256": newest.sha256[:16]}
+    if len(versions) == 1:
+        return shown | {"added": columns, "dropped": [], "renamed": {}, "restored": [], "changed": []}
+    before = versions[-2]
+    names = {column.id: column.name for column in newest.columns}
+    rename = {c.name: names[c.id] for c in before.columns if names.get(c.id, c.name) != c.name}
+    kind = TableName("Any", "Any")
+    change = compare(recorded_schema(kind, newest), recorded_schema(kind, before), versions[:-1], rename)
+    return shown | change.to_json()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(f"{old} to {new}" for old, new in value.items()) or None
+    return (", ".join(map(str, value)) or None) if isinstance(value, list) else value

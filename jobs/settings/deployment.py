@@ -1,0 +1,62 @@
+"""Deployments of schemas by commands and streams: as ``store`` does them, with the rows that a refused change costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from store.epochs.reading.load import list_streams, load_stream
+from store.errors import SchemaChangeError, SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.scan.filled import filled
+from store.scan.ranges import Snapshot, make_plan
+from store.schema.deployed.changes import ADDITIONS, Consent
+from store.schema.deployed.deploy import Deployment, deployment, load_deployed
+
+
+def deploy_schema(
+    fs: Fs, layout: Layout, source: Path | bytes, *, consent: Consent = ADDITIONS, dry_run: bool = False
+) -> Deployment:
+    """Deploys a schema, or with ``dry_run`` says what would be done. Raises what ``deploy`` raises.
+
+    A SchemaChangeError names the rows that have values in the columns that would go.
+    """
+    try:
+        return deployment(fs, layout, source, consent=consent, dry_run=dry_run)
+    except SchemaChangeError as error:
+        if error.columns is None:
+            raise
+        names, table = str(error.columns).split(", "), TableName.parse(str(error.table))
+        counted = counted_columns(fs, layout, table, names)
+        raise SchemaChangeError(
+            error.what,
+            where=error.where,
+            expected=error.expected,
+            found=error.found,
+            hint=error.hint,
+            **{**error.extra, "columns": counted},
+        ) from None
+
+
+def counted_columns(fs: Fs, layout: Layout, table: TableName, names: Sequence[str]) -> str:
+    """Columns with the rows that have values in them, as text; where rows cannot be read, it says so."""
+    try:
+        rows = filled_rows(fs, layout, table, names)
+    except (SparkhavenError, OSError) as error:
+        return f"{', '.join(names)} (values not counted: {str(error).splitlines()[0]})"
+    return ", ".join(f"{name} ({count:,} rows with values)" for name, count in rows.items())
+
+
+def filled_rows(fs: Fs, layout: Layout, table: TableName, names: Sequence[str]) -> dict[str, int]:
+    """In how many rows of the table each column has a value. Raises what reading the table raises."""
+    schema = load_deployed(fs, layout, table)
+    states = [load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table)]
+    slices = make_plan(fs, layout, Snapshot(table, schema, tuple(states))).slices
+    columns = [column for column in (*schema.stored, *schema.retired) if column.name in names]
+    return {
+        column.name: sum(
+            filled(fs, at.directory, column, at.files, at.stats, (at.start, at.stop, at.rows)) for at in slices
+        )
+        for column in columns
+    }

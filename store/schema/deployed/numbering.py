@@ -1,0 +1,96 @@
+"""Ids of columns: which a new version gets, and a schema with those of its version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from store.errors import CorruptFileError
+from store.layout import TableName
+from store.schema.deployed.changes import Consent, SchemaChange
+from store.schema.deployed.history import ColumnRecord, Version, names_of_ids, retired_columns
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
+
+
+def renamed_back(schema: TableSchema, history: Sequence[Version], consent: Consent) -> dict[str, str]:
+    """Columns that had another name in the version that comes back: name of now -> name of then."""
+    wanted = {c.id: c.name for v in history if v.version == consent.restore for c in v.columns}
+    names = {column.name for column in schema.columns}
+    return {
+        column.name: wanted[column.id]
+        for column in history[-1].columns
+        if wanted.get(column.id, column.name) != column.name and wanted[column.id] in names and column.name not in names
+    }
+
+
+def dropped_ids(change: SchemaChange, consent: Consent, history: Sequence[Version]) -> tuple[int, ...]:
+    """Ids that the consent drops: columns of now, and those that are gone already without having been dropped."""
+    before = {column.name: column.id for column in history[-1].columns} if history else {}
+    gone = {one.record.name: number for number, one in retired_columns(history).items() if not one.declared}
+    late = [gone[name] for name in consent.drop if name in gone and name not in before]
+    return (*(before[name] for name in change.dropped), *late)
+
+
+def kept_text(data: bytes) -> str | None:
+    """The text of a schema file as the history keeps it; None where it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:  # in another charset: --restore takes the file then
+        return None
+
+
+def ids(
+    schema: TableSchema, history: Sequence[Version], rename: Mapping[str, str], *, returning: bool
+) -> dict[str, int]:
+    """The id of each column: its own, that of its former name, or a new one. ``returning``: retired ones come back."""
+    kept = {c.identity: c.id for c in history[-1].columns}
+    if returning:
+        kept = {gone.record.identity: number for number, gone in retired_columns(history).items()} | kept
+    targets = {new: old for old, new in rename.items()}
+    following = 1 + max((c.id for v in history for c in v.columns), default=-1)
+    ids: dict[str, int] = {}
+    for column in schema.columns:
+        record = ColumnRecord.of(column, 0)
+        number = kept.get((targets.get(column.name, column.name), *record.stored))
+        if number is None:
+            number, following = following, following + 1
+        ids[column.name] = number
+    return ids
+
+
+def recorded_schema(table: TableName, version: Version) -> TableSchema:
+    """The columns of a version, as the history has them; without rules, formula and codecs."""
+    columns = tuple(_recorded(record) for record in version.columns)
+    return TableSchema(table.namespace, table.table, columns, version=version.version)
+
+
+def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
+    """The schema of the newest version with ids and earlier names; CorruptFileError: they have other columns."""
+    version = history[-1]
+    numbers = {c.name: c.id for c in version.columns}
+    for column in schema.columns:
+        recorded = next((c for c in version.columns if c.name == column.name), None)
+        if recorded != ColumnRecord.of(column, numbers.get(column.name, 0)) or len(numbers) != len(schema.columns):
+            raise CorruptFileError(
+                "schema and its history disagree on a column",
+                where=f"{schema.full_name}, version {version.version}, column {column.name}",
+                expected=ColumnRecord.of(column, numbers.get(column.name, 0)),
+                found=recorded or f"only {', '.join(numbers)}",
+                hint="restore the history of the schema from a backup: column ids must not be given twice",
+            )
+    names = names_of_ids(history)
+    columns = tuple(_labelled(replace(c, id=numbers[c.name]), names) for c in schema.columns)
+    gone = retired_columns(history)
+    retired = tuple(_labelled(_recorded(one.record), names) for one in gone.values())
+    dropped = frozenset(number for number, one in gone.items() if one.declared)
+    return replace(schema, columns=columns, version=version.version, retired=retired, dropped=dropped)
+
+
+def _labelled(column: Column, names: Mapping[int, tuple[str, ...]]) -> Column:
+    return replace(column, labels=tuple(name for name in names.get(column.id, ()) if name != column.name))
+
+
+def _recorded(record: ColumnRecord) -> Column:
+    form = data_type(record.type), Kind[record.kind], Storage(record.storage)
+    return Column(record.name, *form, record.id, record.encoding)

@@ -1,0 +1,339 @@
+"""Changes of a schema through the command line: refused at a start, done by command, and what readers and a night keep.
+
+Each change meets each moment, each reader and a whole night of merge, validate, truncate and delete.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.logs.tables import ADMIN
+from readers.arrow.opening import open_table
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.merges.records import newest
+from tests.support.commands import run, run_json
+from tests.support.streams.log_rows import rows_of
+
+TABLE, DAY = "Test.Event", "2026-11-22"
+COLUMNS = {"A": "long", "B": "String", "C": "double"}
+STREAM = """name = "{name}"
+table = "Test.Event"
+schema = "{schema}"
+[feed]
+type = "files"
+path = "{name}"
+format = "json"
+[partition]
+internal = {{ fixed = "{name}" }}
+value = {{ fixed = "2026-11-22" }}
+"""
+
+
+def schema(columns: dict[str, str] = COLUMNS, extra: str = "", **attributes: str) -> str:
+    lines = [f'  <Column name="{n}" dataType="{t}"{attributes.get(n, "")}/>' for n, t in columns.items()]
+    head = '<Table namespace="Test" name="Event" storageType="NestedPartitionedOnDisk">\n  <Column name="Date"'
+    head += ' dataType="String" columnType="Partitioning"/>'
+    return "\n".join([head, *lines, f"{extra}</Table>\n"])
+
+
+class Site:
+    """A database with streams of one table; ``file`` is the schema that they name."""
+
+    def __init__(self, base: Path) -> None:
+        self.base, self.root, self.file = base, base / "db", base / "Test.Event.schema"
+        self.write(schema())
+        self.numbers = 0
+
+    def write(self, text: str) -> None:
+        self.file.write_text(text)
+
+    def stream(self, name: str = "s", file: Path | None = None) -> str:
+        path = self.base / f"{name}.toml"
+        path.write_text(STREAM.format(name=name, schema=file or self.file))
+        (self.base / name).mkdir(exist_ok=True)
+        return str(path)
+
+    def put(self, row: dict[str, Any], name: str = "s") -> None:
+        self.numbers += 1
+        (self.base / name / f"{self.numbers:03}.json").write_text(json.dumps(row) + "\n")
+
+    def ingest(self, *words: str, name: str = "s", code: int = 0) -> str:
+        found = run(self.root, "ingest", str(self.base / f"{name}.toml"), "--once", "--local", *words)
+        assert found.exit_code == code, found.stderr
+        return found.stderr
+
+    def do(self, *words: str, code: int = 0) -> dict[str, Any]:
+        found, value = run_json(self.root, *words)
+        assert found == code, value
+        return value
+
+    def deploy(self, *words: str, code: int = 0) -> dict[str, Any]:
+        return self.do("schema", "deploy", str(self.file), *words, code=code)
+
+    def rows(self, *columns: str) -> list[dict[str, Any]]:
+        """All rows by Arrow, by A."""
+        found = open_table(self.root, TABLE).to_arrow(list(columns) or None).to_pylist()
+        return sorted(found, key=lambda row: (row.get("A") is None, row.get("A"), repr(row)))
+
+    def merge(self, *words: str) -> None:
+        self.do("merge", TABLE, "--date", DAY, "--local", *words)
+
+    def night(self) -> None:
+        """Merge, validate, truncate, delete, and a deep verification after it."""
+        self.merge()
+        for words in (["validate"], ["truncate"], ["delete", "--grace", "0"]):
+            self.do(words[0], TABLE, "--date", DAY, *words[1:])
+        assert run(self.root, "verify", "--deep").exit_code == 0
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    made = Site(tmp_path)
+    made.stream()
+    return made
+
+
+def begun(site: Site) -> Site:
+    site.put({"A": 1, "B": "x", "C": 0.5})
+    site.ingest()
+    return site
+
+
+WITHOUT_B = {"A": "long", "C": "double"}
+RENAMED = {"A": "long", "N": "String", "C": "double"}
+REFUSED = {
+    "drop": (schema(WITHOUT_B), "drops B", ["--drop", "B"]),
+    "rename": (schema(RENAMED), "drops B", ["--rename", "B=N"]),
+    "reorder": (schema({"B": "String", "A": "long", "C": "double"}), "changes the order of columns", []),
+    "kind": (schema(B=' columnType="Grouping"'), "changes B from normal to grouping", []),
+    "formula": (schema(extra='<Partitions keyFormula="${autobalance_single}"/>'), "changes keyFormula", []),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", REFUSED)
+def test_a_start_refuses_what_is_no_addition_and_a_command_does_it(site: Site, change: str) -> None:
+    text, found, words = REFUSED[change]
+    begun(site)
+    site.write(text)
+    before = site.rows()
+    said = site.ingest(code=2)
+    assert f"found: {found}\n" in said and f"sparkhaven schema deploy {site.file}" in said
+    if change in ("drop", "rename"):
+        assert "columns: B (1 rows with values)" in said
+    looks = (
+        run(site.root, "ingest", str(site.base / "s.toml"), "--dry-run"),
+        run(site.root, "schema", "check", str(site.file), "--against", str(site.root)),
+    )
+    for look in looks:
+        assert look.exit_code == 2 and f"found: {found}\n" in look.stderr
+    assert site.rows() == before and site.do("schema", "history", TABLE)["version"] == 1
+    if words:
+        assert site.deploy(code=2)["error"]["type"] == "SchemaChangeError"
+    assert site.deploy(*words, "--dry-run")["version"] == 2
+    assert site.do("schema", "history", TABLE)["version"] == 1
+    done = site.deploy(*words)
+    assert (done["version"], done["deployed"]) == (2, True)
+    site.put({"A": 2, "B": "y", "N": "y", "C": 1.5})
+    site.ingest()
+    assert [row["A"] for row in site.rows()] == [1, 2]
+    assert run(site.root, "verify", "--deep").exit_code == 0
+
+
+@pytest.mark.slow
+def test_an_older_file_is_named_by_its_version(site: Site) -> None:
+    begun(site)
+    old = site.base / "old" / "Test.Event.schema"
+    old.parent.mkdir()
+    old.write_text(schema())
+    site.write(schema({**COLUMNS, "D": "long"}))
+    site.ingest()
+    site.stream("t", old)
+    said = site.ingest(name="t", code=2)
+    assert "found: version 1, an older one, which drops D" in said and "deployed version 2" in said
+    assert [row["D"] for row in site.rows()] == [None]
+
+
+@pytest.mark.slow
+def test_a_column_that_is_dropped_stays_readable_by_name_until_a_merge_that_says_so(site: Site) -> None:
+    begun(site)
+    site.write(schema(WITHOUT_B))
+    done = site.deploy("--drop", "B")
+    assert done["dropped"] == ["B"]
+    site.put({"A": 2, "C": 1.5})
+    said = site.ingest()
+    assert "no row of this batch" not in said
+    assert site.rows() == [{"Date": DAY, "A": 1, "C": 0.5}, {"Date": DAY, "A": 2, "C": 1.5}]
+    assert site.rows("A", "B") == [{"A": 1, "B": "x"}, {"A": 2, "B": None}]
+    assert site.do("read", TABLE, "--where", "B = 'x'", "--columns", "A")["rows"] == 1
+    site.merge()
+    record = newest(Fs(), Layout(site.root), TableName.parse(TABLE), DAY)
+    assert record is not None
+    (drop,) = record.column_drops
+    assert (drop.id, drop.name, drop.rows) == (2, "B", 1)
+    results = {r["rule"]: r for r in site.do("validate", TABLE, "--date", DAY)["rules"]}
+    assert results["ColumnKept"]["passed"] and "1 dropped by command" in results["ColumnKept"]["message"]
+    site.write(schema())
+    site.deploy("--restore", "1")  # and back, while the files are there
+    site.merge("--rewrite")
+    site.night()
+    assert [row["B"] for row in site.rows()] == ["x", None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_rename_keeps_every_value_in_every_reader_and_through_a_night(site: Site, merged: bool) -> None:
+    begun(site)
+    if merged:
+        site.merge("--format", "parquet")
+    site.write(schema(RENAMED))
+    assert site.deploy("--rename", "B=N")["renamed"] == {"B": "N"}
+    for number in (2, 3):  # into the open location, whose files keep their name, and into a new one
+        site.stream(f"s{number}")
+        name = "s" if number == 2 else "s3"
+        site.put({"A": number, "N": "y", "C": 1.5}, name)
+        site.ingest(name=name)
+
+    def check() -> None:
+        assert [row["N"] for row in site.rows()] == ["x", "y", "y"]
+        table = open_table(site.root, TABLE)
+        assert table.to_arrow(["A"], where="N = 'x'")["A"].to_pylist() == [1]
+        assert table.to_arrow(["A"], where="N != 'x'")["A"].to_pylist() == [2, 3]
+        assert table.count(where="isNull(N)") == 0
+        found = site.do("sql", f"SELECT N, count(*) AS n FROM {TABLE} GROUP BY N ORDER BY N")
+        assert found["first"] == [{"N": "x", "n": 1}, {"N": "y", "n": 2}]
+
+    check()
+    site.night()
+    check()
+    site.write(schema())
+    site.deploy("--rename", "N=B")
+    assert [row["B"] for row in site.rows()] == ["x", "y", "y"]
+    assert run(site.root, "validate", TABLE, "--date", DAY).exit_code == 0
+
+
+@pytest.mark.slow
+def test_what_nobody_dropped_is_not_lost_at_night(site: Site) -> None:
+    begun(site)
+    layout, name = Layout(site.root), TableName.parse(TABLE)
+    retire(layout, name)
+    for words in (["merge", TABLE, "--date", DAY, "--local"],):
+        found = run(site.root, *words)
+        assert found.exit_code == 1
+        assert "columns that the deployed schema lacks and that no command dropped" in found.stderr
+        assert "B (1 rows with values)" in found.stderr
+    assert site.rows("B") == [{"B": "x"}]
+    gone = site.do("schema", "history", TABLE)["retired"]
+    assert gone == [{"column": "B", "id": 2, "version": 1, "dropped": False}]
+    site.write(schema())
+    site.do("schema", "deploy", str(site.file), "--restore", "1")
+    site.night()
+    assert [row["B"] for row in site.rows()] == ["x"]
+
+
+@pytest.mark.slow
+def test_a_column_that_was_retired_by_nobody_can_be_dropped_by_name(site: Site) -> None:
+    begun(site)
+    retire(Layout(site.root), TableName.parse(TABLE))
+    assert site.do("schema", "deploy", TABLE, "--drop", "B")["version"] == 3
+    site.night()
+    assert site.rows() == [{"Date": DAY, "A": 1, "C": 0.5}]
+
+
+@pytest.mark.slow
+def test_a_merge_that_lost_a_column_is_no_proof(site: Site) -> None:
+    """As an earlier release merged: the record has no word of the column."""
+    begun(site)
+    layout, name = Layout(site.root), TableName.parse(TABLE)
+    site.write(schema(WITHOUT_B))
+    site.deploy("--drop", "B")
+    site.merge()
+    record = newest(Fs(), layout, name, DAY)
+    assert record is not None
+    from store.merges.records import store_record
+
+    store_record(Fs(), layout, name, replace(record, column_drops=()))
+    found = run(site.root, "validate", TABLE, "--date", DAY)
+    assert found.exit_code == 1 and "ColumnKept" in found.stdout + found.stderr
+    found = run(site.root, "truncate", TABLE, "--date", DAY)
+    assert found.exit_code == 1 and "history lacks columns that intraday has" in found.stderr
+    assert site.rows("A") == [{"A": 1}] and list(site.root.rglob("Event/B.dat"))
+
+
+@pytest.mark.slow
+def test_the_schema_is_accepted_at_a_start_and_both_are_in_the_log(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKHAVEN_LOGS", "on")
+    begun(site)
+    site.write(schema(WITHOUT_B))
+    said = site.ingest("--accept-schema")
+    assert "schema version 2 is deployed: drops B" in said
+    site.do("schema", "deploy", TABLE, "--restore", "1")
+    rows = [row for row in rows_of(site.root, ADMIN) if row["TableName"] == "Event"]
+    found = [(row["Command"], row["Affected"], row["Outcome"], row["DryRun"], row["Message"]) for row in rows]
+    assert found == [
+        ("ingest", 4, "done", False, "version 1: adds Date, A, B, C"),
+        ("ingest", 1, "done", False, "version 2: drops B"),
+        ("schema deploy", 1, "done", False, "version 3: brings back B"),
+    ]
+    assert rows[-1]["Arguments"] == f"{TABLE} --restore 1 --json" and rows[-1]["User"] is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["int", "double", "String"])
+def test_another_type_is_refused_and_its_advice_can_be_followed(site: Site, kind: str) -> None:
+    begun(site)
+    site.write(schema({**COLUMNS, "A": kind}))
+    said = site.ingest(code=2)
+    assert "E161" in said and "--drop A" in said
+    assert site.do("schema", "check", str(site.file), "--against", str(site.root), code=2)["error"]["code"] == "E161"
+    site.write(schema({"A2": kind, "B": "String", "C": "double"}))
+    site.deploy("--drop", "A")
+    site.put({"A2": 7, "B": "y"} if kind != "String" else {"A2": "7", "B": "y"})
+    site.ingest()
+    site.night()
+    assert len(site.rows()) == 2
+
+
+@pytest.mark.slow
+def test_words_that_do_nothing_are_refused(site: Site) -> None:
+    begun(site)
+    assert "the file has it still" in str(site.deploy("--drop", "B", code=2)["error"])
+    assert "no such column" in str(site.deploy("--drop", "Nope", code=2)["error"])
+    assert "renames nothing" in str(site.deploy("--rename", "B=N", code=2)["error"])
+    assert "no pair of names" in str(site.deploy("--rename", "BN", code=2)["error"])
+    assert "has no version 7" in str(site.do("schema", "deploy", TABLE, "--restore", "7", code=2)["error"])
+    site.write(schema(RENAMED))
+    site.deploy("--rename", "B=N")
+    site.write(schema({**RENAMED, "B": "String"}))
+    said = site.ingest(code=2)
+    assert "E161" in said and "a name of another column" in said
+
+
+def test_two_files_are_compared(site: Site) -> None:
+    other = site.base / "other.schema"
+    other.write_text(schema({"A": "int", "C": "double", "D": "long"}))
+    found = site.do("schema", "diff", str(site.file), str(other))
+    assert (found["added"], found["dropped"]) == (["D"], ["B"])
+    assert found["retyped"] == ["A from long to int, fixed"]
+
+
+def retire(layout: Layout, name: TableName) -> None:
+    """Deploys a schema without B as an earlier release did at a start: no command dropped it."""
+    from hashlib import sha256
+
+    from store.schema.deployed.deploy import load_history
+    from store.schema.deployed.history import Version, encode_history
+
+    text = schema(WITHOUT_B).encode()
+    history = load_history(Fs(), layout, name)
+    columns = tuple(column for column in history[-1].columns if column.name != "B")
+    history.append(Version(2, sha256(text).hexdigest(), columns))
+    layout.schema_history(name).write_bytes(encode_history(history))
+    layout.schema(name).write_bytes(text)

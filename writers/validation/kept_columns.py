@@ -1,0 +1,93 @@
+"""Whether history has every column of the intraday rows that it holds, whatever the schema says by now.
+
+The digests of a merge cover the columns that it wrote. A column of a source that some output lacks is counted instead:
+history and the drops that a command declared must have all its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from store.epochs.state.values import LocationState
+from store.errors import ValidationFailedError
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import MergeOutput, MergeRecord
+from store.scan.filled import filled
+from store.types.frozen import frozen
+from store.types.model import Column, TableSchema
+
+
+@frozen
+class ColumnCount:
+    """Values of a column in intraday, in history, and dropped by a command. ``id`` None: in no schema."""
+
+    name: str
+    id: int | None
+    intraday: int
+    history: int
+    dropped: int
+
+    @property
+    def lost(self) -> int:
+        """How many values would be gone."""
+        return max(0, self.intraday - self.history - self.dropped)
+
+
+def uncovered_columns(
+    fs: Fs, layout: Layout, schema: TableSchema, record: MergeRecord, locations: Iterable[LocationState]
+) -> Iterator[ColumnCount]:
+    """The columns with values in merged rows of these locations that not every output of the merge has."""
+    table = TableName(schema.namespace, schema.name)
+    columns = {name: c for c in (*schema.retired, *schema.stored) for name in (*c.labels, c.name)}
+    outputs = [output for output in record.outputs if output.rows]
+    counts: dict[int | str, int] = {}
+    for location in locations:
+        for name in location.files:
+            stem, dot, suffix = name.rpartition(".")
+            column = columns.get(stem)
+            if f"{dot}{suffix}" != ".dat" or (column is not None and _covered(column, outputs)):
+                continue
+            if column is None:
+                counts[stem] = counts.get(stem, 0) + location.rows
+                continue
+            directory = layout.intraday_location(table, location.key)
+            rows = 0, location.rows, location.rows
+            count = filled(fs, directory, column, location.files, location.stats, rows)
+            counts[column.id] = counts.get(column.id, 0) + count
+    by_id = {column.id: column for column in columns.values()}
+    drops = {drop.id: drop.rows for drop in record.column_drops}
+    for number, count in counts.items():
+        if not count:
+            continue
+        if isinstance(number, str):
+            yield ColumnCount(number, None, count, 0, 0)
+            continue
+        column, there = by_id[number], 0
+        for output in outputs:
+            directory = layout.history_location(table, LocationKey(output.internal, record.value))
+            there += filled(fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
+        yield ColumnCount(column.name, number, count, there, drops.get(number, 0))
+
+
+def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: str) -> None:
+    """ValidationFailedError: removing intraday would remove values that nobody dropped."""
+    lost = [count for count in counts if count.lost]
+    if not lost:
+        return
+    table = schema.full_name
+    raise ValidationFailedError(
+        "history lacks columns that intraday has; nothing was removed",
+        where=f"{table} {value}",
+        expected="every value of every column in history, or dropped by a command",
+        found=", ".join(f"{count.name}: {count.lost:,} values" for count in lost),
+        hint=f"bring the columns back: `sparkhaven schema history {table}`, then `schema deploy {table} --restore"
+        f" VERSION`; or drop them: `schema deploy {table} --drop COLUMN`; then `sparkhaven merge {table}"
+        f" --date {value} --rewrite`",
+        phase="prove",
+    )
+
+
+def _covered(column: Column, outputs: Iterable[MergeOutput]) -> bool:
+    names = (column.name, *column.labels)
+    return all(any(name in output.digests for name in names) for output in outputs)
