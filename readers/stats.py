@@ -112,7 +112,8 @@ def table_stats(fs: Fs, layout: Layout, name: TableName, *, as_of: str | None = 
         "extended": _extended(fs, layout, name, table.schema.extended),
         "set_aside": [asdict(each) for each in table.set_aside],
         "streams": [
-            _stream(fs, layout, name, stream, None if is_newest else epoch) for stream, epoch in table.epochs.items()
+            _stream(fs, layout, name, stream, None if is_newest else epoch, table.schema.version)
+            for stream, epoch in table.epochs.items()
         ],
         "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
         "sources": [
@@ -224,7 +225,9 @@ def _bytes(slice_: Slice) -> int:
     return sum(state.size for state in slice_.files.values())
 
 
-def _stream(fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int | None = None) -> dict[str, Any]:
+def _stream(
+    fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int | None = None, deployed: int = 0
+) -> dict[str, Any]:
     state = load_stream(fs, layout, table, stream, epoch=epoch)
     positions, late = state.offsets.positions(), state.offsets.unsettled
     epochs = [entry for entry in list_epochs(fs, layout, table, stream) if entry.epoch <= state.epoch]
@@ -242,6 +245,11 @@ def _stream(fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int | 
         "locations": len(state.locations),
         "rememberedFiles": len(state.files),
         "positions": positions,
+        **(
+            {"schemaBehind": {"writes": state.schema_version, "deployed": deployed}}
+            if 0 < state.schema_version < deployed
+            else {}
+        ),
         **({"positionsUnknown": {"rowsUpTo": late.stop, "knownUpTo": late.last_start}} if late else {}),
         "rates": _rates(epochs, positions) if positions else {},
         "ignored": ignored_in(ignored),

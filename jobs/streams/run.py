@@ -29,6 +29,7 @@ from jobs.streams.reports.data_warnings import DataWarnings
 from jobs.streams.reports.metrics import Metrics
 from jobs.streams.reports.partition_progress import PartitionProgress, total_lag
 from jobs.streams.reports.progress import Progress
+from jobs.streams.reports.schema_watch import SchemaWatch
 from jobs.streams.reports.source_watch import Seen, SourceWatch
 from jobs.streams.restarts import keep_running
 from jobs.streams.runners import Runner
@@ -250,6 +251,7 @@ def run_one(app: Application, run: Run) -> None:
     budget, unit = Budget(spec.bad_rows), spec.feed.traits.unit
     recorder, query_id = options.recorder(spec.table, run.name, settings), str(uuid.uuid4())
     before = run.log.state.offsets.positions()
+    schemas = SchemaWatch(fs, layout, run.schema)
 
     def batch(done: BatchProgress) -> None:
         nonlocal before
@@ -260,6 +262,8 @@ def run_one(app: Application, run: Run) -> None:
         positions = run.log.state.offsets.positions()
         for text in run.remarks.of(done.outcome):
             progress.remark(run.name, text)
+        if (news := schemas.news()) is not None:
+            progress.remark(run.name, news)
         ends: Mapping[str, int] = {}
         if run.watch is not None:
             ends = run.watch.fresh(ENDS_AGE_SECONDS).ends

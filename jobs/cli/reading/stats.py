@@ -108,7 +108,7 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes{waste}")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
     by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
-    left = {"ignored", "passed", "positionsUnknown"}
+    left = {"ignored", "passed", "positionsUnknown", "schemaBehind"}
     keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place and key not in left)
     streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
     known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
@@ -133,6 +133,9 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
             reach = f"source positions are known up to epoch {late['knownUpTo']}, rows up to epoch {late['rowsUpTo']}"
             print(f"\n{line['stream']}, rebuilt commit log: {reach};")
             print("the stream ingests nothing until `recover --from-locations` gives its positions")
+        if behind := line.get("schemaBehind"):
+            print(f"\n{line['stream']} writes schema version {behind['writes']}; deployed is {behind['deployed']}.")
+            print("It takes the deployed version when it starts again with that schema.")
         if line.get("ignored"):
             print(f"\n{line['stream']}, fields without a column: {fields(line['ignored'])}")
         for files in passed_lines(line.get("passed", {})):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from jobs.options import DryRun, Json, TableArgument, Verbose, help_end
 from jobs.settings.deployment import deploy_schema
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.io.local_path import local_path
 from store.layout import Layout, TableName
 from store.schema.deployed.changes import Consent, compare
 from store.schema.deployed.deploy import load_deployed, load_history
@@ -51,7 +51,7 @@ def deploy(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Deploys a schema: what a start of a stream may not do by itself.
+    """Deploys a schema, with drops and renames if named.
 
     Columns that are added need no option. Roles, order, formula and rules are taken from the file. With NS.T in place
     of a file, --restore deploys that version again, and --drop drops a column that an earlier release has retired.
@@ -59,7 +59,7 @@ def deploy(
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
     consent = Consent(tuple(drop or ()), tuple(map(_pair, rename or ())), restore, changes=True)
-    source = Path(file) if _is_file(file) else _text_of(fs, layout, TableName.parse(file), restore)
+    source = local_path(file) if _is_file(file) else _text_of(fs, layout, TableName.parse(file), restore)
     done = deploy_schema(fs, layout, source, consent=consent, dry_run=dry_run)
     name, change = done.schema.full_name, done.change
     counts = [change.added, change.dropped, change.renamed, change.restored, change.changed]
@@ -82,7 +82,7 @@ def deploy(
 
 
 def history(ctx: typer.Context, name: TableArgument, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Shows every version of a table's schema: what it added, dropped and renamed.
+    """Shows what each version of a table's schema has changed.
 
     Columns that are gone are listed with the last version that has them.
     """
@@ -114,7 +114,7 @@ def diff(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Shows what schema B adds to, drops from and changes in schema A."""
+    """Shows what schema B changes in schema A."""
     cli: CliContext = ctx.obj
     one, other = (_schema(cli, word) for word in (first, second))
     change = compare(other, one, ())
@@ -137,12 +137,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _is_file(word: str) -> bool:
-    return word.endswith(".schema") or "/" in word or Path(word).is_file()
+    return word.endswith(".schema") or "/" in word or local_path(word).is_file()
 
 
 def _schema(cli: CliContext, word: str) -> TableSchema:
     if _is_file(word):
-        return load_schema(Fs(), Path(word)).materialised().schema
+        return load_schema(Fs(), local_path(word)).materialised().schema
     return load_deployed(Fs(), cli.database(), TableName.parse(word))
 
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.logs.tables import ADMIN
+from jobs.streams.reports.schema_watch import SchemaWatch
 from readers.arrow.opening import open_table
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges.records import newest
+from store.merges.records import newest, store_record
+from store.schema.deployed.deploy import load_deployed, load_history
+from store.schema.deployed.history import Version, encode_history
 from tests.support.commands import run, run_json
 from tests.support.streams.log_rows import rows_of
+from tests.support.tables.live_tables import Engine
 
 TABLE, DAY = "Test.Event", "2026-11-22"
 COLUMNS = {"A": "long", "B": "String", "C": "double"}
@@ -257,8 +262,6 @@ def test_a_merge_that_lost_a_column_is_no_proof(site: Site) -> None:
     site.merge()
     record = newest(Fs(), layout, name, DAY)
     assert record is not None
-    from store.merges.records import store_record
-
     store_record(Fs(), layout, name, replace(record, column_drops=()))
     found = run(site.root, "validate", TABLE, "--date", DAY)
     assert found.exit_code == 1 and "ColumnKept" in found.stdout + found.stderr
@@ -326,14 +329,43 @@ def test_two_files_are_compared(site: Site) -> None:
 
 def retire(layout: Layout, name: TableName) -> None:
     """Deploys a schema without B as an earlier release did at a start: no command dropped it."""
-    from hashlib import sha256
-
-    from store.schema.deployed.deploy import load_history
-    from store.schema.deployed.history import Version, encode_history
-
     text = schema(WITHOUT_B).encode()
     history = load_history(Fs(), layout, name)
     columns = tuple(column for column in history[-1].columns if column.name != "B")
     history.append(Version(2, sha256(text).hexdigest(), columns))
     layout.schema_history(name).write_bytes(encode_history(history))
     layout.schema(name).write_bytes(text)
+
+
+@pytest.mark.slow
+def test_a_stream_that_runs_on_an_older_schema_says_so(site: Site) -> None:
+    begun(site)
+    watch = SchemaWatch(Fs(), Layout(site.root), load_deployed(Fs(), Layout(site.root), TableName.parse(TABLE)))
+    assert watch.news() is None
+    site.write(schema({**COLUMNS, "D": "long"}))
+    site.stream("t")
+    site.put({"A": 2, "D": 4}, "t")
+    site.ingest(name="t")
+    said = watch.news()
+    assert said == (
+        "schema version 2 is deployed (adds D); this stream writes version 1 until it starts again with that schema"
+    )
+    assert watch.news() is None
+    streams = {line["stream"]: line.get("schemaBehind") for line in site.do("stats", TABLE)["streams"]}
+    assert streams == {"s": {"writes": 1, "deployed": 2}, "t": None}
+    assert "s writes schema version 1; deployed is 2." in run(site.root, "stats", TABLE).stdout
+    site.night()  # rows of both versions
+    assert [row["D"] for row in site.rows()] == [None, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["drop", "rename", "add"])
+def test_an_engine_is_served_the_deployed_columns(site: Site, change: str) -> None:
+    begun(site)
+    columns = {"drop": WITHOUT_B, "rename": RENAMED, "add": {**COLUMNS, "D": "long"}}[change]
+    site.write(schema(columns))
+    site.deploy(*{"drop": ["--drop", "B"], "rename": ["--rename", "B=N"], "add": []}[change])
+    attached = Engine(site.root).attach("Test_Event")
+    row = {name: attached.column(name)[0] for name in columns}
+    written = {"A": 1, "B": "x", "N": "x", "C": 0.5, "D": None}
+    assert row == {name: written[name] for name in columns}
