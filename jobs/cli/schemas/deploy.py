@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, table
+from jobs.context import CliContext
 from jobs.options import DryRun, Json, TableArgument, Verbose, help_end
 from jobs.settings.deployment import deploy_schema
+from jobs.text_table import table
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.io.local_path import local_path
