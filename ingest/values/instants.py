@@ -19,6 +19,7 @@ from store.instants import UNIT_NS
 from store.types.datatypes import LONG_NULL
 
 INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
+NO_ZONE = "has no time zone"
 EXAMPLE = "2013-01-01T05:00:00Z"
 
 _ISO = re.compile(
@@ -72,7 +73,7 @@ def iso_instant(text: str, target: Target, alias: bool) -> Value | Refusal:
 def _local(local: int, below: int, target: Target, alias: bool) -> Value | Refusal:
     """Seconds on the clocks of the column's zone, and nanoseconds below."""
     if target.zone is None:
-        return Refusal("has no time zone", f"an offset in the text, or a zone for column {target.column.name}")
+        return Refusal(NO_ZONE, f"an offset in the text, or a zone for column {target.column.name}")
     if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
         return out_of_range(local > 0)
     utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))

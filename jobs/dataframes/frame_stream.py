@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 
-from ingest.feeds.frames.rows import fit_frame
+from ingest.feeds.frames.rows import Fields, fit_frame, frame_columns
 from ingest.targets import resolve_targets
 from jobs.settings.deployment import deploy_schema
 from jobs.settings.frame_options import FrameOptions
@@ -48,14 +48,15 @@ class FrameStream:
         )
 
     def fit(
-        self, columns: Mapping[str, str], budget: Budget, quarantine: AddToQuarantine | None = None
+        self, fields: Fields, budget: Budget, quarantine: AddToQuarantine | None = None
     ) -> tuple[FramePlan, list[str]]:
-        """How to write frames of these columns (name to Spark's simple type), and those of them that are used.
+        """How to write frames of these columns (name and Spark's simple type), and those of them that are used.
 
         SchemaMismatchError, SettingsError: the columns do not fit.
         """
         options, log, schema = self.options, self.log, self.schema
         names = options.positions.names if options.positions else ()
+        columns = frame_columns(fields, [*(target.source for target in resolve_targets(options.spec, schema)), *names])
         _require_positions(columns, names, options.stream)
         spec = fit_frame(options.spec, schema, columns, names)
         used = list(dict.fromkeys([*(target.source for target in resolve_targets(spec, schema)), *names]))

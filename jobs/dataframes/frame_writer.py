@@ -186,8 +186,8 @@ class FrameWriter:
     def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
         quarantine = self._quarantine(frame.sparkSession)
         stream = self._open(query_id, quarantine)
-        columns = {column.name: column.dataType.simpleString() for column in frame.schema.fields}
-        plan, used = stream.fit(columns, self._budget, quarantine.add if quarantine else None)
+        fields = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
+        plan, used = stream.fit(fields, self._budget, quarantine.add if quarantine else None)
         target = stream.target
         if not self._checked:
             check_workers(frame.sparkSession.sparkContext, self._options.root, target.lock_file)

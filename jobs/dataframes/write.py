@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from ingest.feeds.frames.rows import Fields
 from jobs.dataframes.frame_stream import open_stream, plan_of, take_over_stream
 from jobs.settings.source_options import WriteOptions, write_options
 from jobs.streams.budget import Budget
@@ -98,15 +99,15 @@ class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    def __init__(self, options: WriteOptions, columns: Mapping[str, str]) -> None:
-        self._options, self._columns = options, columns
+    def __init__(self, options: WriteOptions, fields: Fields) -> None:
+        self._options, self._fields = options, fields
         self._write: LeasedWrite | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Begins the write: only the process that plans a batch pickles the writer, for its tasks."""
         if self._write is None:
             try:
-                self._write = begin(Fs(), self._options, self._columns)
+                self._write = begin(Fs(), self._options, self._fields)
             except SparkhavenError as error:
                 raise WriteRefused(f"{type(error).__name__}: {error}") from error
         return self.__dict__
@@ -133,12 +134,12 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 return
 
 
-def begin(fs: Fs, options: WriteOptions, columns: Mapping[str, str]) -> LeasedWrite:
-    """Begins a write of frames of these columns (name to Spark's simple type)."""
+def begin(fs: Fs, options: WriteOptions, fields: Fields) -> LeasedWrite:
+    """Begins a write of frames of these columns (name and Spark's simple type)."""
     frame = options.frame
     stream = open_stream(fs, frame, "")
     with stream.log as log:
-        plan, used = stream.fit(columns, Budget(frame.spec.bad_rows))
+        plan, used = stream.fit(fields, Budget(frame.spec.bad_rows))
         return begin_write(fs, log, stream.target, plan, used, labelled(options.label))
 
 
@@ -176,8 +177,8 @@ def _sent(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
     return found
 
 
-def _types(schema: StructType) -> dict[str, str]:
-    return {field.name: field.dataType.simpleString() for field in schema.fields}
+def _types(schema: StructType) -> Fields:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 def _only_append(expected: str, found: str) -> SettingsError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from ingest.feeds.delta.errors import damaged, file_gone
 from ingest.feeds.delta.log import Added
+from ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values
 from ingest.feeds.delta.planner import entries_of
 from ingest.feeds.delta.snapshot import look, snapshot
 from ingest.feeds.files.decode import Known, file_blocks
@@ -65,6 +66,7 @@ def path_of(place: str) -> str:
 def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, Known]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
     declared = partial(_declared, fs, feed)  # by the table; files from before a column was added lack it
+    instants = cache(partial(_instants, fs, feed))
     for entry in entries:
         file, version = entry.file, unpacked(entry.position).version
         found = fs.stat(Path(file.path))
@@ -72,14 +74,18 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
             raise file_gone(Path(file.path), version)
         if found.size != file.size:
             raise damaged(Path(file.path), f"{found.size} bytes where version {version} says {file.size}")
-        known = Known(
-            place_name(version, file.path), dict(file.values), file.time_ms * _MS, utc96=True, declared=declared
-        )
-        yield FileId(file.path, file.size, found.mtime_ns), known
+        data = FileId(file.path, file.size, found.mtime_ns)
+        values = partition_values(fs, data, dict(file.values), instants)
+        place = place_name(version, file.path)
+        yield data, Known(place, values, file.time_ms * _MS, utc96=True, declared=declared, zone_of=SPARK_ZONE)
 
 
 def _declared(fs: Fs, feed: DeltaOptions) -> frozenset[str]:
     return look(fs, Path(feed.path)).metadata.columns
+
+
+def _instants(fs: Fs, feed: DeltaOptions) -> frozenset[str]:
+    return look(fs, Path(feed.path)).metadata.instants
 
 
 def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[Added]:

@@ -57,11 +57,12 @@ class Added:
 
 @frozen
 class Metadata:
-    """Id of the table, its settings, and the names of its columns."""
+    """Id of the table, its settings, and the names of its columns; ``instants``: those of type timestamp."""
 
     id: str
     configuration: Mapping[str, str]
     columns: frozenset[str] = frozenset()
+    instants: frozenset[str] = frozenset()
 
 
 @frozen
@@ -155,7 +156,8 @@ def take(found: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> Non
         case "metaData":
             fields = json.loads(body.get("schemaString") or "{}").get("fields", ())
             columns = frozenset(field["name"] for field in fields)
-            found.metadata = Metadata(body["id"], dict(body.get("configuration") or {}), columns)
+            instants = frozenset(field["name"] for field in fields if field.get("type") == "timestamp")
+            found.metadata = Metadata(body["id"], dict(body.get("configuration") or {}), columns, instants)
         case "protocol":
             found.protocol = Protocol(body["minReaderVersion"], frozenset(body.get("readerFeatures") or ()))
         case "commitInfo":

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ingest.feeds.delta.decode import data_files
 from ingest.feeds.delta.errors import file_gone
+from ingest.feeds.delta.partition_values import partition_values
 from ingest.feeds.delta.snapshot import look, snapshot
 from ingest.feeds.files.decode import Known
 from ingest.feeds.files.sample import sample_of
@@ -19,14 +20,16 @@ from store.io.fs import Fs
 def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
     """At most so many rows of the newest version, about as many of each of some data files."""
     table = Path(options.path)
-    latest = look(fs, table).latest
+    view = look(fs, table)
+    latest = view.latest
     files: list[tuple[FileId, Known]] = []
     for added in snapshot(fs, table, latest):
         found = fs.stat(Path(added.path))
         if found is None:
             raise file_gone(Path(added.path), latest)
-        known = Known(constants=dict(added.values), utc96=True)
-        files.append((FileId(added.path, added.size, found.mtime_ns), known))
+        file = FileId(added.path, added.size, found.mtime_ns)
+        values = partition_values(fs, file, dict(added.values), lambda: view.metadata.instants)
+        files.append((file, Known(constants=values, utc96=True)))
     if not files:
         raise FeedError(
             "the Delta table has no rows to infer from",

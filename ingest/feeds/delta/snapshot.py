@@ -100,7 +100,7 @@ def _checkpoint(fs: Fs, table: Path, path: Path, version: int, kinds: tuple[str,
                     column = batch.column(kind)
                     for body in column.filter(column.is_valid()).to_pylist():
                         _take(found, table, kind, body)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise damaged(path, str(error).partition("\n")[0] or type(error).__name__) from error
     return found
 

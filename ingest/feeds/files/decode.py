@@ -45,13 +45,15 @@ Payload = Callable[[int], bytes]
 class Known:
     """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
     of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and
-    whether its timestamps of type INT96 are instants, and names of columns that its table declares without the file."""
+    whether its timestamps of type INT96 are instants, and names of columns that its table declares without the file.
+    ``zone_of`` says whose time zone a column that is not in the file has, where its text has none."""
 
     place: str | None = None
     constants: Mapping[str, str | None] = field(default_factory=dict)
     time_ns: int | None = None
     utc96: bool = False
     declared: Callable[[], Collection[str]] = frozenset
+    zone_of: str = ""
 
 
 NOTHING = Known()
@@ -113,6 +115,7 @@ def decoded(
             place=known.place,
             utc96=known.utc96,
             bytes_too=options.binary_as_text,
+            zone_of=known.zone_of,
         )
         text = parquet_rows.payload(fs, split)
 

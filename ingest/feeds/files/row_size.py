@@ -25,7 +25,7 @@ def row_bytes(fs: Fs, file: FileId, kind: Format) -> float:
             rows: int = pq.ParquetFile(pa.PythonFile(RawFile(fs, file), mode="r")).metadata.num_rows
             return file.size / max(rows, 1)
         head = next(chunks(fs, file), b"")
-    except (SparkhavenError, pa.ArrowInvalid, OSError):
+    except (SparkhavenError, pa.ArrowException, OSError):
         return USUAL[kind]  # whoever decodes the file says what is wrong with it
     size = len(head) / max(head.count(b"\n"), 1) if head else USUAL[kind]
     return size / PACKED if packing_of_name(file.path) is not None else size

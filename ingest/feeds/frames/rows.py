@@ -7,15 +7,17 @@ ignored: neither nulls nor losses come from a name that was misspelt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects
 from ingest.feeds.base import Block, Clock
-from ingest.formats.parquet.file import Batch
+from ingest.formats.parquet.file import Batch, told_apart
 from ingest.formats.parquet.rows import ParquetRows
 from ingest.formats.parquet.text import row_form, row_text
 from ingest.options.frames import FrameBatch, FramesOptions
@@ -28,11 +30,26 @@ from store.conversions.table import SIGNIFICANT, accepted, rule
 from store.errors import SchemaMismatchError, SettingsError
 from store.types.model import TableSchema
 
+Fields = Sequence[tuple[str, str]]
 _HINTS = {
     Group.LOCAL: "a timestamp_ntz names no instant: make a timestamp of it in the query, with the zone that it is in",
     Group.DATE: "a date names no instant: make a timestamp of it in the query, with the zone that it is in",
     Group.BYTES: "make a string of it in the query, for instance with decode(column, 'UTF-8')",
 }
+
+
+def frame_columns(fields: Fields, used: Iterable[str]) -> dict[str, str]:
+    """Spark's simple types by name; SchemaMismatchError for a name in ``used`` that two columns have."""
+    counts = Counter(name for name, _ in fields)
+    if twice := [name for name in dict.fromkeys(used) if counts[name] > 1]:
+        raise SchemaMismatchError(
+            "the data frame has a column twice",
+            expected=f"one column {twice[0]}",
+            found=", ".join(name for name, _ in fields),
+            hint="rename one of them in the query, or drop it",
+            column=twice[0],
+        )
+    return dict(fields)
 
 
 def fit_frame(
@@ -110,7 +127,8 @@ def frame_blocks(
 ) -> Iterator[Block]:
     """Typed rows of one batch, with settings that ``fit_frame`` has made; bad rows go to ``rejects``."""
     targets = resolve_targets(spec, schema)
-    batch, origin, unit = split.rows, split.origin, split.unit
+    origin, unit = split.origin, split.unit
+    batch = pa.RecordBatch.from_arrays(split.rows.columns, told_apart(split.rows.schema.names))
     places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
     rejects.complete = partial(_numbered, split.numbers)
     decoder = ParquetRows(targets, (), alias=spec.allow_null_alias, unit=unit)

@@ -81,6 +81,11 @@ class ParquetFile:
         """Names and types of its columns; names may repeat."""
 
     @property
+    def writer(self) -> str:
+        """The program that wrote the file, as the footer has it."""
+        return str(self._metadata.created_by or "")
+
+    @property
     def twice(self) -> list[str]:
         """Names that more than one column has, in order."""
         return [name for name, count in Counter(self.declared.names).items() if count > 1]
@@ -122,15 +127,12 @@ class ParquetFile:
 
     def _plain(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """A batch without views, with UUIDs as such, and with a name of its own for each column."""
-        seen: Counter[str] = Counter()
-        names: list[str] = []
-        arrays: list[pa.Array] = []
-        for name, array in zip(rows.schema.names, rows.columns, strict=True):
-            seen[name] += 1
-            names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-            kind = self.declared.field(name).type if name not in self.twice else array.type
-            arrays.append(as_logical(array, kind))
-        return pa.RecordBatch.from_arrays(arrays, names)
+        twice = self.twice
+        kinds = [
+            a.type if n in twice else self.declared.field(n).type for n, a in zip(rows.schema.names, rows, strict=True)
+        ]
+        arrays = [as_logical(array, kind) for array, kind in zip(rows, kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, told_apart(rows.schema.names))
 
     def _exact(self, rows: pa.RecordBatch, true: pa.Table) -> Batch:
         """Old timestamps with their zone, and those that wrapped beside them."""
@@ -203,7 +205,10 @@ class _Taken:
     def take(self, count: int) -> pa.Table:
         """The next rows."""
         while sum(batch.num_rows for batch in self._held) < count:
-            self._held.append(next(self._batches))
+            batch = next(self._batches, None)
+            if batch is None:
+                raise pa.ArrowInvalid("columns of different numbers of rows")
+            self._held.append(batch)
         table = pa.Table.from_batches(self._held)
         self._held = table.slice(count).to_batches()
         return table.slice(0, count)
@@ -239,13 +244,23 @@ def _cuts(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names of columns, of which one that is there already becomes ``name (2)``, and so on."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
+
+
 def no_parquet(path: str, error: Exception, hint: str) -> FeedError:
     """The error for a file that PyArrow cannot read."""
     return FeedError(
         "feed file is no Parquet file, or damaged",
         where=path,
         expected="a complete Parquet file",
-        found=str(error).splitlines()[0],
+        found=next(iter(str(error).splitlines()), type(error).__name__),
         hint=hint,
     )
 

@@ -17,10 +17,13 @@ from ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_par
 from ingest.formats.parquet.text import row_form, row_text
 from ingest.formats.parquet.values import Source, check_type, exact_value, plain_source, show, typed_values
 from ingest.spec import Target
+from ingest.values.instants import NO_ZONE
 from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
 from store.epochs.state.values import FileId
 from store.io.fs import Fs
+
+AGAIN = "deliver the file again under a new name; nothing of it was committed"
 
 
 class ParquetRows:
@@ -29,6 +32,7 @@ class ParquetRows:
     ``constants`` are columns beside those of a file, with one value for all rows, as text. ``place`` is
     how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
     are instants in UTC, whoever wrote them. ``bytes_too``: bytes may be texts in UTF-8.
+    ``zone_of``: whose zone a constant has that has none.
     """
 
     def __init__(
@@ -42,10 +46,11 @@ class ParquetRows:
         place: str | None = None,
         utc96: bool = False,
         bytes_too: bool = False,
+        zone_of: str = "",
     ) -> None:
         self._targets = tuple(targets)
         self._constants = {name: pa.scalar(value, pa.string()) for name, value in (constants or {}).items()}
-        self._place, self._utc96, self._bytes_too = place, utc96, bytes_too
+        self._place, self._utc96, self._bytes_too, self._zone_of = place, utc96, bytes_too, zone_of
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
         self._form = row_form(self._targets, bytes_too=bytes_too)
@@ -78,10 +83,8 @@ class ParquetRows:
                 for name in extras:
                     rejects.ignored[name] += len(rows)
                 yield rows
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise no_parquet(
-                split.path, error, "deliver the file again under a new name; nothing of it was committed"
-            ) from error
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise no_parquet(split.path, error, AGAIN) from error
 
     def payload(self, fs: Fs, split: FileId) -> Callable[[int], bytes]:
         """The whole of a row by its number, as text; numbers must not fall."""
@@ -145,6 +148,8 @@ class ParquetRows:
         for target, values_of in zip(self._targets, sources, strict=True):
             value = None if values_of is None else exact_value(values_of, row, target, self._alias)
             if isinstance(value, Refusal):
+                if value.reason == NO_ZONE and self._zone_of and target.source in self._constants:
+                    value = replace(value, expected=f"a zone for column {target.column.name}: {self._zone_of}")
                 shown = "" if values_of is None else show(values_of.scalar(row))
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit=self._unit)
             values.append(value)
@@ -161,14 +166,22 @@ class _Others:
         self._batch: Batch | None = None
 
     def fields(self, number: int) -> dict[str, pa.Scalar]:
-        """Fields of the row with this number, counted from 1; rows are asked for in order."""
+        """Fields of the row with this number, counted from 1; rows are asked for in order. FeedError: damage."""
         if self._names == []:
             return {}
+        try:
+            return self._fields(number)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise no_parquet(self._split.path, error, AGAIN) from error
+
+    def _fields(self, number: int) -> dict[str, pa.Scalar]:
         if self._batches is None:
             file = ParquetFile(self._fs, self._split, self._utc96)
             self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
         while number >= self._stop:
-            self._batch = next(self._batches)
+            self._batch = next(self._batches, None)
+            if self._batch is None:
+                raise pa.ArrowInvalid("columns of different numbers of rows")
             self._start, self._stop = self._stop, self._stop + self._batch.rows.num_rows
         assert self._batch is not None  # noqa: S101 there are as many rows as of the other fields
         return self._batch.fields(number - self._start)

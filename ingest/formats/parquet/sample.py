@@ -35,7 +35,7 @@ def first_rows(
                 count += part.rows.num_rows
             if not whole:
                 break
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise no_parquet(split.path, error, "name a complete file") from error
     given = constants or {}
     declared = [name for name in file.declared.names if name not in given]

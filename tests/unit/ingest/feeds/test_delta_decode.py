@@ -178,3 +178,43 @@ def test_files_that_are_gone_or_other_ones_are_reported(tmp_path: Path) -> None:
     with pytest.raises(PositionGapError, match="removed before it was read") as caught:
         decoded(table, packed(9), packed(10))
     assert (caught.value.where, caught.value.expected) == (str(one), "the file that version 9 has")
+
+
+def _local_partitions(place: Path, writer: str) -> Path:
+    """A table partitioned by a timestamp, of which the log has no zone, with one data file of a writer."""
+    table = place / "local"
+    (table / "_delta_log").mkdir(parents=True)
+    path = table / "a.parquet"
+    columns = pa.table({"id": pa.array([1], pa.int32()), "name": ["n"], "day": ["d"]})
+    pq.write_table(columns, path)
+    data = path.read_bytes()  # the name of the writer stands in the footer
+    arrow = pq.ParquetFile(path).metadata.created_by.encode()
+    assert data.count(arrow) == 1
+    path.write_bytes(data.replace(arrow, writer.ljust(len(arrow)).encode()))
+    fields = [{"name": "at", "type": "timestamp"}, {"name": "id", "type": "integer"}]
+    text = json.dumps({"type": "struct", "fields": fields})
+    values = {"at": "2026-11-21 10:00:00.000000"}
+    add = {"path": path.name, "partitionValues": values, "size": path.stat().st_size, "modificationTime": 1}
+    metadata = {"id": TABLE_ID, "schemaString": text, "configuration": {}}
+    put_version(table, 0, {"protocol": {"minReaderVersion": 1}}, {"metaData": metadata}, {"add": add})
+    return table
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_a_partition_timestamp_of_delta_rs_is_in_utc(tmp_path: Path, zone: str | None) -> None:
+    table = _local_partitions(tmp_path, "delta-rs version py-1.6.6")
+    columns = (*spec_of(table).columns, ColumnSpec("at", zone=zone))
+    assert decoded(table, packed(0), packed(1), columns=columns)["at"].cast(pa.int64()).to_pylist() == [AT]
+
+
+def test_a_partition_timestamp_of_spark_asks_for_the_zone_of_its_session(tmp_path: Path) -> None:
+    table = _local_partitions(tmp_path, "parquet-mr version 1.17.1")
+    rejects = Rejects(BadRowBudget(10, 1.0))
+    split = OffsetRange(TABLE, 0, packed(0), packed(1), TABLE_ID)
+    assert not list(route(DeltaFeed(spec_of(table)).decode(FS, split, SCHEMA, rejects, time.time), rejects))
+    (row,) = rejects.rows
+    assert (row.column, row.reason) == ("at", "has no time zone")
+    assert row.expected == "a zone for column at: that of the Spark session that wrote the table"
+    columns = (*spec_of(table).columns, ColumnSpec("at", zone="America/New_York"))
+    found = decoded(table, packed(0), packed(1), columns=columns)["at"].cast(pa.int64()).to_pylist()
+    assert found == [AT + 5 * 3600 * 10**9]

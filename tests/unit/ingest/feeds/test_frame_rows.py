@@ -14,9 +14,10 @@ import pytest
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import route
 from ingest.feeds.frames.feed import FramesFeed
+from ingest.feeds.frames.rows import fit_frame, frame_columns
 from ingest.options.frames import FrameBatch, FramesOptions
 from ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from store.errors import ErrorBudgetExceeded
+from store.errors import ErrorBudgetExceeded, SchemaMismatchError, SettingsError
 from store.io.fs import Fs
 from store.layout import LocationKey
 from tests.support.ingest.ingest_cases import schema
@@ -82,3 +83,36 @@ def test_bounds_that_fail_name_the_position_of_the_row() -> None:
     with pytest.raises(ErrorBudgetExceeded) as caught:
         decode([(1, 9, "a"), (2, 1, "a")], [40, 41], spec=strict)
     assert caught.value.where == "t/0 offset 41"
+
+
+def test_a_used_column_twice_is_refused_and_another_one_is_no_fault() -> None:
+    fields = [("n", "int"), ("x", "int"), ("x", "int")]
+    assert frame_columns(fields, ["n"]) == {"n": "int", "x": "int"}
+    with pytest.raises(SchemaMismatchError, match="a column twice") as caught:
+        frame_columns(fields, ["n", "x"])
+    assert caught.value.column == "x"
+    batch = pa.RecordBatch.from_arrays([pa.array([2**40]), pa.array([1]), pa.array([2])], ["n", "x", "x"])
+    rejects = Rejects(BadRowBudget(9, 1.0))
+    spec = replace(SPEC, partition=PartitionSpec(InternalRule("fixed", "0"), ValueRule(fixed="d")))
+    split = FrameBatch(batch, "t/0", np.array([1], np.int64), "row")
+    assert not list(route(FramesFeed(spec).decode(Fs(), split, schema(n="int"), rejects, time.time), rejects))
+    assert json.loads(rejects.rows[0].payload or b"") == {"n": 2**40, "x": 1, "x (2)": 2}
+
+
+@pytest.mark.parametrize(("lossy", "taken"), [((), False), (("px",), True), (True, True)])
+def test_lossy_of_a_frame(lossy: Any, taken: bool) -> None:
+    table, spec = schema(px="float"), replace(SPEC, feed=FramesOptions(lossy=lossy))
+    spec = replace(spec, partition=PartitionSpec(InternalRule("fixed", "0"), ValueRule(fixed="d")))
+    fitted = fit_frame(spec, table, {"px": "double"})
+    split = FrameBatch(pa.RecordBatch.from_pydict({"px": [0.1]}), "t/0", np.array([1], np.int64), "row")
+    rejects = Rejects(BadRowBudget(9, 1.0))
+    routed = list(route(FramesFeed(fitted).decode(Fs(), split, table, rejects, time.time), rejects))
+    assert [part.batch["px"].to_pylist() for part in routed] == ([[0.10000000149011612]] if taken else [])
+
+
+def test_lossy_names_a_float_or_double() -> None:
+    with pytest.raises(SettingsError, match="lossy names a column") as caught:
+        fit_frame(
+            replace(SPEC, feed=FramesOptions(lossy=("n",))), TABLE, {"n": "int", "at": "timestamp", "src": "string"}
+        )
+    assert caught.value.found == "n"

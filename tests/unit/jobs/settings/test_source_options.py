@@ -50,6 +50,11 @@ def test_right_options_become_those_of_a_writer_of_frames() -> None:
     assert made(ignore='["a, b", "c"]').frame.spec.ignore == ("a, b", "c")
 
 
+@pytest.mark.parametrize(("text", "lossy"), [("a, b", ("a", "b")), ("true", True), ("False", False), ('["a"]', ("a",))])
+def test_lossy_is_names_or_a_truth(text: str, lossy: Any) -> None:
+    assert made(lossy=text).frame.spec.feed.lossy == lossy  # type: ignore[attr-defined]
+
+
 def test_a_root_that_is_relative_or_of_the_environment() -> None:
     assert made(root="db").frame.root == Path.cwd() / "db"
     environ = {"SPARKHAVEN_ROOT": "/other"}

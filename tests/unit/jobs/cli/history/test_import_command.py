@@ -105,3 +105,17 @@ def test_a_second_partitioning_column_is_refused_before_rows_are_stored(tmp_path
     words = "import", "NS.T", "--from", str(tmp_path / "tree"), "--schema", str(schema)
     code, value = run_json(tmp_path / "db", *words)
     assert (code, value["error"]["found"]) == (1, "Date, Hour")
+
+
+def test_lossy_and_bytes_are_options(tmp_path: Path) -> None:
+    words = "import", "NS.T", "--from", str(tmp_path / "tree")
+    layout = small(tmp_path / "db", "float")
+    write(tmp_path / "tree" / "Date=d" / "a.parquet", [0.1], sym=[b"a"])  # type: ignore[list-item]
+    code, value = run_json(layout.root, *words)
+    assert code == 2 and "--binary-as-text" in value["error"]["hint"]
+    code, value = run_json(layout.root, *words, "--binary-as-text")
+    assert code == 2 and "--lossy X" in value["error"]["hint"]
+    assert run_json(layout.root, *words, "--binary-as-text", "--lossy", "X")[0] == 0
+    assert values(layout) == [0.10000000149011612] and values(layout, "Sym") == ["a"]
+    code, value = run_json(layout.root, *words, "--lossy", "Sym")
+    assert (code, value["error"]["expected"], value["error"]["found"]) == (2, "X", "Sym")
