@@ -1,8 +1,10 @@
 """Every error class of sparkhaven; ``SparkhavenError`` is the base, and each has its exit code.
 
 An error has ``what``, ``where``, ``expected``, ``found`` and ``hint`` as attributes, and survives pickling.
+``from_spark`` finds it in an exception of Spark.
 """
 
+from store.error_text import parse_error
 from store.errors import (
     CommitError,
     CommitUnknownError,
@@ -63,4 +65,21 @@ __all__ = [
     "TooEarlyError",
     "UnsupportedVersionError",
     "ValidationFailedError",
+    "from_spark",
 ]
+
+
+def from_spark(error: BaseException) -> SparkhavenError | None:
+    """The error of sparkhaven that an exception of Spark stands for, with its class and parts; None if there is none.
+
+    Spark passes errors of its Python processes on as texts, in an AnalysisException, PythonException,
+    StreamingQueryException or Py4JJavaError. The parts are texts: ``epoch`` is ``"7"``. An error of sparkhaven is
+    returned as it is.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        found = seen if isinstance(seen, SparkhavenError) else parse_error(str(seen))
+        if found is not None:
+            return found
+        seen = seen.__cause__ or seen.__context__
+    return None

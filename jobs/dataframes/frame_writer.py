@@ -117,7 +117,8 @@ def write_frame(
     """Writes a batch frame as one epoch; the options are those of ``deephaven_writer``.
 
     With ``positions`` committed rows are dropped. With a ``label`` the frame is written once under that name:
-    the same rows again are a no-op, other rows a PositionGapError. With neither, each call adds all rows.
+    the same rows again are a no-op, other rows a PositionGapError. A frame without rows takes no label. With neither,
+    each call adds all rows.
     """
     if label is not None and options.get("positions"):
         raise SettingsError("a frame with positions needs no label", found=label)

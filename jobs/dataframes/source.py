@@ -16,6 +16,8 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
 )
 
+from readers.spark.messages import message_first
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -33,6 +35,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         """The format."""
         return "deephaven"
 
+    @message_first()
     def schema(self) -> StructType:
         """The columns of the data frame; pins the snapshot that it shows."""
         from readers.spark.types import spark_schema
@@ -41,6 +44,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         self._table = self._opened(options)
         return spark_schema(self._table.columns(options.columns), options)
 
+    @message_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query."""
         from readers.spark.batch import SnapshotReader
@@ -48,6 +52,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         options = self._options(stream=False)
         return SnapshotReader(self._given(schema, options), options)
 
+    @message_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a stream."""
         from readers.spark.stream import EpochReader
@@ -55,12 +60,14 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         options = self._options(stream=True)
         return EpochReader(self._given(schema, options), options)
 
+    @message_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a batch frame."""
         from jobs.dataframes.write import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
+    @message_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """The writer of the batches of a streaming query."""
         from jobs.dataframes.write import stream_writer

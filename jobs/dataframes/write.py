@@ -29,6 +29,7 @@ from jobs.dataframes.frame_stream import open_stream, plan_of, take_over_stream
 from jobs.settings.source_options import WriteOptions, write_options
 from jobs.streams.budget import Budget
 from jobs.streams.decoding import FrameDecoder
+from readers.spark.messages import message_first
 from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs
 from writers.append.empty_location import WorkerCache
@@ -85,14 +86,17 @@ class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, options: WriteOptions, write: LeasedWrite) -> None:
         self._options, self._write = options, write
 
+    @message_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Runs in each task."""
         return run(Fs(), self._write, iterator, streaming=False)
 
+    @message_first()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the frame as one epoch."""
         commit(Fs(), self._options, _sent(messages), Source("write", 0, labelled(self._options.label)))
 
+    @message_first()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Ends a write that is not committed."""
         abort_write(Fs(), self._write.ticket)
@@ -107,16 +111,19 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """Begins the write: only the process that plans a batch pickles the writer, for its tasks."""
         if self._write is None:
             try:
-                self._write = begin(Fs(), self._options, self._fields)
+                with message_first():
+                    self._write = begin(Fs(), self._options, self._fields)
             except SparkhavenError as error:
                 raise WriteRefused(f"{type(error).__name__}: {error}") from error
         return self.__dict__
 
+    @message_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Runs in each task."""
         assert self._write is not None  # noqa: S101 - it came pickled
         return run(Fs(), self._write, iterator, streaming=True)
 
+    @message_first()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commits a micro-batch as one epoch, unless it is committed already."""
         sent = _sent(messages)
@@ -126,6 +133,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         identity = None if self._options.frame.positions else batch_of_query(query, batchId)
         commit(Fs(), self._options, sent, Source(query, batchId, identity))
 
+    @message_first()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Ends the write of a batch that is not committed."""
         for message in messages:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jobs.settings.frame_options import FrameOptions, frame_options
 from readers.spark.option_texts import (
+    SAVE,
     WHERE,
     given_texts,
     json_object,
@@ -16,6 +17,7 @@ from readers.spark.option_texts import (
     truth,
     whole_number,
 )
+from readers.spark.options import BATCH, COMMON, STREAM
 from store.epochs.retention import DEFAULTS
 from store.errors import SettingsError
 from store.io.local_path import local_path
@@ -23,6 +25,7 @@ from store.types.frozen import frozen
 
 SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
 QUARANTINE = frozenset({"badrows", "bad_rows", "quarantine"})
+INSERTS = f"INSERT INTO, insertInto and writeTo pass no options of a write: call {SAVE}"
 _DEFAULTS: dict[str, Any] = {
     "schema": None,
     "positions": None,
@@ -50,17 +53,18 @@ def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, strea
     ``path`` is the name of the table, the argument of ``save`` or ``start``; the root may be in the environment.
     """
     _refuse_quarantine(given)
+    _refuse_reads(given)
     texts = given_texts(given, (*_OPTIONS, "path"), SPARKS)
     if environ.get("SPARKHAVEN_ROOT"):
         texts.setdefault("root", environ["SPARKHAVEN_ROOT"])
     found = {option: parse(name, texts[name]) for name, (option, parse) in _OPTIONS.items() if name in texts}
     for name in ("root", "stream", "internal", "value"):
         if name not in found:
-            hint = "or set SPARKHAVEN_ROOT" if name == "root" else None
-            raise missing(name, f'.option("{name}", "{_EXAMPLES[name]}")', hint)
+            hint = "or set SPARKHAVEN_ROOT; " if name == "root" else ""
+            raise missing(name, f'.option("{name}", "{_EXAMPLES[name]}")', hint + INSERTS)
     table = texts.get("path")
-    if table is None:
-        raise no_table("write", "start" if streaming else "save")
+    if table is None or ":/" in table:  # toTable hands over the directory of a table of Spark's catalog
+        raise no_table("write", "start" if streaming else "save", table)
     label = found.pop("label", None)
     if label is not None and streaming:
         raise SettingsError(
@@ -71,6 +75,14 @@ def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, strea
     if label is not None and "positions" in found:
         raise SettingsError("a frame with positions needs no label", where=f"stream {found['stream']}", found=label)
     return WriteOptions(frame_options(table=table, **{**_DEFAULTS, **found}), label)
+
+
+def _refuse_reads(given: Mapping[str, str]) -> None:
+    for name in given:
+        if name.lower() in _READS:
+            raise SettingsError(
+                f"option {name!r} is for reads, and this is a write", where=WHERE, found=given[name], hint=INSERTS
+            )
 
 
 def _refuse_quarantine(given: Mapping[str, str]) -> None:
@@ -127,6 +139,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "keepEpochs": ("keep_epochs", whole_number),
     "bounds": ("bounds", _object),
 }
+_READS = {name.lower() for name in (*BATCH, *COMMON, *STREAM)} - {name.lower() for name in (*_OPTIONS, "path")}
 _EXAMPLES = {
     "root": "/data/db",
     "stream": "ticks",

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from readers.arrow.table import Table
+from readers.spark.messages import message_first
 from readers.spark.options import ReadOptions
 from readers.spark.tasks import ReadTask, make_tasks, read_task
 from readers.spark.types import require_exact
@@ -45,6 +46,7 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_table": None}
 
+    @message_first()
     def partitions(self) -> list[ReadTask]:
         """The tasks."""
         table, options = self._table, self._options

@@ -14,6 +14,9 @@ from store.errors import SettingsError
 
 WHERE = 'format("deephaven")'
 NAMES = 'names like A, B or ["A", "B"]'
+VIEW = "CREATE TEMPORARY VIEW v USING deephaven OPTIONS (root '/data/db', path 'NS.T')"
+SAVE = 'df.write.format("deephaven").mode("append").options(...).save("NS.T")'
+OF_CATALOG = frozenset({"location", "owner", "provider", "external", "is_managed_location", "comment", "collation"})
 
 
 def option_text(value: object) -> str:
@@ -28,7 +31,7 @@ def option_text(value: object) -> str:
 def given_texts(given: Mapping[str, str], known: Iterable[str], others: Collection[str] = ()) -> dict[str, str]:
     """The texts by the names in ``known``; ``others``: lower-case names of options of Spark's own, which are left out.
 
-    SettingsError for an unknown name.
+    SettingsError for an unknown name, and for a table of Spark's catalog.
     """
     declared = {name.lower(): name for name in known}
     texts: dict[str, str] = {}
@@ -36,6 +39,8 @@ def given_texts(given: Mapping[str, str], known: Iterable[str], others: Collecti
         lower = name.lower()
         if lower in declared and text is not None:
             texts[declared[lower]] = text
+        elif lower in OF_CATALOG or lower.startswith("option."):
+            raise of_catalog(f"{name} = {text}")
         elif lower not in declared and lower not in others:
             near = get_close_matches(lower, declared, 1, 0.6)
             raise SettingsError(
@@ -93,9 +98,26 @@ def missing(name: str, expected: str, hint: str | None = None) -> SettingsError:
     return SettingsError(f"option {name!r} is missing", where=WHERE, expected=expected, hint=hint)
 
 
-def no_table(verb: str, call: str) -> SettingsError:
-    """The error for a read or write without ``path``, the argument of ``call``."""
-    return SettingsError(f"the {verb} names no table", where=WHERE, expected=f'.{call}("Namespace.Table")')
+def no_table(verb: str, call: str, found: str | None = None) -> SettingsError:
+    """The error for a read or write without the name of a table as ``path``, the argument of ``call``."""
+    return SettingsError(
+        f"the {verb} names no table",
+        where=WHERE,
+        expected=f'.{call}("Namespace.Table")',
+        found=found,
+        hint=f"tables of Spark's catalog keep no options: read by {VIEW}, write by {SAVE}",
+    )
+
+
+def of_catalog(found: str) -> SettingsError:
+    """The error for CREATE TABLE and what else makes or reads a table of Spark's catalog."""
+    return SettingsError(
+        "a table of Spark's catalog cannot have this format: the catalog keeps no options",
+        where=WHERE,
+        expected=VIEW,
+        found=found,
+        hint=f"a temporary view reads; to write, call {SAVE}",
+    )
 
 
 def unfit(name: str, text: str, what: str, expected: str | None = None, hint: str | None = None) -> SettingsError:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from readers.spark import option_texts
-from readers.spark.option_texts import WHERE, given_texts, missing, no_table, truth, unfit, whole_number
+from readers.spark.option_texts import VIEW, WHERE, given_texts, missing, no_table, truth, unfit, whole_number
 from store.errors import SettingsError
 from store.io.local_path import local_path
 from store.layout import TableName
@@ -22,6 +22,7 @@ Epochs = dict[str, int]
 Names = tuple[str, ...] | None
 
 TASK_BYTES = 128 << 20
+LEAST_TASK_BYTES = 1 << 20  # below that Spark spends more on a task than on its rows
 BATCH = ("root", "path", "tier", "epoch", "asOf", "dates", "sources", "columns", "where", "instant", "char")
 COMMON = ("checksumVerify", "skipSetAside", "taskBytes")
 STREAM = ("start", "maxRowsPerTrigger", "maxEpochsPerTrigger")
@@ -67,7 +68,8 @@ def read_options(given: Mapping[str, str], environ: Mapping[str, str], *, stream
             )
     root = values.get("root") or environ.get("SPARKHAVEN_ROOT")
     if not root:
-        raise missing("root", '.option("root", "/data/db")', "or set SPARKHAVEN_ROOT")
+        hint = f"or set SPARKHAVEN_ROOT; a table of Spark's catalog keeps no options: {VIEW}"
+        raise missing("root", '.option("root", "/data/db")', hint)
     if "path" not in values:
         raise no_table("read", "load")
     return ReadOptions(
@@ -84,7 +86,7 @@ def read_options(given: Mapping[str, str], environ: Mapping[str, str], *, stream
         char=_one_of(values, "char", get_args(Chars)),
         checksum_verify=chosen_mode(values.get("checksumVerify"), environ),
         skip_set_aside=_parsed(values, "skipSetAside", truth) or False,
-        task_bytes=_parsed(values, "taskBytes", whole_number) or TASK_BYTES,
+        task_bytes=_parsed(values, "taskBytes", _task_bytes) or TASK_BYTES,
         start=_parsed(values, "start", _start) or "earliest",
         max_rows=_parsed(values, "maxRowsPerTrigger", whole_number),
         max_epochs=_parsed(values, "maxEpochsPerTrigger", whole_number),
@@ -104,6 +106,14 @@ def _one_of(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> A
 
 def _epoch(name: str, text: str) -> int | Epochs:
     return int(text) if text.isdecimal() else _epochs(name, text, "an epoch", f"N | {EPOCH}")
+
+
+def _task_bytes(name: str, text: str) -> int:
+    size = whole_number(name, text)
+    if size < LEAST_TASK_BYTES:
+        hint = "each task costs Spark some milliseconds: leave it out for tasks of at most 128 MiB"
+        raise unfit(name, text, f"at least {LEAST_TASK_BYTES} (1 MiB)", hint=hint)
+    return size
 
 
 def _start(name: str, text: str) -> str | Epochs:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from readers.arrow.opening import pinned_table
 from readers.arrow.table import Table, filter_of
 from readers.spark.batch import read_columns, where_of
+from readers.spark.messages import message_first
 from readers.spark.options import Epochs, ReadOptions
 from readers.spark.tasks import ReadTask, make_tasks, read_task
 from readers.spark.types import require_exact
@@ -50,6 +51,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     # --- offsets ---------------------------------------------------------------------------------------
 
+    @message_first()
     def initialOffset(self) -> Epochs:
         """Where a query without a checkpoint begins."""
         start = self._options.start
@@ -71,6 +73,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         """The limit of rows, if there is one; that of epochs always holds."""
         return ReadMaxRows(self._options.max_rows) if self._options.max_rows else ReadAllAvailable()
 
+    @message_first()
     def latestOffset(self, start: Epochs, limit: ReadLimit) -> Epochs:
         """The end of the next batch: at least one epoch, at most as many rows and epochs as the limits say."""
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_rows
@@ -86,11 +89,13 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 end[stream] = step.epoch
             return end
 
+    @message_first()
     def reportLatestOffset(self) -> Epochs:
         """The newest epochs, for the progress of the query."""
         with as_storage_errors():
             return self._newest()
 
+    @message_first()
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is what the query reads before it ends."""
         with as_storage_errors():
@@ -98,6 +103,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     # --- batches ---------------------------------------------------------------------------------------
 
+    @message_first()
     def partitions(self, start: Epochs, end: Epochs) -> Sequence[ReadTask]:
         """The tasks of a batch. SnapshotMovedError: its rows were rolled back, or removed, before they were read."""
         options = self._options

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from readers.arrow.table import Table
+from readers.spark.messages import message_first
 from readers.spark.options import ReadOptions
 from readers.spark.types import spark_batch
 from store.format.parquet.names import NAME, in_parquet
@@ -57,8 +58,9 @@ def read_task(
     """The rows of a task, as Spark takes them; none of another partition, as Spark makes one of an empty plan."""
     if isinstance(task, ReadTask):
         names = [column.name for column in columns]
-        for batch in task.table.read(task.slices, names, where=where):
-            yield spark_batch(batch, columns, options)
+        with message_first():
+            for batch in task.table.read(task.slices, names, where=where):
+                yield spark_batch(batch, columns, options)
 
 
 def _cost(slice_: Slice, columns: Sequence[Column]) -> int:

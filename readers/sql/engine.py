@@ -62,6 +62,9 @@ def plan_tree(connection: duckdb.DuckDBPyConnection, query: str) -> Tree:
     return plan
 
 
+BEYOND = "name tables of the root as NS.T; a query cannot read files, settings or other databases"
+
+
 def not_a_select(text: str) -> SettingsError:
     """The error for anything but one SELECT."""
     return SettingsError(
@@ -79,8 +82,7 @@ def refusal(error: Exception, query: str) -> SparkhavenError:
         hint = "allow more with --memory, or select fewer columns and rows"
         return RetryableStorageError(f"the query needs more memory: {what}", where=query, hint=hint)
     if isinstance(error, duckdb.PermissionException):
-        hint = "name tables of the root as NS.T; a query cannot read files, settings or other databases"
-        return SettingsError(f"the query reaches beyond the tables: {what}", where=query, hint=hint)
+        return SettingsError(f"the query reaches beyond the tables: {what}", where=query, hint=BEYOND)
     hint = "`sparkhaven schema show NS.T` lists the columns of a table; functions and types are those of DuckDB"
     if "TIMESTAMPTZ_NS" in str(error):
         hint = 'an Instant is exact to the nanosecond; for date functions take microseconds: "At"::TIMESTAMPTZ'

@@ -55,15 +55,16 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
 
 def _aliases(tree: Any) -> Iterator[str]:
     """Names that WITH gives."""
-    for node in _nodes(tree):
+    for node in nodes(tree):
         yield from (each["key"] for each in node.get("cte_map", {}).get("map", ()))
 
 
 def _of_type(tree: Any, types: tuple[str, ...]) -> Iterator[Tree]:
-    return (node for node in _nodes(tree) if node.get("type") in types and "query_location" in node)
+    return (node for node in nodes(tree) if node.get("type") in types and "query_location" in node)
 
 
-def _nodes(tree: Any) -> Iterator[Tree]:
+def nodes(tree: Any) -> Iterator[Tree]:
+    """All objects of a syntax tree."""
     todo = [tree]
     while todo:
         node = todo.pop()

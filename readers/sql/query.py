@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from readers.arrow.opening import open_table
 from readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
+from readers.sql.functions import refuse_functions
 from readers.sql.names import tables_named
 from readers.sql.pushdown import Scanned, pushed
 from readers.sql.scan import TableScan
@@ -77,7 +78,9 @@ def open_query(
     with as_storage_errors():
         known = [str(name) for name in deployed_tables(fs, Layout(local_path(root)))]
     with connected(memory) as connection:
-        names = tables_named(query, syntax_tree(connection, query), known)
+        statements = syntax_tree(connection, query)
+        names = tables_named(query, statements, known)
+        refuse_functions(query, statements)
         prefixes = [f"t{number}{secrets.token_hex(6)}" for number in range(len(names))]
         scans = tuple(
             TableScan(open_table(root, str(name), as_of=as_of, skip_set_aside=skip_set_aside, fs=fs), tier, prefix)

@@ -137,6 +137,8 @@ def commit_frame(
     if identity is not None and _is_replay(log, target, plan, identity):
         require_same(fs, log, target, replace(identity, digest=_digest(found)))
         return BatchOutcome(source.batch_id, None, replayed=1)
+    if identity is not None and identity.topic.startswith(WRITE) and not found:
+        return BatchOutcome(source.batch_id, None)  # no rows: the label stays free for those that come later
     if any(part.looked for part in found):
         raise EpochConflictError(
             "tasks took this batch for a committed one and wrote nothing, but the log does not have it",
@@ -248,6 +250,15 @@ def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRang
     digest, epoch = known.get(again.start, (end.digest if end.last_start == again.start else "", 0))
     if digest == again.digest:
         return
+    if again.topic.startswith(WRITE):
+        raise PositionGapError(
+            "other rows were written under this label",
+            where=f"stream {target.stream}, label {again.topic.removeprefix(WRITE)}",
+            expected=f"digest {digest}" if digest else "an epoch above the rollback floor",
+            found=f"digest {again.digest}",
+            hint="write them under another label"
+            + (f", or roll the stream back to before epoch {epoch}" * bool(epoch)),
+        )
     back = f"roll the stream back to the epoch before {epoch} and restart" if epoch else "restore the checkpoint"
     raise PositionGapError(
         "a committed batch was repeated with other rows: Spark planned it again, or the source is not repeatable",

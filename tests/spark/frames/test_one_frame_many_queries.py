@@ -16,7 +16,6 @@ from pyspark.sql import functions as f
 
 import sparkhaven
 from sparkhaven.testing import make_table
-from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark
 
@@ -141,13 +140,6 @@ QUESTIONS: dict[str, Question] = {
     ),
 }  # fmt: skip
 FEW = [*QUESTIONS][::4]  # each of them after the others
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    spark = shared_session()
-    sparkhaven.register(spark)
-    return spark
 
 
 @pytest.fixture(scope="module")

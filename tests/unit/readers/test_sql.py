@@ -269,7 +269,24 @@ def test_types_are_exact(small: SmallTable) -> None:
         ("select * from '{file}'", TableNotFoundError, "no table"),
         ("select * from small", TableNotFoundError, "no table small"),
         ("select * from duckdb_secrets()", SettingsError, "reaches beyond the tables"),
-        ("select * from enable_logging()", SettingsError, "locked"),
+        ("select * from enable_logging()", SettingsError, "reaches beyond the tables: it calls enable_logging"),
+        ("select * from NS.T, duckdb_settings()", SettingsError, "reaches beyond the tables"),
+        ("select (select count(*) from DuckDB_Settings())", SettingsError, "character 30 of"),
+        ("select * from duckdb_tables() union all from duckdb_views()", SettingsError, "reaches beyond the tables"),
+        ("with x as (from pragma_database_size()) from x", SettingsError, "pragma_database_size"),
+        ("select * from which_secret('s3://a', 's3')", SettingsError, "reaches beyond the tables"),
+        ("select * from query_table('NS.T')", SettingsError, "calls query_table"),
+        ("select * from arrow_scan(1, 2, 3)", SettingsError, "calls arrow_scan"),
+        ("select * from json_execute_serialized_sql(json_serialize_sql('select 1'))", SettingsError, "reaches beyond"),
+        ("select * from checkpoint()", SettingsError, "calls checkpoint"),
+        ("select current_setting('memory_limit')", SettingsError, "character 8 of"),
+        ("select 'threads'.current_setting()", SettingsError, "calls current_setting"),
+        ("select system.main.Current_Setting('TimeZone') from NS.T", SettingsError, "calls current_setting"),
+        ("select list_transform(['threads'], x -> current_setting(x))", SettingsError, "calls current_setting"),
+        ("select 1 from NS.T where Sym = getvariable('x')", SettingsError, "calls getvariable"),
+        ("select max(Size) filter (current_setting('threads') > 0) from NS.T", SettingsError, "current_setting"),
+        ("select pg_get_viewdef(1)", SettingsError, "calls pg_get_viewdef"),
+        ("select 1 order by current_setting('threads')", SettingsError, "calls current_setting"),
         ("copy (select 1) to '{file}'", SettingsError, "one SELECT"),
         ("attach '{file}' as x", SettingsError, "one SELECT"),
         ("install httpfs", SettingsError, "one SELECT"),
@@ -295,6 +312,19 @@ def test_what_a_query_cannot_do(kept: SmallTable, tmp_path: Path, query: str, er
         sparkhaven.sql(kept.root, query.replace("{file}", str(file)))
     assert caught.value.exit_code == 2 and caught.value.hint
     assert file.read_text() == "a\n1\n"
+
+
+def test_table_functions_of_values_are_there(kept: SmallTable) -> None:
+    query = (
+        "select t.Size, r.range, u.u from NS.T t, range(2) r, unnest([t.Size, -1]) u(u), generate_series(1, 1),"
+        " json_each('[1]') where Size = 17 order by 2, 3"
+    )
+    assert [tuple(row.values()) for row in sparkhaven.sql(kept.root, query).to_pylist()] == [
+        (17, 0, -1),
+        (17, 0, 17),
+        (17, 1, -1),
+        (17, 1, 17),
+    ]
 
 
 @pytest.mark.parametrize("name", ["NS.t", "ns.T", "T", "NS.Tt", "memory.NS.T", '"NS.T"', "information_schema.tables"])

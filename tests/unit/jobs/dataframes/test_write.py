@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from jobs.dataframes.frame_stream import open_stream
@@ -59,6 +60,22 @@ def test_a_label_is_written_once(root: Path) -> None:
         write(root, [rows(range(11))], label="first")
     write(root, [rows(range(12, 14))], label="second")
     assert (numbers(root), epochs(root)) == ([*range(14)], 2)
+
+
+def test_a_frame_without_rows_takes_no_label(root: Path) -> None:
+    nothing: list[list[list[pa.RecordBatch]]] = [[[]], [[], [rows([])]]]
+    for parts in nothing:
+        write(root, *parts, label="day")
+    assert (epochs(root), scratch(root)) == (0, [])
+    write(root, [rows(range(4))], label="day")
+    write(root, [rows(range(4))], label="day")
+    assert (numbers(root), epochs(root)) == ([*range(4)], 1)
+    with pytest.raises(PositionGapError, match="other rows were written under this label") as caught:
+        write(root, [], label="day")
+    assert "label day" in str(caught.value) and "checkpoint" not in str(caught.value)
+    write(root, [], query="q", batch=0)  # of a query each batch counts
+    write(root, [rows([9])], query="q", batch=1)
+    assert (numbers(root), epochs(root)) == ([*range(4), 9], 3)
 
 
 def test_positions_decide(root: Path) -> None:

@@ -96,7 +96,7 @@ def test_history_as_parquet_is_read_as_column_files(small: SmallTable) -> None:
     days = DAY, NEXT
     for done in merge_dates(small.fs, small.layout, small.table, days, options, executor=LocalExecutor(), clock=now):
         assert (done.error, done.format) == (None, "parquet")
-    for more in ({}, {"taskBytes": "100"}):
+    for more in ({}, {"taskBytes": "1048576"}):
         reader, tasks = planned(small.root, **more)
         assert all([*slice_.files] == ["table.parquet"] for task in tasks for slice_ in task.slices)  # type: ignore[attr-defined]
         found = pa.Table.from_batches([batch for task in tasks for batch in reader.read(task)])
@@ -190,10 +190,11 @@ def test_small_locations_share_tasks_and_large_ones_are_divided(tmp_path: Path) 
     _, tasks = planned(small.root)
     assert len(tasks) < 20
     assert sum(len(task.slices) for task in tasks) == 100
-    small.add("large", NEXT, {"Size": list(range(40_000))})
-    _, tasks = planned(small.root, dates=NEXT, columns="Size", taskBytes="100000")
-    assert len(tasks) > 2
-    assert read(small.root, dates=NEXT, columns="Size", taskBytes="100000")["Size"].to_pylist() == list(range(40_000))
+    small.add("large", NEXT, {"Size": pa.array(range(1_000_000), pa.int32())})
+    options = {"dates": NEXT, "columns": "Size", "taskBytes": str(1 << 20)}
+    _, tasks = planned(small.root, **options)
+    assert 3 < len(tasks) < 9
+    assert read(small.root, **options)["Size"].equals(pa.chunked_array([pa.array(range(1_000_000), pa.int32())]))
 
 
 def test_an_instant_with_nanoseconds_needs_another_type(tmp_path: Path) -> None:
@@ -228,6 +229,11 @@ def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
         ({"start": "latest"}, SettingsError, "option 'start' is for streams"),
         ({"maxRowsPerTrigger": "5"}, SettingsError, "'maxRowsPerTrigger' is for streams"),
         ({"taskBytes": "0"}, SettingsError, "is not a whole number from 1 on"),
+        ({"taskBytes": "1"}, SettingsError, "'taskBytes' is not at least 1048576 (1 MiB)"),
+        ({"taskBytes": "1048575"}, SettingsError, "leave it out"),
+        ({"location": "NS.T"}, SettingsError, "CREATE TEMPORARY VIEW v USING deephaven OPTIONS (root"),
+        ({"Owner": "me"}, SettingsError, "a table of Spark's catalog cannot have this format"),
+        ({"option.root": "/db"}, SettingsError, "CREATE TEMPORARY VIEW"),
         ({"skipSetAside": "yes"}, SettingsError, "is not true or false"),
         ({"instant": "ns"}, SettingsError, "timestamp | long"),
         ({"columns": "[1]"}, SettingsError, "option 'columns' is not a list of names"),
