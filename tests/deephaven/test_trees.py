@@ -9,14 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from store.format.parquet.trees import TreeLayout
 from tests.support.places import REPOSITORY
 from tests.support.served import PYTHON, require_engine
+from tests.support.writers import odd_values
 from tests.support.writers.export_cases import export, found, two_days, wanted
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import make, merge
 
 pytestmark = pytest.mark.deephaven
 READER = REPOSITORY / "tests" / "deephaven" / "tree_reader.py"
+ODD_LAYOUTS: tuple[TreeLayout, ...] = ("nested", "kv", "metadata", "hive")
 LAYOUTS = ("nested", "flat", "kv", "metadata", "hive")
 
 
@@ -30,16 +33,25 @@ def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_
     history, merged = make(tmp_path / "history", 90)
     merge(history.layout, format="parquet")
     trees["history"] = ["nested", str(history.layout.partitions("Test")), TABLE.table, ["Sym"]]
+    odd = odd_values.make(tmp_path / "odd", odd_values.ODD)
+    for layout in ODD_LAYOUTS:
+        tree = odd_values.export(odd, tmp_path / f"odd-{layout}", layout)
+        trees[f"odd-{layout}"] = [layout, str(tree), "T", []]
     out = tmp_path / "read"
     out.mkdir()
     done = subprocess.run(
         [str(PYTHON), "-P", str(READER), json.dumps(trees), str(out)], stdout=subprocess.PIPE, text=True, timeout=300
     )
     report = json.loads(done.stdout.splitlines()[-1])
-    assert {name: each["rows"] for name, each in report.items()} == dict.fromkeys(LAYOUTS, len(rows)) | {"history": 90}
+    counts = dict.fromkeys(LAYOUTS, len(rows)) | {f"odd-{name}": len(odd_values.ODD) for name in ODD_LAYOUTS}
+    assert {name: each["rows"] for name, each in report.items()} == counts | {"history": 90}
     assert report["history"]["index"] is True
     for name in trees:
         with pa.ipc.open_file(out / f"{name}.arrow") as file:
             table = file.read_all()
         table = table.set_column(table.schema.get_field_index("Date"), "Date", table["Date"].cast(pa.string()))
+        if name.startswith("odd-"):
+            pairs = zip(table["Date"].to_pylist(), table["X"].to_pylist(), strict=True)
+            assert sorted(pairs) == sorted((value, value) for value in odd_values.ODD), name
+            continue
         assert found(table) == wanted(rows if name != "history" else [(DAY, row) for row in merged]), name

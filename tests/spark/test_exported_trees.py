@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from readers import open_table
+from store.format.parquet.trees import LAYOUTS
+from tests.support.writers import odd_values
 from tests.support.writers.export_cases import export, found, two_days, wanted
 from tests.support.writers.import_cases import bring, small
 from tests.support.writers.merge_cases import ARROW, TABLE
@@ -45,3 +48,18 @@ def test_spark_reads_every_layout_and_its_own_tree_is_imported(tmp_path: Path, s
         assert [(each.part.value, each.part.rows) for each in bring(layout_, tree)] == [("d:0", 10), ("d:1", 10)]
         read = open_table(layout_.root, "NS.T").to_arrow(["X"])["X"].cast(pa.int64()).to_pylist()
         assert sorted(read) == [(1_700_000_000_000_000 + i) * 1000 for i in range(20)]
+
+
+def test_spark_reads_odd_partition_values_as_they_are(tmp_path: Path, spark: SparkSession) -> None:
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    root = odd_values.make(tmp_path / "db", odd_values.ODD)
+    for layout in LAYOUTS:
+        out = odd_values.export(root, tmp_path / layout, layout)
+        if layout == "nested":  # a pattern that matches a name with a colon is too much for Hadoop
+            files = spark.read.option("recursiveFileLookup", "true").parquet(f"file:{out}")
+            found_rows = files.select(f.input_file_name(), "X").collect()
+            rows = [(unquote(file).split("/")[-3], x) for file, x in found_rows]
+        else:
+            rows = [(date, x) for date, x in spark.read.parquet(f"file:{out}").select("Date", "X").collect()]
+        assert sorted(rows) == sorted((value, value) for value in odd_values.ODD), layout

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from readers.arrow.table import Table
 from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
-from store.format.parquet.trees import TreeLayout, value_directory
+from store.format.parquet.trees import TreeLayout, check_value
 from store.framing.canonical import dump
 from store.scan.ranges import Slice
 from store.types.frozen import frozen
@@ -87,9 +87,8 @@ def plan_export(table: Table, options: ExportOptions) -> ExportPlan:
             hint=f"`sparkhaven stats {table.name}` lists dates and rows",
         )
     dates = tuple((value, tuple(each)) for value, each in groupby(slices, lambda each: each.key.value))
-    if options.layout not in ("nested", "flat"):
-        for value, _ in dates:
-            value_directory(partitioning.name, value)
+    for value, _ in dates:
+        check_value(options.layout, value)
     codec = options.codec or table.schema.merge_codec or DEFAULT_CODEC
     plan = ExportPlan(options, codec, partitioning, columns, dates, "")
     return replace(plan, id=_id(table, plan))

@@ -14,7 +14,7 @@ from store.types.committed import FileState
 from store.types.model import Column, Storage, TableSchema
 from writers.imports.columns import STRICT, Options, storable
 from writers.imports.leaf import BATCH_ROWS, LeafReader, Rows
-from writers.imports.tree import FoundLeaf
+from writers.imports.walk import FoundLeaf
 from writers.merge.plan.source import check_crc
 
 

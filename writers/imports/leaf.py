@@ -26,7 +26,7 @@ from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
 from writers.imports.columns import STRICT, Options, mapped, refused_type, takes
 from writers.imports.foreign import damaged, foreign_damage, open_foreign
-from writers.imports.tree import FoundLeaf
+from writers.imports.walk import FoundLeaf
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -94,6 +94,8 @@ class LeafReader:
             )
             name, lacks = (twice or missing or odd)[0], bool(missing and not twice)
             hint = meant(name, schema.names if lacks else known) or "the columns of file and table must be the same"
+            if twice:
+                hint = "have the file written with one column of each name"
             if missing == [partitioning.name]:
                 hint = "name the date of all rows with --dates"
             raise SchemaMismatchError(

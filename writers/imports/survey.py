@@ -11,7 +11,8 @@ from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.imports.columnleaf import open_leaf
 from writers.imports.columns import STRICT, Options
-from writers.imports.tree import FoundLeaf, FoundTree
+from writers.imports.tree import FoundTree
+from writers.imports.walk import FoundLeaf
 
 
 @frozen

@@ -1,7 +1,8 @@
 """Finds the leaves of a tree of Parquet files that others made, or that was exported: in order, with their dates.
 
-Names that begin with ``.`` or ``_`` are not data. Everything else must fit the layout: a file that is no ``*.parquet``,
-a level without ``=``, another key than its siblings, a depth that is not that of the table are refused.
+Names that begin with ``.`` or ``_`` are not data. Everything else must fit the layout: a file that is no Parquet file
+by its name or its first bytes (Hive names them ``000000_0``), a level without ``=``, a key that the template of values
+does not have, another depth than it has are refused.
 
 ==================  ==========================================================================================
 layout              recognised by
@@ -16,34 +17,18 @@ layout              recognised by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote
 
-from store.errors import CorruptFileError, SettingsError, SparkhavenError, TableNotFoundError
-from store.format.parquet.manifest import Leaf, Manifest, decode_manifest
+from store.errors import CorruptFileError, SettingsError, TableNotFoundError
+from store.format.parquet.manifest import Manifest, decode_manifest
 from store.format.parquet.names import NAME
-from store.format.parquet.trees import HIVE_NULL, LAYOUTS, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX, TreeLayout
-from store.format.table import tablesize
-from store.format.table.locations import DEEPHAVEN, LocationEntry, decode_locations, locations_schema
+from store.format.parquet.trees import LAYOUTS, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX, TreeLayout
 from store.io.fs import Fs
-from store.layout import check_partition, without_generation
 from store.nearest import meant
-from store.scan.columnfile import read_column
 from store.types.frozen import frozen
 from store.types.model import TableSchema
-from writers.imports.foreign import open_foreign
-
-
-@frozen
-class FoundLeaf:
-    """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says."""
-
-    path: Path
-    name: str
-    value: str | None
-    rows: int | None = None
-    exported: Leaf | None = None
+from writers.imports.value_template import ValueTemplate
+from writers.imports.walk import FoundLeaf, TreeWalk, is_directory, is_parquet, nested_leaves, visible
 
 
 @frozen
@@ -56,9 +41,18 @@ class FoundTree:
     manifest: Manifest | None
 
 
-def find_tree(fs: Fs, root: Path, schema: TableSchema, layout: str = "auto", *, raw_values: bool = False) -> FoundTree:
+def find_tree(
+    fs: Fs,
+    root: Path,
+    schema: TableSchema,
+    layout: str = "auto",
+    *,
+    raw_values: bool = False,
+    value: ValueTemplate | None = None,
+) -> FoundTree:
     """The leaves of a tree. ``raw_values``: ``%XX`` in directory names is not undone.
 
+    ``value``: how directories give the value of a date; None: ``<Column>=<value>``.
     TableNotFoundError: no such directory, or nothing in it. SettingsError: it does not fit the layout, or no layout
     is recognised. CorruptFileError: what describes the tree contradicts it.
     """
@@ -68,7 +62,15 @@ def find_tree(fs: Fs, root: Path, schema: TableSchema, layout: str = "auto", *, 
             "no such directory", where=root, expected="a tree of Parquet files", hint="check --from"
         )
     chosen = _layout(fs, root, schema, layout)
-    walk = _Walk(fs, root, schema, raw_values)
+    if value is not None and chosen not in ("kv", "metadata"):
+        raise SettingsError(
+            f"--value is of trees with directories <key>=<value>, not of layout {chosen}",
+            where=root,
+            expected="layout kv or metadata",
+            found=chosen,
+            hint="leave --value out",
+        )
+    walk = TreeWalk(fs, root, schema, raw_values, value)
     leaves = {
         "nested": walk.nested,
         "flat": walk.flat,
@@ -126,10 +128,10 @@ def _layout(fs: Fs, root: Path, schema: TableSchema, asked: str) -> TreeLayout:
         return "hive"
     if METADATA in names:
         return "metadata"
-    shown = _visible(names)
-    flat = any(name.endswith(SUFFIX) for name in shown)
-    kv = any("=" in name and not name.endswith(SUFFIX) for name in shown)
-    nested = any(fs.stat(leaf) is not None for leaf in _nested_leaves(fs, root, schema))
+    shown = visible(names)
+    flat = any(is_parquet(fs, root / name) for name in shown)
+    kv = any("=" in name and is_directory(fs, root / name) for name in shown)
+    nested = any(fs.stat(leaf) is not None for leaf in nested_leaves(fs, root, schema))
     seen: dict[TreeLayout, bool] = {"flat": flat, "kv": kv, "nested": nested}
     recognised = [name for name, is_it in seen.items() if is_it]
     if len(recognised) == 1:
@@ -152,159 +154,3 @@ def _like(layout: TreeLayout, schema: TableSchema) -> str:
         "metadata": METADATA,
         "hive": LOCATIONS_TABLES[0],
     }[layout]
-
-
-def _visible(names: list[str]) -> list[str]:
-    return [name for name in names if name[0] not in "._"]
-
-
-def _nested_leaves(fs: Fs, root: Path, schema: TableSchema) -> Iterator[Path]:
-    for internal in _visible(fs.names(root)):
-        for value in _visible(fs.names(root / internal)):
-            directory = root / internal / value / schema.name
-            if fs.stat(directory) is not None:
-                yield directory / NAME
-
-
-class _Walk:
-    def __init__(self, fs: Fs, root: Path, schema: TableSchema, raw_values: bool) -> None:
-        self.fs, self.root, self.schema, self.raw_values = fs, root, schema, raw_values
-        assert schema.partitioning is not None  # noqa: S101  the caller saw it
-        self.column = schema.partitioning.name
-
-    def leaf(self, path: Path, value: str | None, rows: int | None = None) -> FoundLeaf:
-        return FoundLeaf(path, path.relative_to(self.root).as_posix(), value, rows)
-
-    def nested(self) -> Iterator[FoundLeaf]:
-        for path in _nested_leaves(self.fs, self.root, self.schema):
-            internal, value = path.parts[-4], path.parts[-3]
-            if without_generation(internal) != internal and ".g" in internal:
-                raise SettingsError(
-                    "the tree is history in which dates were merged again: replaced rows may still be there",
-                    where=self.root / internal,
-                    expected="each row once",
-                    found=f"a later generation, {internal}",
-                    hint="export the table there, and import that tree",
-                )
-            if self.fs.stat(path) is None:
-                raise SettingsError(
-                    "a location has no Parquet file",
-                    where=path.parent,
-                    expected=NAME,
-                    found=", ".join(self.fs.names(path.parent)[:3]) or "an empty directory",
-                    hint="export the table where its column files are",
-                )
-            yield self.leaf(path, check_partition("partition value", value))
-
-    def flat(self) -> Iterator[FoundLeaf]:
-        for name in _visible(self.fs.names(self.root)):
-            if self._is_file(self.root / name):
-                yield self.leaf(self.root / name, None)
-
-    def kv(self) -> Iterator[FoundLeaf]:
-        for name in _visible(self.fs.names(self.root)):
-            path = self.root / name
-            value = self.value_of(name, path)
-            if self._is_dir(path):
-                for inner in _visible(self.fs.names(path)):
-                    if not self._is_file(path / inner):
-                        raise self._misfit(path / inner, f"files *{SUFFIX}", "a directory: a second level")
-                    yield self.leaf(path / inner, value)
-
-    def metadata(self) -> Iterator[FoundLeaf]:
-        """The files that ``_metadata`` names, with their rows."""
-        path = self.root / METADATA
-        found, rows = open_foreign(self.fs, path).metadata, dict[str, int]()
-        for index in range(found.num_row_groups):
-            group = found.row_group(index)
-            name = group.column(0).file_path if group.num_columns else ""
-            rows[name] = rows.get(name, 0) + group.num_rows
-        for name, count in rows.items():
-            parts = name.split("/")
-            inside = self.fs.resolve(self.root) in self.fs.resolve(self.root / name).parents
-            if not name or name.startswith("/") or ".." in parts or "" in parts or not inside:
-                raise CorruptFileError(
-                    "row group of _metadata names a file outside of the tree",
-                    where=path,
-                    expected="a path below the directory",
-                    found=repr(name),
-                    hint="have the tree written again; do not import it",
-                )
-            if len(parts) != 2:
-                raise self._misfit(self.root / name, f"one level, that of {self.column}", f"{len(parts) - 1} levels")
-            value = parts[0] if "=" not in parts[0] else self.value_of(parts[0], self.root / parts[0])
-            yield self.leaf(self.root / name, check_partition("partition value", self._decoded(value)), count)
-
-    def hive(self) -> Iterator[FoundLeaf]:
-        """The leaves that the Locations table names, with their rows."""
-        there = [name for name in LOCATIONS_TABLES if self.fs.stat(self.root / name) is not None]
-        if len(there) != 1:
-            raise CorruptFileError(
-                "the tree has two Locations tables" if there else "the tree has no Locations table",
-                where=self.root,
-                expected=" or ".join(LOCATIONS_TABLES),
-                found=" and ".join(there) or "neither",
-                hint="remove the one that is out of date" if there else "import it with --layout kv",
-            )
-        for entry in self._entries(self.root / there[0]):
-            path = self.root / entry.filename
-            found = self.fs.stat(path)
-            if found is None or found.is_dir != (entry.format == DEEPHAVEN):
-                raise CorruptFileError(
-                    "leaf of the Locations table is not there",
-                    where=path,
-                    expected=f"{entry.rows} rows in {entry.format}",
-                    found="nothing" if found is None else "a directory" if found.is_dir else "a file",
-                    hint="have the Locations table written anew from the tree",
-                )
-            parts = entry.filename.split("/")
-            if len(parts) != 2 or self.value_of(parts[0], path) != entry.value:
-                raise self._misfit(path, f"{self.column}={entry.value}/<leaf>", entry.filename)
-            yield self.leaf(path, entry.value, entry.rows)
-
-    def _entries(self, place: Path) -> list[LocationEntry]:
-        record = tablesize.load(self.fs, place)
-        if record is None:
-            raise CorruptFileError(
-                "the Locations table has no table.size", where=place, expected="a record of its rows"
-            )
-        schema = locations_schema(self.column, self.schema)
-        sizes, rows = record.data_file_sizes, record.size
-        columns = {c.name: read_column(self.fs, place, c, sizes, rows).to_pylist() for c in schema.columns}
-        return decode_locations(columns, self.column, place)
-
-    def value_of(self, name: str, where: Path) -> str:
-        """The value of a directory ``<Column>=<value>``."""
-        key, equals, value = name.partition("=")
-        if not equals or key != self.column:
-            raise self._misfit(where, f"{self.column}=<value>", name)
-        value = self._decoded(value)
-        if value == HIVE_NULL and not self.raw_values:
-            raise self._misfit(where, "a value", f"{HIVE_NULL}, which is null")
-        return check_partition("partition value", value)
-
-    def _decoded(self, value: str) -> str:
-        return value if self.raw_values else unquote(value, errors="strict")
-
-    def _is_file(self, path: Path) -> bool:
-        found = self.fs.stat(path)
-        if found is not None and found.is_dir:
-            return False
-        if found is None or not found.is_file or not path.name.endswith(SUFFIX):
-            raise self._misfit(path, f"files *{SUFFIX}", "nothing" if found is None else path.name)
-        return True
-
-    def _is_dir(self, path: Path) -> bool:
-        found = self.fs.stat(path)
-        if found is None or not found.is_dir:
-            raise self._misfit(path, f"directories {self.column}=<value>", path.name)
-        return True
-
-    def _misfit(self, where: Path, expected: str, found: str) -> SparkhavenError:
-        return SettingsError(
-            "the tree does not fit the table",
-            where=where,
-            expected=expected,
-            found=found,
-            hint="move it out of the tree, or name another directory or --layout",
-        )

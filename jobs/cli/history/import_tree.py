@@ -28,6 +28,7 @@ from store.types.model import TableSchema
 from writers.imports.columns import Options
 from writers.imports.dates import Imported, ImportOptions, import_dates
 from writers.imports.tree import FoundTree, find_tree
+from writers.imports.value_template import ValueTemplate
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.plan import MergeOptions
 from writers.merge.planning import merged_schema
@@ -72,6 +73,14 @@ def import_tree(
     raw_values: Annotated[
         bool, typer.Option("--raw-values", help="Directory names are values as they are; default: %XX is undone.")
     ] = False,
+    value: Annotated[
+        str | None,
+        typer.Option(
+            "--value",
+            metavar="TEMPLATE",
+            help="The date by keys of directories, like '{year}-{month:02}-{day:02}' or '{dt:date}'.",
+        ),
+    ] = None,
     lossy: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,7 +105,8 @@ def import_tree(
     fs, table = Fs(), TableName.parse(name)
     definition = _schema(fs, cli, table, schema, dry_run)
     refuse_malformed(dates or (), all_values(fs, cli.layout(), table), new=True)
-    tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values)
+    template = None if value is None else ValueTemplate.parse(value)
+    tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values, value=template)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
     conversions = Options(_lossy(definition, lossy or []), binary_as_text)
     options = ImportOptions(tuple(dates) if dates else None, replace, merge, conversions)

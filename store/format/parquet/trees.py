@@ -11,8 +11,14 @@ layout        files                                                      the par
               a Locations table
 ============  =========================================================  ==========================================
 
-Values are written as they are. Deephaven takes a directory name literally; Spark, DuckDB and pyarrow undo ``%XX`` and
-read ``__HIVE_DEFAULT_PARTITION__`` as null. So values on which readers would disagree are refused.
+Values are written as they are, and those on which readers would disagree are refused where they are a directory:
+
+* Deephaven takes a name literally; Spark, DuckDB, polars and pyarrow undo ``%XX`` and read
+  ``__HIVE_DEFAULT_PARTITION__`` as null;
+* DuckDB and polars split ``<Column>=<value>`` at every ``=``, DuckDB ends a path at ``?``, polars expands ``*``;
+* Deephaven drops blanks around a value behind ``=``;
+* pyarrow and Spark pass over a directory that begins with ``_``; Deephaven takes one that ends in ``.parquet`` for a
+  file, and a path with ``:`` in ``_metadata`` for a URL.
 """
 
 from __future__ import annotations
@@ -39,7 +45,19 @@ LOCATIONS_TABLE, LOCATIONS_TABLES = ".locations_table", (".locations_table", ".l
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUFFIX = ".parquet"
 INTERNAL = "0"  # the one internal partition of a nested tree: Deephaven needs every date in every one
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_BEHIND_KEY = re.compile(r"[=?*]|\A\s|\s\Z|%[0-9A-Fa-f]{2}|\A__HIVE_DEFAULT_PARTITION__\Z|[.]parquet\Z")
+_AMBIGUOUS: dict[TreeLayout, re.Pattern[str]] = {
+    "nested": re.compile(r"%[0-9A-Fa-f]{2}|\A_|[.]parquet\Z"),
+    "kv": _BEHIND_KEY,
+    "metadata": re.compile(f"{_BEHIND_KEY.pattern}|:"),
+    "hive": _BEHIND_KEY,
+}
+_PLAIN: dict[TreeLayout, str] = {
+    "nested": "no %XX, no leading _, no .parquet at the end",
+    "kv": f"no = ? * or %XX, no blank at an end, no .parquet at the end, and not {HIVE_NULL}",
+    "metadata": f"no = ? * : or %XX, no blank at an end, no .parquet at the end, and not {HIVE_NULL}",
+    "hive": f"no = ? * or %XX, no blank at an end, no .parquet at the end, and not {HIVE_NULL}",
+}
 
 
 def staged(root: Path) -> Path:
@@ -58,7 +76,7 @@ def leaf_path(layout: TreeLayout, table: str, column: str, value: str, mark: str
     InvalidNameError: readers would not agree on the value.
     """
     if layout == "nested":
-        return PurePosixPath(INTERNAL, check_partition("partition value", value), table, NAME)
+        return PurePosixPath(INTERNAL, check_value(layout, value), table, NAME)
     if layout == "flat":
         return PurePosixPath(part_name(mark, number) + SUFFIX)
     return PurePosixPath(value_directory(column, value), part_name(mark, number) + SUFFIX)
@@ -66,12 +84,23 @@ def leaf_path(layout: TreeLayout, table: str, column: str, value: str, mark: str
 
 def value_directory(column: str, value: str) -> str:
     """The directory ``<Column>=<value>``. InvalidNameError: readers would not agree on the value."""
+    return f"{column}={check_value('kv', value)}"
+
+
+def check_value(layout: TreeLayout, value: str) -> str:
+    """A value that every reader of a layout reads as it is; InvalidNameError for another one."""
     check_partition("partition value", value)
-    if value == HIVE_NULL or _ESCAPE.search(value):
-        raise InvalidNameError(
-            "partition value would be read as another one by Spark, DuckDB or pyarrow",
-            expected=f"no %XX, and not {HIVE_NULL}",
-            found=repr(value),
-            hint="export with --layout nested or flat, or leave the date out with --dates",
-        )
-    return f"{column}={value}"
+    if _agreed(layout, value):
+        return value
+    others = [other for other in LAYOUTS if other != "hive" and _agreed(other, value)]
+    raise InvalidNameError(
+        "partition value would be read as another one by Spark, DuckDB, polars, pyarrow or Deephaven",
+        expected=_PLAIN[layout],
+        found=repr(value),
+        hint=f"export with --layout {' or '.join(others)}; a tree beside history: ExtendedStorage type parquet:flat",
+    )
+
+
+def _agreed(layout: TreeLayout, value: str) -> bool:
+    """Whether all readers read a value as it is."""
+    return layout == "flat" or _AMBIGUOUS[layout].search(value) is None

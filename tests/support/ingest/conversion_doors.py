@@ -34,7 +34,7 @@ from tests.support.ingest.delta_tables import put_version
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema, stream
 from writers.imports.columns import Options
 from writers.imports.leaf import LeafReader
-from writers.imports.tree import FoundLeaf
+from writers.imports.walk import FoundLeaf
 
 FS = Fs()
 Door = Callable[[Path, pa.Array, str, frozenset[str]], list[Any]]
