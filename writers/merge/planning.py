@@ -149,7 +149,7 @@ def plan_output(
     """
     table = TableName(schema.namespace, schema.name)
     supplements = int(base.details.get("supplements", 0)) if base else 0
-    options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema))
+    options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema, base))
     mark = "s" if taken.supplement else "g" if base is not None else ""
     generation = _generation(fs, layout, table, value)
     if not mark and _occupied(fs, layout, table, value):

@@ -45,7 +45,7 @@ from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor, local_workers
 from writers.merge.plan.keys import parse_sort
 from writers.merge.plan.pins import after_sync
-from writers.merge.plan.plan import FORMATS, Format, MergeOptions
+from writers.merge.plan.plan import FORMATS, Format, MergeOptions, schema_format
 
 DEFAULT_FORMAT = "default"
 
@@ -81,16 +81,19 @@ def merge(
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     format_: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Files of history: deephaven (column files), parquet (table.parquet) or both; default: the schema's.",
+            help="Files of history: deephaven (column files), parquet (table.parquet), both, or default (the schema's);"
+            " without it that of the date's last merge.",
         ),
-    ] = DEFAULT_FORMAT,
+    ] = None,
     sort: Annotated[
         str | None,
-        typer.Option(metavar="COL[:desc],...|none", help="Sort order inside groups; default: that of the last merge."),
+        typer.Option(
+            metavar="COL[:desc],...|none", help="Sort order inside groups; default: that of the date's last merge."
+        ),
     ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
     workers: WorkersOption = None,
@@ -130,7 +133,7 @@ def merge(
         allow_empty=allow_empty,
         memory=memory_bytes(memory),
         workers=workers or 1,
-        format=_format(format_),
+        format=_format(format_, schema),
     )
     where = chosen_runner(local, spark)
     merged, states = all_values(fs, layout, parsed), newest_states(fs, layout, parsed)
@@ -252,11 +255,13 @@ def _sentence(result: DateResult, parts: str) -> str:
     return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}{order}"
 
 
-def _format(asked: str) -> Format | None:
-    """None: the schema's."""
+def _format(asked: str | None, schema: TableSchema) -> Format | None:
+    """None: that of the date's last merge."""
+    if asked is None:
+        return None
     for known in FORMATS:
         if asked.lower() == known:
             return known
     if asked.lower() == DEFAULT_FORMAT:
-        return None
+        return schema_format(schema)
     raise SettingsError("unknown --format", expected=", ".join((DEFAULT_FORMAT, *FORMATS)), found=repr(asked))

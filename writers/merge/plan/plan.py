@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from store.layout import TableName
+from store.merges.records import MergeRecord
 from store.types.frozen import frozen
 from store.types.model import Column, Storage, TableSchema
 from writers.merge.plan.keys import SortKey
@@ -24,7 +25,7 @@ class MergeOptions:
     """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once.
 
     ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``rewrite`` merges a merged
-    date again, as a new generation. ``format`` None is that of the schema.
+    date again, as a new generation. ``format`` None is that of the date's last merge, of a first one the schema's.
     """
 
     sort: tuple[SortKey, ...] | None = None
@@ -63,9 +64,19 @@ class Destination:
         return self.target / value / table.table
 
 
-def chosen_format(options: MergeOptions, schema: TableSchema) -> Format:
-    """The format that the options name, else that of the schema."""
-    return options.format or ("parquet" if schema.merge_format == "Parquet" else "deephaven")
+def schema_format(schema: TableSchema) -> Format:
+    """The format that a schema asks for."""
+    return "parquet" if schema.merge_format == "Parquet" else "deephaven"
+
+
+def chosen_format(options: MergeOptions, schema: TableSchema, base: MergeRecord | None = None) -> Format:
+    """The format that the options name, else that of the date's last merge ``base``, else that of the schema."""
+    return options.format or (base and recorded_format(base)) or schema_format(schema)
+
+
+def recorded_format(record: MergeRecord) -> Format | None:
+    """The format that a merge was recorded with, None in records of the first releases."""
+    return next((known for known in FORMATS if known == record.details.get("format")), None)
 
 
 @frozen

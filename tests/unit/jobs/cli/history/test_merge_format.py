@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from store.schema.deployed.deploy import deploy
 from tests.support.commands import run, run_json
-from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import make
+from tests.support.writers.export_cases import NEXT
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.support.writers.merge_runs import make, merge
 
 NAME = str(TABLE)
 
@@ -61,3 +64,37 @@ def test_an_unknown_format(tmp_path: Path) -> None:
 def test_the_format_of_the_schema_is_the_default(tmp_path: Path, asked: tuple[str, ...]) -> None:
     code, found = run_json(database(tmp_path), "merge", NAME, "--date", DAY, "--local", *asked)
     assert (code, found["format"]) == (0, "deephaven")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["parquet", "both"])
+def test_late_rows_and_re_merges_keep_the_format_of_the_date(tmp_path: Path, form: str) -> None:
+    db, _ = make(tmp_path, 20, partitions=1)
+    merge = "merge", NAME, "--local"
+    assert run_json(tmp_path, *merge, "--date", DAY, "--format", form, "--sort", "L:desc")[1]["format"] == form
+    outcomes = []
+    for number in range(6):
+        db.commit({("a", DAY): as_table([random_row(random.Random(number))])})
+        which = ("--date", DAY) if number % 2 else ("--closed", "--zone", "UTC")
+        code, found = run_json(tmp_path, *merge, *which)
+        assert (code, found.get("format"), found.get("sort")) == (0, form, ["L:desc"]), found
+        outcomes.append(found["outcome"])
+    assert outcomes == [*["supplement"] * 4, "merged", "supplement"], "the fifth merges the date anew by itself"
+    places = [path.parent for path in tmp_path.rglob("Partitions/*/*/Every/table.size")]
+    assert all((place / "table.parquet").exists() for place in places)
+    assert all((form == "both") == (place / "L.dat").exists() for place in places)
+    assert run_json(tmp_path, *merge, "--date", DAY, "--rewrite")[1]["format"] == form
+    again = run_json(tmp_path, *merge, "--date", DAY, "--rewrite", "--format", "default")[1]
+    assert again["format"] == "deephaven", "`default` is the schema's, also of a date that was merged otherwise"
+    assert run_json(tmp_path, *merge, "--date", DAY, "--rewrite", "--dry-run")[1]["format"] == "deephaven"
+
+
+def test_a_changed_schema_does_not_change_the_format_of_a_merged_date(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 20, partitions=1)
+    merge(db.layout)
+    parquet = SCHEMA.replace(b'storageType="', b'defaultMergeFormat="Parquet" storageType="')
+    deploy(db.fs, db.layout, parquet)
+    db.commit(
+        {("a", DAY): as_table([random_row(random.Random(5))]), ("a", NEXT): as_table([random_row(random.Random(5))])}
+    )
+    assert [each.format for each in merge(db.layout, DAY, NEXT)] == ["deephaven", "parquet"]
