@@ -50,7 +50,7 @@ def _set_aside(
         if (key, name) in aside:
             yield None
         elif name.startswith(SET_ASIDE):
-            what = "set aside when the commit log was rebuilt: not part of the table"
+            what = "set aside by a recovery: not part of the table"
             yield finding("note", place / name, what, hint="compare it with the table, then remove it")
         elif name.startswith(DOOMED):
             again = f"`sparkhaven delete {table} --dates {key.value}` removes it"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from readers.checks.findings import Finding, finding, from_error
 from readers.checks.parquet_location import check_indexes, check_parquet
+from readers.checks.published import RECOVER, LaterEpochs, check_record
 from readers.checks.sound import is_sound
 from readers.checks.values import Expected, check_values
 from store.epochs.files.publish import OWNER, TABLE_DEFINITION
@@ -16,7 +16,6 @@ from store.errors import SparkhavenError
 from store.format.column.prefix import Prefix
 from store.format.parquet.names import NAME
 from store.format.table.tablesize import NAME as TABLE_SIZE
-from store.format.table.tablesize import TableSize, decode, encode
 from store.format.table.tblread import decode_tbl
 from store.io.fs import Fs
 from store.scan.checksums import checksum
@@ -26,16 +25,22 @@ from store.types.model import Column, TableSchema
 
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
 REMERGE = "merge the date again with --rewrite; until then reads work without the grouping"
-RECOVER = "run `sparkhaven recover`"
 AGAIN = "remove the file, then run `sparkhaven recover`, which writes it again from the schema"
 
 
 def check_location(
-    fs: Fs, schema: TableSchema, expected: Expected, definitions: Collection[bytes], *, deep: bool
+    fs: Fs,
+    schema: TableSchema,
+    expected: Expected,
+    definitions: Collection[bytes],
+    *,
+    deep: bool,
+    later: LaterEpochs | None = None,
 ) -> Iterator[Finding]:
     """Findings of one location, file by file; a damaged file does not end the check.
 
-    ``definitions`` are the contents that a ``table.tbl`` can have: those of all versions of the schema.
+    ``definitions`` are the contents that a ``table.tbl`` can have: those of all versions of the schema. ``later``:
+    epochs that a running stream may have published since the state was loaded.
     """
     directory = expected.directory
     names = fs.names(directory)
@@ -50,7 +55,7 @@ def check_location(
                 hint=RESTORE,
             )
         return
-    yield from _record(fs, expected, names)
+    yield from check_record(fs, expected, names, later)
     every = (c.within(expected.files) for c in (*schema.stored, *schema.retired) if c.files)
     columns = [c for c in every if c.files[0] in expected.files and c.files[0] in names]
     sound = {name for c in columns if deep and is_sound(fs, expected, c) for name in c.files}
@@ -101,55 +106,6 @@ def _definition(
         found=f"{len(data)} bytes of another definition",
         hint=AGAIN if intraday else REMERGE,
     )
-
-
-def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
-    """The location's ``table.size`` against the committed state."""
-    path = expected.directory / TABLE_SIZE
-    intraday = expected.tier == "intraday"
-    hint = RECOVER if intraday else "merge the date again with --rewrite"
-    if TABLE_SIZE not in names:
-        severity: Literal["error", "warning"] = "warning" if intraday else "error"
-        yield finding(
-            severity, path, "location is not published: its record is missing", expected=TABLE_SIZE, hint=hint
-        )
-        return
-    try:
-        data = fs.read(path)
-        if data == expected.published:
-            return
-        record = decode(data, path)
-    except (SparkhavenError, OSError) as error:
-        yield from_error(error, path)
-        return
-    for name in record.data_indexes:
-        if name not in names:
-            yield finding("error", expected.directory / name, "index is missing", expected="a directory", hint=hint)
-    sizes = {name: state.size for name, state in expected.files.items()}
-    same = (record.size, dict(record.data_file_sizes), record.truncated) == (expected.rows, sizes, expected.truncated)
-    sums = {name: state.crc for name, state in expected.files.items()}
-    if not intraday and same and dict(record.checksums) == sums and encode(record) == data:
-        return
-    behind = intraday and (record.epoch or 0) < (expected.epoch or 0)
-    yield finding(
-        "warning" if behind else "error",
-        path,
-        "record is behind the commit log" if behind else "record differs from what was committed",
-        expected=f"{expected.rows} rows, epoch {expected.epoch}"
-        + _differing(sizes, record)
-        + ("" if not same else _SAME),
-        found=f"{record.size} rows, epoch {record.epoch}",
-        hint=hint,
-    )
-
-
-_SAME = ", and other times, stream or checksums"
-
-
-def _differing(sizes: Mapping[str, int], record: TableSize) -> str:
-    found = record.data_file_sizes
-    other = sorted(name for name in {*sizes, *found} if sizes.get(name) != found.get(name))
-    return f"; other lengths of {', '.join(other[:3])}{' ...' if len(other) > 3 else ''}" if other else ""
 
 
 def _file(

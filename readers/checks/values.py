@@ -15,6 +15,7 @@ from store.format.index.grouping import GroupRanges, key_identity
 from store.format.parquet.names import NAME, in_parquet
 from store.io.fs import Fs
 from store.kernels import pc
+from store.layout import LocationKey
 from store.scan.columnfile import open_column, read_grouping
 from store.types.committed import FileState, RangeStats
 from store.types.frozen import frozen
@@ -36,6 +37,11 @@ class Expected:
     truncated: bool = False
     published: bytes | None = None  # content of ``table.size``, where it follows from the log
     indexes: Mapping[str, FileState] = field(default_factory=dict)  # files of indexes, by their path below the location
+
+    @property
+    def key(self) -> LocationKey:
+        """The internal partition and the date of the directory."""
+        return LocationKey(self.directory.parent.parent.name, self.directory.parent.name)
 
 
 def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding]:

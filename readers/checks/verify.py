@@ -1,13 +1,15 @@
 """Read-only checks of whole tables: logs, locations, merge records, and stray files.
 
 Shallow checks read records, prefixes and lengths. ``deep`` reads every committed byte: checksums, symbols, offsets,
-values against statistics and grouping. A stream may run meanwhile: its uncommitted data is a warning. A removal
-or merge may too: an error is reported once a later look, with the state loaded anew, finds it again.
+values against statistics and grouping. A stream, merge, removal or rollback may run meanwhile. Uncommitted data of a
+stream is a warning. An error is reported once a later look, with the state loaded anew, finds it again in that state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from readers.checks.directories import check_history_directories, check_intraday_directories
@@ -15,6 +17,7 @@ from readers.checks.extended import check_extended
 from readers.checks.findings import Finding, Report, finding, from_error
 from readers.checks.location import check_location
 from readers.checks.location_index import check_index
+from readers.checks.published import LaterEpochs
 from readers.checks.streams import (
     check_beside,
     check_head,
@@ -40,7 +43,10 @@ from store.schema.deployed.versions import definitions
 from store.types.model import TableSchema
 from store.volumes import require_volume
 
+_Looked = dict[Path, tuple[Expected, Hashable, list[Finding]]]
+
 LOOKS = 4  # at a table with errors, at most
+UNCONFIRMED = "the table changed while it was read, and only one look found this: run `sparkhaven verify` again"
 
 
 def verify(
@@ -68,27 +74,32 @@ def verify(
 
 
 def _settled(fs: Fs, layout: Layout, table: TableName, *, deep: bool, progress: Callable[[str], None]) -> Report:
-    """The last look at a table: one that finds no error which the look before did not find, or the last of ``LOOKS``.
+    """The last look at a table: one whose errors earlier looks have found in the same state, or the last of ``LOOKS``.
 
-    Each look loads the state anew. Damage stays; what a removal or merge did after the state was loaded does not. A
-    location is read once in one state: damage that a second read would not meet is damage all the same.
+    Each look loads the state anew. Damage stays, what a command did after the state was loaded does not: an error that
+    one look only has found is a warning. A location is read once in one state: damage that a second read would not
+    meet is damage all the same.
     """
-    looked: dict[Path, tuple[Expected, list[Finding]]] = {}
-    known: set[Finding] = set()
+    looked: _Looked = {}
+    known: set[Hashable] = set()
     for _ in range(LOOKS):
         check = _TableCheck(fs, layout, table, looked, deep=deep, progress=progress)
-        check.report.findings = list(dict.fromkeys(check.run()))  # damage that two checks find is one finding
-        errors = {each for each in check.report.findings if each.severity == "error"}
-        if errors <= known:
+        findings = list(dict.fromkeys(check.run()))  # damage that two checks find is one finding
+        sightings = {each: check.sighting(each) for each in findings if each.severity == "error"}
+        new = {each for each, sighting in sightings.items() if sighting not in known}
+        check.report.findings = [
+            replace(each, severity="warning", hint=UNCONFIRMED) if each in new else each for each in findings
+        ]
+        if not new:
             break
-        known = errors
+        known.update(sightings.values())
     return check.report
 
 
 class _TableCheck:
     """One look at a table: later steps use what earlier ones have loaded.
 
-    ``looked``: the state of each location in which it was last read, and what was found, by directory.
+    ``looked``: by directory the state in which a location was last read, the definitions then, and what was found.
     """
 
     def __init__(
@@ -96,7 +107,7 @@ class _TableCheck:
         fs: Fs,
         layout: Layout,
         table: TableName,
-        looked: dict[Path, tuple[Expected, list[Finding]]],
+        looked: _Looked,
         *,
         deep: bool,
         progress: Callable[[str], None],
@@ -111,6 +122,18 @@ class _TableCheck:
         self.definitions: frozenset[bytes] = frozenset()
         self.times: dict[str, set[int]] = {}
         self.aside: set[tuple[LocationKey, str]] = set()
+        self.located_in: dict[Finding, Hashable] = {}  # findings of locations, and the state that each was found in
+
+    def sighting(self, found: Finding) -> Hashable:
+        """What a finding is about, and the state that it was found in. Details change while a stream appends."""
+        return found.path, found.what, self.located_in.get(found) or self._standing
+
+    @cached_property
+    def _standing(self) -> Hashable:
+        """The state of the table apart from appends, which no finding depends on."""
+        streams = ((s.stream, s.generation, s.rolled_back, _emptied(s)) for s in self.streams)
+        phases = ((r.value, r.generation, r.phase) for r in (*self.records.values(), *self.unfinished.values()))
+        return frozenset(streams), frozenset(phases), self.definitions
 
     def run(self) -> Iterator[Finding]:
         """All findings of the table."""
@@ -126,9 +149,12 @@ class _TableCheck:
         yield from self._witnesses()
         yield from self._set_aside()
         for stream in self.streams:
+            later = LaterEpochs(*where, stream)
             for key in sorted(stream.locations):
-                at = _intraday(self.layout, self.table, stream.stream, stream.locations[key])
-                yield from self._location(schema, at)
+                location = stream.locations[key]
+                state = location.since, location.made_ms, location.truncated, stream.rolled_back
+                expected = _intraday(self.layout, self.table, stream.stream, location)
+                yield from self._location(schema, expected, state, later)
         for value, record in sorted(self.records.items()):
             for output in record.outputs:
                 directory = self.layout.history_location(self.table, LocationKey(output.internal, value))
@@ -137,23 +163,30 @@ class _TableCheck:
                 except SparkhavenError as error:
                     yield from_error(error, directory)
                     continue
-                at = Expected("history", directory, output.rows, output.files, output.stats, indexes=output.indexes)
-                yield from self._location(schema, at)
+                expected = Expected(
+                    "history", directory, output.rows, output.files, output.stats, indexes=output.indexes
+                )
+                yield from self._location(schema, expected, (record.generation,))
         yield from check_intraday_directories(*where, self.located, self.aside)
         yield from check_history_directories(*where, self.records, self.unfinished)
         yield from check_index(*where, self.records, self.times, merging=bool(self.unfinished))
         yield from check_extended(*where, schema, self.records, deep=self.deep)
 
-    def _location(self, schema: TableSchema, expected: Expected) -> Iterator[Finding]:
+    def _location(
+        self, schema: TableSchema, expected: Expected, state: Hashable, later: LaterEpochs | None = None
+    ) -> Iterator[Finding]:
+        """Findings of one location, each in its ``state``: that lasts while rows are only appended."""
         self.report.locations += 1
         self.report.rows += expected.rows
-        self.report.bytes += sum(state.size for state in expected.files.values())
-        state, found = self.looked.get(expected.directory, (None, []))
-        if state != expected:
+        self.report.bytes += sum(file.size for file in expected.files.values())
+        before, versions, findings = self.looked.get(expected.directory, (None, None, []))
+        if (before, versions) != (expected, self.definitions):
             self.progress(str(expected.directory))
-            found = list(check_location(self.fs, schema, expected, self.definitions, deep=self.deep))
-            self.looked[expected.directory] = expected, found
-        yield from found
+            checked = check_location(self.fs, schema, expected, self.definitions, deep=self.deep, later=later)
+            findings = list(checked)
+            self.looked[expected.directory] = expected, self.definitions, findings
+        self.located_in |= dict.fromkeys(findings, (state, self.definitions))
+        yield from findings
 
     def _streams(self) -> Iterator[Finding]:
         yield from stray_stream_files(self.fs, self.layout, self.table)
@@ -258,3 +291,8 @@ class _TableCheck:
 def _intraday(layout: Layout, table: TableName, stream: str, at: LocationState) -> Expected:
     directory, published = layout.intraday_location(table, at.key), record_bytes(stream, at)
     return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated, published)
+
+
+def _emptied(stream: StreamState) -> frozenset[tuple[LocationKey, int]]:
+    """The truncated locations of a stream."""
+    return frozenset((key, at.since) for key, at in stream.locations.items() if at.truncated)

@@ -5,7 +5,9 @@ Also what DuckDB knows about a text: its syntax tree, and the optimised plan. Bo
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +83,9 @@ def refusal(error: Exception, query: str) -> SparkhavenError:
     if isinstance(error, duckdb.OutOfMemoryException):
         hint = "allow more with --memory, or select fewer columns and rows"
         return RetryableStorageError(f"the query needs more memory: {what}", where=query, hint=hint)
+    if isinstance(error, duckdb.IOException) and os.strerror(errno.ENOSPC) in str(error):
+        hint = "free space on the disk, then run it again"
+        return RetryableStorageError(f"the query needs more disk: {what}", where=query, hint=hint)
     if isinstance(error, duckdb.PermissionException):
         return SettingsError(f"the query reaches beyond the tables: {what}", where=query, hint=BEYOND)
     hint = "`sparkhaven schema show NS.T` lists the columns of a table; functions and types are those of DuckDB"

@@ -23,7 +23,7 @@ from readers.sql.scan import TableScan
 from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.io.local_path import local_path
-from store.io.system_errors import as_storage_errors
+from store.io.system_errors import as_ours, as_storage_errors
 from store.layout import Layout
 from store.scan.selection import check_tier
 from store.schema.deployed.deploy import deployed_tables
@@ -133,11 +133,10 @@ def _read(
 
 
 def _ours(error: Exception, query: str, scans: Sequence[TableScan]) -> SparkhavenError:
-    """The error of the table that failed, else DuckDB's."""
-    for scan in scans:
-        for failure in scan.failures:
-            if isinstance(failure, SparkhavenError):
-                return failure
+    """The error of the table or the disk that failed, else DuckDB's."""
+    for failure in (*(failure for scan in scans for failure in scan.failures), error):
+        if isinstance(failure, SparkhavenError | OSError):
+            return as_ours(failure)
     return refusal(error, query)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from readers.checks.verify import verify
+from readers.checks.verify import UNCONFIRMED, verify
+from store.epochs.files.publish import record_bytes
 from store.layout import LocationKey
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import add
-from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, QuickFs, make, merge
 from tests.support.writers.removals import empty, unlink
 
@@ -73,3 +76,90 @@ def test_an_error_that_is_met_once_is_reported(tmp_path: Path) -> None:
     (found,) = verify(Failing(), db.layout, TABLE).findings
     assert found.severity == "error" and not waiting
     assert verify(FS, db.layout, TABLE).findings == []
+
+
+class Restless(QuickFs):
+    """Does something whenever a check of a location begins, in each look: the loaded state is always an older one."""
+
+    def __init__(self, place: Path, act: Callable[[], object]) -> None:
+        self.place, self.act, self.times = place, act, 0
+
+    def names(self, path: Path) -> list[str]:
+        if path == self.place:
+            self.times += 1
+            self.act()
+        return super().names(path)
+
+
+def appending(db: IntradayRows, times: int = 1) -> Restless:
+    """A stream that commits ``times`` epochs to both locations whenever one of them is looked at."""
+    more = as_table([random_row(random.Random(3))])
+    both = {("a", DAY): more, ("b", DAY): more}
+    place = db.layout.intraday_location(TABLE, LocationKey("a", DAY))
+    return Restless(place, lambda: [db.commit(both) for _ in range(times)])
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_record_ahead_of_the_state_is_checked_at_its_epoch(tmp_path: Path, deep: bool) -> None:
+    db, _ = make(tmp_path, 20)
+    fs = appending(db)
+    report = verify(fs, db.layout, TABLE, deep=deep)
+    assert fs.times == 1, "nothing is in doubt, so one look is enough"
+    assert {(each.severity, each.what.partition(":")[0]) for each in report.findings} == {
+        ("warning", "uncommitted tail")
+    }
+
+
+def test_damage_is_found_beside_a_stream_that_never_rests(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 20)
+    place = db.layout.intraday_location(TABLE, LocationKey("b", DAY))
+    flip(place / "L.dat", 4096 + 3)
+    report = verify(appending(db), db.layout, TABLE, deep=True)
+    assert {each.path for each in report.findings if each.severity == "error"} == {str(place / "L.dat")}
+
+
+def test_a_record_of_other_content_is_found_beside_a_stream_that_never_rests(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 20)
+    path = db.layout.intraday_location(TABLE, LocationKey("b", DAY)) / "table.size"
+    more = as_table([random_row(random.Random(3))])
+
+    def act() -> None:
+        db.commit({("a", DAY): more, ("b", DAY): more})
+        location = db.log.state.locations[LocationKey("b", DAY)]
+        path.write_bytes(record_bytes("rows", replace(location, rows=location.rows + 1)))
+
+    place = db.layout.intraday_location(TABLE, LocationKey("a", DAY))
+    report = verify(Restless(place, act), db.layout, TABLE)
+    errors = [each for each in report.findings if each.severity == "error"]
+    assert [(each.path, each.what) for each in errors] == [(str(path), "record differs from what was committed")]
+
+
+def test_what_each_look_finds_in_another_state_is_a_warning(tmp_path: Path) -> None:
+    """A rollback in each look: files are shorter than the state that was loaded, and never twice for one reason."""
+    db, _ = make(tmp_path, 20)
+    more = as_table([random_row(random.Random(3))])
+    targets = [db.commit({("b", DAY): more}) for _ in range(9)][:-1]
+
+    def act() -> None:
+        db.log.rollback(targets.pop())
+
+    place = db.layout.intraday_location(TABLE, LocationKey("a", DAY))
+    report = verify(Restless(place, act), db.layout, TABLE, deep=True)
+    assert report.errors == 0 and verify(FS, db.layout, TABLE, deep=True).findings == []
+
+
+def test_an_error_that_one_look_found_is_told_as_a_warning(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 20)
+    inner, place = appending(db), db.layout.intraday_location(TABLE, LocationKey("b", DAY))
+    numbers = iter(range(100))
+
+    class Failing(Restless):
+        def read(self, path: Path) -> bytes:
+            if path == place / "table.tbl":
+                raise OSError(5, f"bad block {next(numbers)}")
+            return super().read(path)
+
+    report = verify(Failing(inner.place, inner.act), db.layout, TABLE)
+    assert {(each.severity, each.hint) for each in report.findings if "bad block" in each.what} == {
+        ("warning", UNCONFIRMED)
+    }
