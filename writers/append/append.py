@@ -25,6 +25,7 @@ from store.errors import (
     EpochConflictError,
     LockLostError,
     SchemaMismatchError,
+    SettingsError,
     phase_of,
 )
 from store.format.column.codecs import Base, encode_column
@@ -67,8 +68,8 @@ class LocationAppender:
         """Opens or creates the location and truncates uncommitted bytes.
 
         ``may_write`` is called under the lock and raises if this process is fenced off. ``resume`` continues after rows
-        that the same batch has already appended. LockLostError: another stream owns the location, or another process
-        keeps it locked. CorruptFileError: a file is shorter than committed; nothing is changed.
+        that the same batch has already appended. SettingsError: another stream owns the location. LockLostError:
+        another process keeps it locked. CorruptFileError: a file is shorter than committed; nothing is changed.
         """
         self._fs, self._target, self.key, self._memory = fs, target, key, memory
         self._may_write, self._sleep = may_write, sleep
@@ -112,7 +113,7 @@ class LocationAppender:
                 owner = committed_owner(self._fs, self._target, self.key)
             if owner not in (None, stream):
                 raise _belongs(self.directory, stream, owner)
-            self._fs.write_new(path, owner_mark(stream))
+            self._fs.write_new(path, owner_mark(stream, self._target.generation))
         self.touched[path] = None
         self.directories[self.directory] = None
 
@@ -325,8 +326,8 @@ def committed_owner(fs: Fs, target: StreamTarget, key: LocationKey) -> str | Non
     return None
 
 
-def _belongs(directory: Path, stream: str, owner: str | None) -> LockLostError:
-    return LockLostError(
+def _belongs(directory: Path, stream: str, owner: str | None) -> SettingsError:
+    return SettingsError(
         "a location belongs to another writer",
         where=directory,
         expected=f"stream {stream}",

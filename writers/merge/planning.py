@@ -19,8 +19,10 @@ from pathlib import Path
 
 from store.errors import (
     MergeError,
+    RetryableStorageError,
     SchemaMismatchError,
     SettingsError,
+    TableNotFoundError,
     TooEarlyError,
     UnsupportedVersionError,
 )
@@ -69,9 +71,10 @@ class PlannedMerge:
 def plan_merge(
     fs: Fs, layout: Layout, table: TableName, value: str, options: MergeOptions, pins: Pins, *, dry_run: bool = False
 ) -> PlannedMerge:
-    """Plans the merge of a date. MergeError: the date is empty (unless allowed), or history is ahead of its source.
+    """Plans the merge of a date. TableNotFoundError: the date has no rows (unless allowed).
 
-    TooEarlyError: all rows of the date wait to be synced.
+    MergeError: history is ahead of its source. TooEarlyError: all rows of the date wait to be synced.
+    RetryableStorageError: there is not enough space.
     """
     check_partition("partition value", value)
     schema = merged_schema(fs, layout, table)
@@ -92,7 +95,7 @@ def plan_merge(
                 phase="plan",
             )
         if not options.allow_empty:
-            raise MergeError(
+            raise TableNotFoundError(
                 "no committed rows to merge",
                 where=f"{table} {value}",
                 expected="intraday rows of this date",
@@ -145,7 +148,7 @@ def plan_output(
 ) -> tuple[MergePlan, MergeRecord]:
     """Where the rows of a date go, and the record to begin with; ``base`` is the date's newest complete record.
 
-    MergeError: history has the date without a record, or there is not enough space.
+    MergeError: history has the date without a record. RetryableStorageError: there is not enough space.
     """
     table = TableName(schema.namespace, schema.name)
     supplements = int(base.details.get("supplements", 0)) if base else 0
@@ -272,7 +275,7 @@ def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[Source], 
     for place in {volume.staging: volume for volume in places}.values():
         free = fs.free_bytes(place.staging)
         if free * len(places) < needed:
-            raise MergeError(
+            raise RetryableStorageError(
                 "not enough space for the merged date",
                 where=place.staging,
                 expected=f"{needed} bytes over {len(places)} partitions",

@@ -65,7 +65,8 @@ def recover(
 ) -> None:
     """Runs crash recovery only, without ingest.
 
-    Truncates uncommitted data, republishes table.size and reports both.
+    Truncates and removes uncommitted data, republishes table.size, and names each path that it changes. A location that
+    may be a copy from a backup is renamed, never removed.
 
     --quarantine sets a location with missing or short files aside: its directory is renamed in place and nothing is
     deleted. The stream continues without it, every later report names it, and reads that need its rows fail without
@@ -96,6 +97,7 @@ def recover(
     else:
         aside = set_locations_aside(cli, layout, name, stream, quarantine or [], dry_run=dry_run)
     streams: list[dict[str, Any]] = []
+    changes: list[str] = []
     code = EXIT_DONE
     for found in streamed_tables(layout, name):
         for each in chosen_streams(layout, found, stream):
@@ -103,6 +105,7 @@ def recover(
             try:
                 report = _recovered(layout, found, each, dry_run)
                 entry |= {"clean": report.clean, **asdict(report)}
+                changes += [f"{found} {each}: {line}" for line in report.changes()]
             except (SparkhavenError, OSError) as error:  # recover the other streams all the same
                 failed = as_ours(error)
                 code = code or failed.exit_code
@@ -110,13 +113,19 @@ def recover(
                 entry |= {"clean": False, "error": error_json(failed)}
             streams.append(entry)
     findings = [entry for entry in streams if not entry["clean"]]
-    header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
     cli.result(
         {"streams": streams, "findings": findings, "set_aside": aside, "rebuilt": rebuilt, "dry_run": dry_run},
-        lambda: table(header, [[entry.get(key) for key in header] for entry in streams]),
+        lambda: _show(streams, changes),
     )
     if code:
         raise typer.Exit(code)
+
+
+def _show(streams: list[dict[str, Any]], changes: list[str]) -> None:
+    header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
+    table(header, [[entry.get(key) for key in header] for entry in streams])
+    for line in changes:
+        typer.echo(line)
 
 
 def _recovered(layout: Layout, found: TableName, stream: str, dry_run: bool) -> RecoveryReport:

@@ -16,6 +16,8 @@ from store.epochs.state.values import Durability
 from writers.batch.commit import BatchOutcome
 from writers.batch.stream import BatchProgress, StreamTotals
 
+NAMED = 10  # paths that a start names of what its recovery changed, without --verbose
+
 
 def taken(done: BatchOutcome | StreamTotals, unit: str) -> int:
     """How much a batch or a run has read of its source, in the unit of its feed."""
@@ -43,6 +45,9 @@ class Progress:
                 f"; recovery truncated {report.cut_bytes:,} bytes of {len(report.cut_files)} files, removed "
                 f"{len(report.stray_locations)} locations and {len(report.stray_files)} files of an uncommitted batch"
             )
+            named = report.changes()
+            more = f"; {len(named) - NAMED:,} more, see --verbose" if len(named) > NAMED and not self._verbose else ""
+            text += "".join(f"; {escape(line)}" for line in (named if self._verbose else named[:NAMED])) + more
         if report.lost_epochs:
             text += f"; [red]{len(report.lost_epochs)} epochs were not durable and are ingested again[/red]"
         for each in report.set_aside:

@@ -12,8 +12,9 @@ from store.format.table.sizeform import size_form
 from store.format.table.tablesize import TableSize, decode
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_stream
+from store.types.frozen import frozen
 
-OWNER = ".stream"  # names the stream of a location that has no table.size yet; a line feed ends it
+OWNER = ".stream"  # two lines, of a location that has no table.size yet: its stream, and the generation of that
 TABLE_SIZE = "table.size"
 TABLE_DEFINITION = "table.tbl"
 DATA_OFFSET = 4096  # intraday prefixes always have this length
@@ -60,23 +61,42 @@ def read_published(data: bytes, where: object) -> TableSize | None:
         return None
 
 
+@frozen
+class OwnerMark:
+    """What the owner mark of a location says: its stream, and the generation that created it, where it names one.
+
+    Not ``whole``: a power failure may have torn it, or a first release wrote it.
+    """
+
+    stream: str
+    generation: int | None
+    whole: bool
+
+
+def read_mark(fs: Fs, directory: Path) -> OwnerMark | None:
+    """The owner mark of a location; None if it has none, or a damaged one."""
+    try:
+        stream, *rest = fs.read(directory / OWNER).decode().split("\n")
+        check_stream(stream)
+    except (FileNotFoundError, UnicodeDecodeError, InvalidNameError):
+        return None
+    generation = int(rest[0]) if len(rest) > 1 and rest[0].isascii() and rest[0].isdigit() else None
+    return OwnerMark(stream, generation, bool(rest))
+
+
 def named_owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
     """The stream in the owner mark of a location without ``table.size``, or None.
 
     The mark is durable from the first commit of the location on. Before that a power failure may have torn it: then it
-    lacks the final line feed. Marks of the first releases have none, and count if the stream exists.
+    lacks its line feed. Marks of the first releases have none, and count if the stream exists.
     """
-    try:
-        text = fs.read(directory / OWNER).decode()
-        stream = check_stream(text.removesuffix("\n"))
-    except (FileNotFoundError, UnicodeDecodeError, InvalidNameError):
-        return None
-    if text.endswith("\n"):
-        return stream
-    known = layout.stream_lock(table, stream), layout.stream_log(table, stream)
-    return stream if any(fs.stat(path) is not None for path in known) else None
+    mark = read_mark(fs, directory)
+    if mark is None or mark.whole:
+        return mark.stream if mark is not None else None
+    known = layout.stream_lock(table, mark.stream), layout.stream_log(table, mark.stream)
+    return mark.stream if any(fs.stat(path) is not None for path in known) else None
 
 
-def owner_mark(stream: str) -> bytes:
-    """The content of the file that names the stream of a location."""
-    return f"{stream}\n".encode()
+def owner_mark(stream: str, generation: int) -> bytes:
+    """The content of the file that names the stream of a location, and the generation that creates it."""
+    return f"{stream}\n{generation}\n".encode()

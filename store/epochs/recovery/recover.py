@@ -18,17 +18,14 @@ from store.epochs.files.publish import (
     named_owner,
     publish_location,
     read_published,
-    walk_locations,
 )
 from store.epochs.recovery.aside import SetAside
 from store.epochs.recovery.named import named_beyond
 from store.epochs.recovery.resume import Resumed
-from store.epochs.recovery.settlement import Settlement, settle_locations
+from store.epochs.recovery.settlement import Moved, Settlement, settle_locations
+from store.epochs.recovery.strays import find_strays
 from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.epochs.state.replay import StreamState
-from store.epochs.state.rollbacks import restored
-from store.errors import FormatError
-from store.format.table.tablesize import published
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.versions import definitions
@@ -41,7 +38,8 @@ class RecoveryReport:
 
     ``lost_epochs`` were visible before a power failure in mode periodic or none; the source replays them.
     ``unpublished_locations`` have no ``table.size``, may belong to another stream of the table, and are left alone.
-    ``set_aside``: damaged locations that were removed from the stream before; no read includes their rows.
+    ``moved`` may be copies of data that nothing else has. ``set_aside``: damaged locations that were removed from the
+    stream before; no read includes their rows.
     """
 
     stream: str
@@ -52,6 +50,7 @@ class RecoveryReport:
     log_bytes: int = 0
     stray_files: tuple[Path, ...] = ()
     stray_locations: tuple[Path, ...] = ()
+    moved: tuple[Moved, ...] = ()
     unpublished_locations: tuple[Path, ...] = ()
     republished: int = 0
     lost_epochs: tuple[int, ...] = ()
@@ -71,6 +70,7 @@ class RecoveryReport:
             log_bytes=log_bytes,
             stray_files=tuple(plan.stray_files),
             stray_locations=tuple(plan.stray_locations),
+            moved=tuple(plan.moved),
             unpublished_locations=tuple(plan.foreign),
             republished=len(plan.unpublished) + len(plan.undefined),
             lost_epochs=lost,
@@ -81,50 +81,23 @@ class RecoveryReport:
     def clean(self) -> bool:
         """Whether nothing was dropped, and nothing of unknown origin was found."""
         dropped = self.cut_files, self.log_bytes, self.stray_files, self.stray_locations, self.lost_epochs
-        return not any((*dropped, self.unpublished_locations))
+        return not any((*dropped, self.moved, self.unpublished_locations))
+
+    def changes(self) -> list[str]:
+        """What becomes of each path that the log does not account for, a line each."""
+        lines = [f"remove {path}: location of an uncommitted batch" for path in self.stray_locations]
+        lines += [f"remove {path}: file of an uncommitted batch" for path in self.stray_files]
+        lines += [f"truncate {path}: rows of an uncommitted batch" for path in self.cut_files]
+        lines += [f"rename {move.path} to {move.to.name}: a location {move.reason}" for move in self.moved]
+        lines += [f"keep {path}: no epoch has it, and it names no stream" for path in self.unpublished_locations]
+        if self.log_bytes:
+            lines.append(f"drop {self.log_bytes:,} bytes of the log: a record that was never committed")
+        return lines
 
 
 def lost_beyond(state: StreamState, plan: Settlement) -> tuple[int, ...]:
     """Epochs that were published but whose records were lost by a power failure."""
     return tuple(range(state.epoch + 1, plan.ahead + 1))
-
-
-def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement) -> None:
-    """Adds directories unknown to any epoch of the stream to the plan.
-
-    To be removed are those that the log shows as rolled back, those published by this stream at an epoch that was
-    rolled back or lost, and unpublished ones with this stream's owner mark. Other directories without ``table.size``
-    may be a copy in progress and are only reported.
-    """
-    state, ahead = resumed.state, resumed.went_down
-    witnesses = Witnesses(fs, layout, table, [state])
-    doomed = {layout.intraday_location(table, key) for key in resumed.undone.locations if key not in state.locations}
-    plan.stray_locations.extend(sorted(path for path in doomed if fs.stat(path) is not None))
-    for key in walk_locations(fs, layout, table):
-        directory = layout.intraday_location(table, key)
-        if key in state.locations or directory in doomed or fs.stat(directory) is None:
-            continue
-        path = directory / TABLE_SIZE
-        if fs.stat(path) is None:
-            if named_owner(fs, layout, table, directory) == state.stream:
-                plan.stray_locations.append(directory)
-            elif fs.names(directory):
-                plan.foreign.append(directory)
-            continue
-        try:
-            stream, epoch = published(fs.read(path), path)
-        except FormatError:
-            plan.foreign.append(directory)
-            continue
-        if stream != state.stream:
-            continue
-        if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.undone.dead):
-            plan.stray_locations.append(directory)
-            plan.ahead = max(plan.ahead, epoch if epoch > state.epoch else 0)
-        elif epoch <= state.epoch and restored(state.rolled_back, epoch) is not None:
-            plan.foreign.append(directory)
-        else:
-            refuse(witnesses.location(key))
 
 
 def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlement) -> None:
@@ -143,7 +116,10 @@ def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlemen
     fs.sync_dirs(changed)
     for path in plan.stray_locations:
         with fs.during("remove-stray-location"):
-            _remove_location(fs, layout, table, stream, path)
+            _take_away(fs, layout, table, stream, path)
+    for move in plan.moved:
+        with fs.during("set-aside-stray-location"):
+            _take_away(fs, layout, table, stream, move.path, to=move.to)
     for location in plan.unpublished:
         publish_location(fs, layout, table, stream, location)
     if plan.undefined:
@@ -154,7 +130,10 @@ def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlemen
                 fs.replace(path, known.get(location.schema_version, known[max(known)]))
 
 
-def _remove_location(fs: Fs, layout: Layout, table: TableName, stream: str, directory: Path) -> None:
+def _take_away(
+    fs: Fs, layout: Layout, table: TableName, stream: str, directory: Path, *, to: Path | None = None
+) -> None:
+    """Removes a directory, or renames it, unless it has become another stream's."""
     try:
         lock = fs.lock(directory, make=False)
     except FileNotFoundError:
@@ -164,6 +143,10 @@ def _remove_location(fs: Fs, layout: Layout, table: TableName, stream: str, dire
     with lock:
         if _owner(fs, layout, table, directory) not in (stream, None):
             return  # a stream that was created after the plan was made
+        if to is not None:
+            fs.rename(directory, to)
+            fs.sync_dirs([to.parent])
+            return
         fs.remove_tree(directory)
     for parent in (directory.parent, directory.parent.parent):
         if not fs.rmdir(parent):

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from store.epochs.files.publish import DATA_OFFSET, OWNER, TABLE_SIZE, walk_locations
+from store.epochs.files.publish import DATA_OFFSET, TABLE_SIZE, read_mark, walk_locations
 from store.epochs.files.removals import read_removals
 from store.epochs.reading.known import known_state
 from store.epochs.recovery.named import named_by_head, named_by_ledger
@@ -191,9 +191,10 @@ def _ambiguous(
 
 def _mark(fs: Fs, directory: Path) -> str | None:
     try:
-        return fs.read(directory / OWNER).decode().removesuffix("\n")
-    except (OSError, UnicodeDecodeError):
+        mark = read_mark(fs, directory)
+    except OSError:
         return None
+    return mark.stream if mark is not None else None
 
 
 # --- other files -------------------------------------------------------------------------------------------

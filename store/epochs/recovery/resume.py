@@ -32,7 +32,7 @@ class Resumed:
 
     ``log``: the start of the new log; ``more``: a record after it; the files of their epochs are synced. ``head_end``:
     offset of the last record in the head in use (0: no head). ``went_down``: there were unsynced epochs and another
-    boot id.
+    boot id. ``working``: the oldest generation that may have left uncommitted files, that of the newest epoch.
     """
 
     state: StreamState
@@ -47,6 +47,7 @@ class Resumed:
     dropped_bytes: int = 0
     lost: tuple[int, ...] = ()
     went_down: bool = False
+    working: int = field(default=0, compare=False)  # from a head on it may be a later one, which has recovered
 
 
 def resume(
@@ -64,6 +65,7 @@ def resume(
     if files.head is not None and found.end < files.at:  # the damage lies before the head
         files = read_newest(fs, layout, table, stream, cached=False)
     records, state, base = files.records, files.start, files.start.epoch
+    begun = state.generation
     start = _first_kept(files, path)
     kept_log = Kept(files.floor, start, max(start, found.end), files.source)
     for record in records:
@@ -71,6 +73,7 @@ def resume(
     went_down = state.boot_id != boot_id and state.durability != "fsync"
     _refuse_damage(found, path, went_down=went_down)
     kept = chain(records, base, None, path)
+    working = next((r.generation for r in reversed(records) if isinstance(r, CommitRecord | RollbackRecord)), begun)
     durable = _apply(state, kept, files)
     unsynced = [r for r in kept if isinstance(r, CommitRecord) and r.epoch > state.durable]
     lost: tuple[int, ...] = ()
@@ -110,6 +113,7 @@ def resume(
         dropped_bytes=found.rest,
         lost=lost,
         went_down=went_down,
+        working=working,
     )
 
 

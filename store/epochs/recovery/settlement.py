@@ -30,6 +30,15 @@ class Cut:
     shared: bool
 
 
+@frozen
+class Moved:
+    """A directory that is renamed to ``to``, because it may be a copy of data that nothing else has."""
+
+    path: Path
+    to: Path
+    reason: str
+
+
 @dataclass(slots=True)
 class Settlement:
     """What has to be done so that the directories hold what the log says.
@@ -41,6 +50,7 @@ class Settlement:
     cuts: list[Cut] = field(default_factory=list)
     stray_files: list[Path] = field(default_factory=list)
     stray_locations: list[Path] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
     foreign: list[Path] = field(default_factory=list)
     unpublished: list[LocationState] = field(default_factory=list)
     undefined: list[LocationState] = field(default_factory=list)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from store.epochs.files.lock import commits_held
+from store.epochs.files.lock import commits_held, named_generation
 from store.epochs.files.publish import OWNER, owner_mark, publish_location
 from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog
@@ -86,7 +86,9 @@ def append(
         fs.write_at(path, prefix + before.size, tails[name])
         files[name] = FileState(before.size + len(tails[name]), zlib.crc32(tails[name], before.crc))
     if base is None:
-        fs.write_new(directory / OWNER, owner_mark(STREAM))
+        fs.write_new(
+            directory / OWNER, owner_mark(STREAM, named_generation(fs, Layout(root).stream_lock(TABLE, STREAM)))
+        )
         fs.write_new(directory / "table.tbl", b"definition")
     if sync:
         fs.sync([directory / name for name in FILES])

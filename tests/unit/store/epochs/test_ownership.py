@@ -13,7 +13,7 @@ import pytest
 from store.epochs.files.publish import OWNER, TABLE_SIZE
 from store.epochs.reading.load import load_stream
 from store.epochs.state.values import FileId
-from store.errors import CommitUnknownError, EpochConflictError, LockLostError
+from store.errors import CommitUnknownError, EpochConflictError, LockLostError, SettingsError
 from store.io.fs import Fs, SyncGuard
 from store.layout import Layout
 from tests.support.disks.model_fs import Crash, CrashingFs
@@ -48,7 +48,7 @@ def test_a_newcomer_takes_no_location_that_another_stream_has_committed(tmp_path
     if "lock" in lost:
         FS.unlink(Layout(tmp_path).stream_lock(TABLE, "first"))
     before = {name: FS.read(place / name) for name in FS.names(place)}
-    with open_log(FS, tmp_path, stream="second") as log, pytest.raises(LockLostError, match="another writer"):
+    with open_log(FS, tmp_path, stream="second") as log, pytest.raises(SettingsError, match="another writer"):
         ingest(FS, tmp_path, log, [[_feed(tmp_path, "2", 2)]])
     assert {name: FS.read(place / name) for name in FS.names(place)} == before
     with open_log(FS, tmp_path, stream="first") as log:
@@ -63,7 +63,7 @@ def test_the_mark_of_the_owner_is_on_disk_at_the_first_commit(tmp_path: Path) ->
     with pytest.raises(Crash), open_log(fs, root, stream="first") as log:
         ingest(fs, root, log, [[file]])
     fs.cut(5)  # nothing but what was synced
-    assert (Layout(root).intraday_location(TABLE, A) / OWNER).read_bytes() == b"first\n"
+    assert (Layout(root).intraday_location(TABLE, A) / OWNER).read_bytes() == b"first\n1\n"
 
 
 def test_a_backup_of_hard_links_is_opened_without_cutting_the_files_of_the_tree(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def test_an_owner_that_a_power_cut_tore_bars_nobody(tmp_path: Path, owner: bytes
         FS.mkdirs(target.location(A))
         FS.write_new(target.location(A) / ".stream", owner)
         assert run_alone(FS, target, "1-0", [one]).error is None
-        assert FS.read(target.location(A) / ".stream") == b"feed\n"
+        assert FS.read(target.location(A) / ".stream") == b"feed\n1\n"
 
 
 def test_a_recovery_leaves_the_locations_of_a_stream_that_came_since_its_plan(tmp_path: Path) -> None:

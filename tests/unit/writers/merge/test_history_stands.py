@@ -12,9 +12,9 @@ import pytest
 from readers.arrow.opening import open_table
 from store.errors import (
     LockLostError,
-    MergeError,
     SnapshotMovedError,
     TableExistsError,
+    TableNotFoundError,
     TooEarlyError,
     ValidationFailedError,
 )
@@ -124,7 +124,7 @@ def test_a_date_without_rows_is_reported_as_such_even_while_other_rows_wait(tmp_
     commit(db, a=5)
     executor = LocalExecutor(1, processes=False)
     (result,) = merge_dates(FS, db.layout, TABLE, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW)
-    assert isinstance(result.error, MergeError) and "no committed rows to merge" in str(result.error)
+    assert isinstance(result.error, TableNotFoundError) and "no committed rows to merge" in str(result.error)
     assert "recover" not in str(result.error)
 
 

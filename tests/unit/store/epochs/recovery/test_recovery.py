@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from store.epochs.files.publish import OWNER, TABLE_SIZE, owner_mark
+from store.epochs.preview import preview_recovery
 from store.epochs.reading.load import load_stream
+from store.epochs.recovery.settlement import Moved
+from store.epochs.recovery.strays import LEAST_BYTES
+from store.epochs.state.removal import Removal
 from store.errors import (
     CorruptFileError,
     FormatError,
@@ -28,6 +32,7 @@ from tests.support.streams.tiny_writer import (
     log_path,
     open_log,
     read_state,
+    remove,
     write_batch,
 )
 
@@ -46,7 +51,7 @@ def test_tails_strays_and_records_of_locations_are_put_right_and_reported(tmp_pa
     never = location_path(tmp_path, LocationKey("c", "2026-11-20"))
     FS.mkdirs(never)
     FS.write_new(never / "N.dat", b"x")
-    FS.write_new(never / OWNER, owner_mark(STREAM))
+    FS.write_new(never / OWNER, owner_mark(STREAM, 1))
     FS.write_at(a / "N.dat", 4096 + 24, b"tail")
     FS.write_new(a / "New.dat", b"column of a batch that never came")
     FS.write_new(a / ".table.size.tmp-7", b"left")
@@ -70,6 +75,59 @@ def test_tails_strays_and_records_of_locations_are_put_right_and_reported(tmp_pa
         assert log.recovery.republished == 0
 
 
+def _copied_back(root: Path, mark: bytes, *, size: int = 1) -> Path:
+    """A location that no epoch has, as a copy from a backup makes it: its ``table.size`` comes last."""
+    place = location_path(root, LocationKey("c", "2026-11-20"))
+    FS.mkdirs(place)
+    FS.write_new(place / OWNER, mark)
+    FS.write_new(place / "N.dat", b"x" * size)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("mark", "size", "reason"),
+    [
+        (f"{STREAM}\n".encode(), 1, "whose owner mark names no generation"),
+        (f"{STREAM}\nx\n".encode(), 1, "whose owner mark names no generation"),
+        (owner_mark(STREAM, 1), 1, "which generation 1 made and later ones have not"),
+        (owner_mark(STREAM, 2), LEAST_BYTES + 1, "which has more bytes (1,048,584) than one batch leaves"),
+    ],
+)
+def test_what_may_be_a_copy_of_lost_data_is_set_aside(tmp_path: Path, mark: bytes, size: int, reason: str) -> None:
+    _two_epochs(tmp_path)
+    with open_log(FS, tmp_path) as log:
+        write_batch(FS, tmp_path, log, {A: [4]}, 3)
+    place = _copied_back(tmp_path, mark, size=size)
+    moved = Moved(place, place.with_name(".set-aside-Rows-g2"), reason)
+    seen = preview_recovery(FS, Layout(tmp_path), TABLE, STREAM, time_ms=1)
+    assert seen.moved == (moved,) and FS.stat(place) is not None
+    with open_log(FS, tmp_path) as log:
+        assert (log.recovery.moved, log.recovery.stray_locations, log.recovery.clean) == ((moved,), (), False)
+        assert log.recovery.changes() == [f"rename {place} to {moved.to.name}: a location {reason}"]
+    assert FS.stat(place) is None and len(FS.read(moved.to / "N.dat")) == size
+    with open_log(FS, tmp_path) as log:
+        assert log.recovery.clean
+    _copied_back(tmp_path, mark, size=size)
+    with open_log(FS, tmp_path) as log:
+        assert [move.to.name for move in log.recovery.moved] == [".set-aside-Rows-g4"]
+
+
+def test_a_copy_of_a_location_that_was_removed_is_set_aside(tmp_path: Path) -> None:
+    _two_epochs(tmp_path)
+    saved = contents(location_path(tmp_path, B))
+    with open_log(FS, tmp_path) as log:
+        at = log.state.locations[B]
+        made = {"proof": {}, "time_ms": 1, "made_ms": at.made_ms}
+        for phase in ("truncate", "delete"):
+            remove(FS, tmp_path, Removal(B, at.since, at.rows, phase, log.state.epoch, **made))
+        FS.remove_tree(location_path(tmp_path, B))
+    place = location_path(tmp_path, B)
+    FS.mkdirs(place)
+    FS.write_new(place / OWNER, owner_mark(STREAM, 2))
+    with open_log(FS, tmp_path) as log:
+        assert [move.reason for move in log.recovery.moved] == ["where a committed location was before"], saved
+
+
 @pytest.mark.parametrize("owner", [None, "other"])
 def test_directories_that_do_not_name_the_stream_are_reported_and_left_alone(tmp_path: Path, owner: str | None) -> None:
     _two_epochs(tmp_path)
@@ -78,7 +136,7 @@ def test_directories_that_do_not_name_the_stream_are_reported_and_left_alone(tmp
     FS.mkdirs(theirs)
     FS.write_new(theirs / "N.dat", b"a copy in progress")
     if owner:
-        FS.write_new(theirs / OWNER, owner_mark(owner))
+        FS.write_new(theirs / OWNER, owner_mark(owner, 1))
     with open_log(FS, tmp_path) as log:
         assert log.recovery.stray_locations == ()
         assert log.recovery.unpublished_locations == (theirs,)

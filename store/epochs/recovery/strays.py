@@ -1,0 +1,130 @@
+"""Finds directories around a stream's locations that no epoch of its log has, and decides what becomes of each.
+
+A directory with a ``table.size`` says which epoch published it, and the log knows whether that was rolled back or lost.
+One without may be left over from a batch that was never committed, and is removed. It may as well be a location that is
+being copied back from a backup. So it is removed only where all of this holds, and otherwise set aside by a rename:
+
+* its owner mark names this stream and a generation that can have left it, that of the newest epoch or a later one;
+* no epoch, removal or merge record names its internal partition and date: then a committed location was there once;
+* it has no more bytes than the largest location of the stream (or ``LEAST_BYTES``): one batch leaves no more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.epochs.files.publish import TABLE_SIZE, named_owner, physical_size, read_mark, walk_locations
+from store.epochs.files.removals import read_removals
+from store.epochs.recovery.aside import SET_ASIDE
+from store.epochs.recovery.resume import Resumed
+from store.epochs.recovery.settlement import Moved, Settlement
+from store.epochs.recovery.witnesses import Witnesses, refuse
+from store.epochs.state.replay import StreamState
+from store.epochs.state.rollbacks import restored
+from store.errors import FormatError
+from store.format.table.tablesize import published
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import newest
+
+LEAST_BYTES = 1 << 20
+
+
+def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement) -> None:
+    """Adds directories unknown to any epoch of the stream to the plan.
+
+    To be removed are those published by this stream that the log shows as rolled back or lost, and those that an
+    uncommitted batch left. Other directories without ``table.size`` are set aside if they have this stream's owner
+    mark, or are in the place of a location that was rolled back. The rest is only reported.
+    """
+    state, ahead = resumed.state, resumed.went_down
+    witnesses = Witnesses(fs, layout, table, [state])
+    origins = _Origins(fs, layout, table, resumed)
+    for key in walk_locations(fs, layout, table):
+        directory = layout.intraday_location(table, key)
+        if key in state.locations or fs.stat(directory) is None:
+            continue
+        path = directory / TABLE_SIZE
+        if fs.stat(path) is None:
+            owner = named_owner(fs, layout, table, directory)
+            if owner == state.stream or (owner is None and key in resumed.undone.locations):
+                reason = origins.doubt(key, directory)
+                if reason is None:
+                    plan.stray_locations.append(directory)
+                else:
+                    plan.moved.append(Moved(directory, _free_name(fs, directory, state.generation), reason))
+            elif fs.names(directory):
+                plan.foreign.append(directory)
+            continue
+        if key in resumed.undone.locations:
+            plan.stray_locations.append(directory)
+            continue
+        try:
+            stream, epoch = published(fs.read(path), path)
+        except FormatError:
+            plan.foreign.append(directory)
+            continue
+        if stream != state.stream:
+            continue
+        if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.undone.dead):
+            plan.stray_locations.append(directory)
+            plan.ahead = max(plan.ahead, epoch if epoch > state.epoch else 0)
+        elif epoch <= state.epoch and restored(state.rolled_back, epoch) is not None:
+            plan.foreign.append(directory)
+        else:
+            refuse(witnesses.location(key))
+
+
+class _Origins:
+    """Where a directory without ``table.size`` may come from. What this needs is read once, if there is one at all."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, resumed: Resumed) -> None:
+        self._fs, self._layout, self._table, self._resumed = fs, layout, table, resumed
+        self._removed: set[LocationKey] | None = None
+        self._largest: int | None = None
+
+    def doubt(self, key: LocationKey, directory: Path) -> str | None:
+        """Why a directory may be more than what an uncommitted batch left; None: it is that."""
+        mark = read_mark(self._fs, directory)
+        if mark is None or mark.generation is None:
+            return "whose owner mark names no generation"
+        if mark.generation < self._resumed.working:
+            return f"which generation {mark.generation} made and later ones have not"
+        if self._was_committed(key):
+            return "where a committed location was before"
+        size = sum(
+            (stat.size if (stat := self._fs.stat(directory / name)) else 0) for name in self._fs.names(directory)
+        )
+        if size > self._bound():
+            return f"which has more bytes ({size:,}) than one batch leaves"
+        return None
+
+    def _was_committed(self, key: LocationKey) -> bool:
+        stream = self._resumed.state.stream
+        if self._removed is None:
+            entries = read_removals(self._fs, self._layout, self._table, stream).entries
+            self._removed = {removal.key for _, removal in entries}
+        if key in self._removed:
+            return True
+        record = newest(self._fs, self._layout, self._table, key.value)
+        inputs = record.inputs if record is not None else ()
+        return any((taken.stream, taken.internal) == (stream, key.internal) for taken in inputs)
+
+    def _bound(self) -> int:
+        if self._largest is None:
+            self._largest = max(LEAST_BYTES, _largest(self._resumed.state))
+        return self._largest
+
+
+def _largest(state: StreamState) -> int:
+    """Bytes of the largest location."""
+    sizes = (sum(physical_size(name, file.size) for name, file in at.files.items()) for at in state.locations.values())
+    return max(sizes, default=0)
+
+
+def _free_name(fs: Fs, directory: Path, generation: int) -> Path:
+    taken = fs.names(directory.parent)
+    names = (
+        f"{SET_ASIDE}{directory.name}-g{generation}{f'-{again}' if again else ''}" for again in range(len(taken) + 1)
+    )
+    return directory.with_name(next(name for name in names if name not in taken))

@@ -1,0 +1,136 @@
+"""The same cause ends every command with the same code, as docs/reference/exit-codes.md says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from readers.sql.engine import refusal
+from store.errors import RetryableStorageError, SettingsError
+from store.layout import Layout
+from store.merges.records import lock_table
+from tests.crash.beside.campaign import write_feed
+from tests.support.commands import run_json
+from tests.support.places import REPOSITORY
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS, QuickFs, make
+from writers.merge.dates import merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
+
+NAME = str(TABLE)
+OUT = "--layout", "nested", "--out", "{out}"
+OF_DATES: dict[str, tuple[str, ...]] = {
+    "merge": ("merge", NAME, "--local", "--dates"),
+    "merge --dry-run": ("merge", NAME, "--dry-run", "--dates"),
+    "merge --rewrite": ("merge", NAME, "--local", "--rewrite", "--dates"),
+    "validate": ("validate", NAME, "--dates"),
+    "truncate": ("truncate", NAME, "--dates"),
+    "delete": ("delete", NAME, "--dates"),
+    "export": ("export", NAME, *OUT, "--dates"),
+}
+CAUSES = {
+    "a text that is no date, like `yesterday` or `2026-13-45`": ("yesterday", "2026-13-45", "2026-1-1"),
+    "a date that the table does not have": ("2030-01-01", "2030-01-01..2030-02-01"),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("codes")
+    db, _ = make(base, 12, partitions=1)
+    db.log.close()
+    return base
+
+
+def documented(cause: str) -> int:
+    text = (REPOSITORY / "docs/reference/exit-codes.md").read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {cause} |")]
+    return int(line.split("|")[2])
+
+
+@pytest.mark.parametrize("name", OF_DATES)
+@pytest.mark.parametrize("merged", [False, True], ids=["intraday", "merged"])
+def test_a_wrong_date(root: Path, tmp_path: Path, name: str, merged: bool) -> None:
+    if merged:
+        run_json(root, "merge", NAME, "--date", DAY, "--local")
+    words = [word.format(out=tmp_path / "out") for word in OF_DATES[name]]
+    for cause, dates in CAUSES.items():
+        for date in dates:
+            code, value = run_json(root, *words, date)
+            assert code == documented(cause), (date, value)
+            error = value["error"]
+            assert (error["exit_code"], error["retryable"]) == (2, False)
+            assert ("malformed" in error["what"]) == ("no date" in cause), (date, error)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("merge", "No.Table", "--date", DAY),
+        ("validate", "No.Table", "--date", DAY),
+        ("truncate", "No.Table", "--date", DAY),
+        ("delete", "No.Table", "--date", DAY),
+        ("read", "No.Table"),
+        ("stats", "No.Table"),
+        ("verify", "No.Table"),
+        ("recover", "No.Table"),
+        ("clean", "No.Table"),
+        ("epochs", "list", "No.Table", "rows"),
+        ("sql", "select 1 from No.Table"),
+        ("export", "No.Table", "--layout", "nested", "--out", "/tmp/nowhere"),
+        ("quarantine", "list", "No.Table", "rows"),
+    ],
+    ids=" ".join,
+)
+def test_no_such_table(root: Path, words: tuple[str, ...]) -> None:
+    code, value = run_json(root, *words)
+    assert (code, value["error"]["retryable"]) == (documented("no such table"), False), value
+
+
+@pytest.mark.parametrize("words", [("epochs", "list"), ("epochs", "rollback"), ("recover",)], ids=" ".join)
+def test_no_such_stream(root: Path, words: tuple[str, ...]) -> None:
+    to = ("--to", "1") if "rollback" in words else ()
+    code, _ = run_json(root, *words, NAME, "nobody", *to)
+    assert code == documented("no such stream")
+
+
+@pytest.mark.parametrize("command", ["merge", "truncate", "delete"])
+def test_a_lock_that_is_held(root: Path, command: str) -> None:
+    local = ("--local",) if command == "merge" else ()
+    run_json(root, "merge", NAME, "--date", DAY, "--local")
+    run_json(root, "validate", NAME, "--date", DAY)
+    with lock_table(FS, Layout(root), TABLE):
+        code, value = run_json(root, command, NAME, "--date", DAY, *local)
+    assert (code, value["error"]["retryable"]) == (documented("another process holds the lock"), True), value
+
+
+def test_no_room_that_a_merge_sees_in_advance(tmp_path: Path) -> None:
+    class Full(QuickFs):
+        def free_bytes(self, path: Path) -> int:
+            return 3
+
+    db, _ = make(tmp_path, 12, partitions=1)
+    executor = LocalExecutor(1, processes=False)
+    (result,) = merge_dates(Full(), db.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1.0)
+    assert isinstance(result.error, RetryableStorageError) and result.error.retryable
+    assert result.error.exit_code == documented("no room on the disk, also where a merge sees it in advance")
+
+
+def test_no_room_for_what_a_query_spills() -> None:
+    error = refusal(duckdb.IOException("IO Error: Could not write: No space left on device"), "select 1")
+    assert isinstance(error, RetryableStorageError)
+    assert isinstance(refusal(duckdb.IOException("IO Error: no such file"), "select 1"), SettingsError)
+
+
+def test_rows_of_a_location_of_another_stream(tmp_path: Path) -> None:
+    first = write_feed(tmp_path / "feed", epochs=1, locations=2)
+    second = first.with_name("second.toml")
+    second.write_text(first.read_text().replace('name = "rows"', 'name = "second"'))
+    assert run_json(tmp_path / "db", "ingest", str(first), "--once")[0] == 0
+    for _ in range(2):
+        code, value = run_json(tmp_path / "db", "ingest", str(second), "--once")
+        assert (code, value["error"]["retryable"]) == (documented("rows of another stream's location"), False), value
+        assert value["error"]["what"] == "a location belongs to another writer"
