@@ -182,7 +182,7 @@ def test_hostile_dates_never_become_paths(shared: IntradayRows, command: str, da
 
 def test_a_merge_tells_its_errors_whole(db: IntradayRows) -> None:
     code, value = run_json(db.root, "merge", NAME, "--date", "2013-12-24", "--local")
-    assert code == 1
+    assert code == 2, "as `validate` of a date that the table does not have"
     assert (value["date"], value["outcome"]) == ("2013-12-24", "failed")
     assert {"type", "what", "where", "expected", "found", "hint", "exit_code", "retryable"} <= value["error"].keys()
     assert run_json(db.root, "merge", NAME, "--date", "2013-12-24", "--local", "--allow-empty")[0] == 0
