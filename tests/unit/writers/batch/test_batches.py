@@ -25,6 +25,7 @@ from store.errors import (
     ErrorBudgetExceeded,
     LockLostError,
     PositionGapError,
+    SettingsError,
 )
 from store.format.table.tablesize import decode as decode_size
 from store.io.fs import Fs
@@ -254,7 +255,7 @@ def test_a_location_of_another_stream_is_refused_before_and_after_its_first_epoc
         FS.write_new(target.layout.stream_lock(TABLE, "other"), b'{"generation":1}')
         for _ in range(2):
             result = run_alone(FS, intruder, "1-0", [one])
-            assert isinstance(result.error, LockLostError)
+            assert isinstance(result.error, SettingsError)
             assert f"found: stream {STREAM}" in str(result.error)
             if log.state.epoch == 0:
                 ingest(FS, tmp_path, log, [[one]])

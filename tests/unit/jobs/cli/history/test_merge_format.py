@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from store.schema.deployed.changes import ACCEPTED
 from store.schema.deployed.deploy import deploy
 from tests.support.commands import run, run_json
 from tests.support.writers.export_cases import NEXT
@@ -93,7 +94,7 @@ def test_a_changed_schema_does_not_change_the_format_of_a_merged_date(tmp_path: 
     db, _ = make(tmp_path, 20, partitions=1)
     merge(db.layout)
     parquet = SCHEMA.replace(b'storageType="', b'defaultMergeFormat="Parquet" storageType="')
-    deploy(db.fs, db.layout, parquet)
+    deploy(db.fs, db.layout, parquet, consent=ACCEPTED)
     db.commit(
         {("a", DAY): as_table([random_row(random.Random(5))]), ("a", NEXT): as_table([random_row(random.Random(5))])}
     )
