@@ -10,7 +10,13 @@ import pytest
 
 from store.epochs.files.removals import write_removals
 from store.epochs.state.removal import Removal
-from store.errors import CorruptFileError, LockLostError, MergeError, SettingsError, TableExistsError
+from store.errors import (
+    CorruptFileError,
+    LockLostError,
+    SettingsError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from store.format.table import tablesize
 from store.layout import LocationKey
 from store.merges.records import lock_table, newest, store_record
@@ -201,7 +207,7 @@ def test_a_rollback_does_not_take_merged_rows_back(tmp_path: Path) -> None:
 
 def test_empty_dates_and_dry_run(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 30)
-    with pytest.raises(MergeError, match="no committed rows"):
+    with pytest.raises(TableNotFoundError, match="no committed rows"):
         merge(db.layout, "2024-01-01")
     assert merge(db.layout, "2024-01-01", allow_empty=True)[0].outcome == "empty"
     (planned,) = merge_dates(
