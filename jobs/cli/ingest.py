@@ -36,6 +36,7 @@ from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
+from store.schema.document.checks import unbuilt_indexes
 
 if TYPE_CHECKING:
     from jobs.streams.run import Run
@@ -197,4 +198,6 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     if done.written and done.before is not None:
         new = f"\n  would deploy schema version {done.schema.version}, which {done.change.words()}"
     left = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
+    if (unbuilt := unbuilt_indexes(schema)) is not None:
+        cli.note(f"{spec.stream}: {unbuilt}")
     cli.result(value, f"{text}, after epoch {value['epoch']}{new}{left}")

@@ -38,11 +38,12 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def schema(self) -> StructType:
         """The columns of the data frame; pins the snapshot that it shows."""
+        from readers.spark.batch import shown_columns
         from readers.spark.types import spark_schema
 
         options = self._options()
         self._table = self._opened(options)
-        return spark_schema(self._table.columns(options.columns), options)
+        return spark_schema(shown_columns(self._table, options), options)
 
     @message_first()
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -39,6 +39,7 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.changes import ADDITIONS, Consent
+from store.schema.document.checks import unbuilt_indexes
 from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
@@ -176,6 +177,8 @@ def open_stream(
     schema = done.schema
     if done.written and done.before is not None:
         progress.remark(settings.spec.stream, f"schema version {schema.version} is deployed: {done.change.words()}")
+    if (unbuilt := unbuilt_indexes(schema)) is not None:
+        progress.remark(settings.spec.stream, unbuilt)
     if done.written:
         options.recorder(settings.spec.table, settings.spec.stream, settings).deployed(done, settings.schema_file)
     log = opened.enter_context(

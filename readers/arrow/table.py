@@ -268,7 +268,7 @@ class Table:
         on_read: Callable[[int], object] | None = None,
     ) -> Iterator[list[pa.Array]]:
         values = PartitionValues.of(slice_.key.value for slice_ in slices)
-        filtered = [c for c in self._readable.columns if predicate and c.name in predicate.columns]
+        filtered = [c for c in self.schema.readable.columns if predicate and c.name in predicate.columns]
         for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
             later, checks = step is None, self._checks
@@ -291,7 +291,7 @@ class Table:
                     pin.require((slice_.key, slice_.directory) for slice_ in slices if slice_.stream == stream)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
-        return parse_predicate(where, self._readable) if isinstance(where, str) else where
+        return parse_predicate(where, self.schema.readable) if isinstance(where, str) else where
 
     def columns(self, names: Names | None = None) -> tuple[Column, ...]:
         """The named columns in the requested order; None: all in the order of the definition.
@@ -302,7 +302,7 @@ class Table:
         if names is None:
             return self.schema.columns
         asked = [names] if isinstance(names, str) else list(names)
-        readable = self._readable.columns
+        readable = self.schema.readable.columns
         known = [column.name for column in readable]
         for position, name in enumerate(asked):
             if name not in known:
@@ -319,13 +319,6 @@ class Table:
         if not asked:
             raise SchemaMismatchError("no column is requested", expected="one or more", found="none")
         return tuple(column for name in asked for column in readable if column.name == name)
-
-    @property
-    def _readable(self) -> TableSchema:
-        """The schema with the columns of earlier versions, which are read where they are named."""
-        names = {column.name for column in self.schema.columns}
-        retired = (column for column in self.schema.retired if column.name not in names)
-        return replace(self.schema, columns=(*self.schema.columns, *retired))
 
 
 def filter_of(predicate: Predicate | None) -> Filter | None:

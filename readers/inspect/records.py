@@ -81,7 +81,7 @@ def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Findin
 def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     """A schema file with all findings of its rules."""
     try:
-        found = load_schema(fs, path)
+        found = load_schema(fs, path, deployed=True)
         findings = list(found.findings)
         facts.update(table=found.schema.full_name, columns=[c.name for c in found.schema.columns])
     except SchemaParseError as error:

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from readers.live.columns import live_type
 from store.errors import SettingsError
+from store.scan.case_twins import refuse_case_twins
 from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
 
@@ -30,7 +31,12 @@ class ServedSchema:
 
 
 def served_schema(schema: TableSchema) -> ServedSchema:
-    """UnsupportedVersionError: a column has a type that cannot be served. SettingsError: a name that engines refuse."""
+    """UnsupportedVersionError: a column has a type that cannot be served. SettingsError: a name that engines refuse.
+
+    SchemaMismatchError: two names differ in case only.
+    """
+    read = "read the table with `sparkhaven read`"
+    refuse_case_twins(schema.full_name, schema.columns, "clients of an engine", read)
     for column in schema.columns:
         if column.name in RESERVED:
             raise SettingsError(

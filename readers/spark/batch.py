@@ -20,18 +20,26 @@ from readers.spark.options import ReadOptions
 from readers.spark.tasks import ReadTask, make_tasks, read_task
 from readers.spark.types import require_exact
 from store.predicate.expression import Predicate, parse_predicate
+from store.scan.case_twins import refuse_case_twins
 from store.types.model import Column, TableSchema
 
 
 def where_of(options: ReadOptions, schema: TableSchema) -> Predicate | None:
     """The option ``where``; SchemaParseError if it is not an expression over the columns."""
-    return parse_predicate(options.where, schema) if options.where else None
+    return parse_predicate(options.where, schema.readable) if options.where else None
+
+
+def shown_columns(table: Table, options: ReadOptions) -> tuple[Column, ...]:
+    """The columns of a data frame. SchemaMismatchError: no such column, or two that Spark takes for one."""
+    columns = table.columns(options.columns)
+    refuse_case_twins(table.name, columns, "Spark", 'choose others by .option("columns", "A,B")')
+    return columns
 
 
 def read_columns(schema: TableSchema, shown: Iterable[Column], where: Predicate | None) -> list[Column]:
     """The columns that a task opens: those that it returns, and those that the expression compares."""
     names = {column.name for column in shown} | {*(where.columns if where else ())}
-    return [column for column in schema.columns if column.name in names]
+    return [column for column in schema.readable.columns if column.name in names]
 
 
 class SnapshotReader(DataSourceReader):  # type: ignore[misc]
@@ -40,7 +48,7 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, table: Table, options: ReadOptions) -> None:
         self._table: Table | None = table
         self._options = options
-        self._columns = table.columns(options.columns)
+        self._columns = shown_columns(table, options)
         self._where = where_of(options, table.schema)
 
     def __getstate__(self) -> dict[str, object]:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from readers.arrow.opening import pinned_table
 from readers.arrow.table import Table, filter_of
-from readers.spark.batch import read_columns, where_of
+from readers.spark.batch import read_columns, shown_columns, where_of
 from readers.spark.messages import message_first
 from readers.spark.options import Epochs, ReadOptions
 from readers.spark.tasks import ReadTask, make_tasks, read_task
@@ -40,7 +40,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def __init__(self, table: Table, options: ReadOptions, fs: Fs | None = None) -> None:
         self._options, self._schema = options, table.schema
-        self._columns = table.columns(options.columns)
+        self._columns = shown_columns(table, options)
         self._where = where_of(options, table.schema)
         self._fs, self._layout, self._table = fs or Fs(), Layout(options.root), TableName.parse(options.name)
         self._changes: dict[str, tuple[tuple[Stat | None, ...], Changes]] = {}

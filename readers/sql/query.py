@@ -25,6 +25,7 @@ from store.io.fs import Fs
 from store.io.local_path import local_path
 from store.io.system_errors import as_ours, as_storage_errors
 from store.layout import Layout
+from store.scan.case_twins import refuse_case_twins
 from store.scan.selection import check_tier
 from store.schema.deployed.deploy import deployed_tables
 from store.types.frozen import frozen
@@ -86,6 +87,9 @@ def open_query(
             TableScan(open_table(root, str(name), as_of=as_of, skip_set_aside=skip_set_aside, fs=fs), tier, prefix)
             for name, prefix in zip(names, prefixes, strict=True)
         )
+        for scan in scans:
+            read = "read the table with `sparkhaven read` or open_table"
+            refuse_case_twins(scan.table.name, scan.table.schema.columns, "SQL", read)
         try:
             _register(connection, scans)
             _push(connection, query, scans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from enum import Enum
 
@@ -77,6 +77,15 @@ class Column:
         return replace(self, name=label)
 
 
+def case_twins(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that differ in case only."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            return other, name
+    return None
+
+
 @frozen
 class Rule:
     """One child of ``Validator``: name of the rule and its attributes as written."""
@@ -130,9 +139,20 @@ class TableSchema:
         return tuple(c for c in self.columns if c.kind is Kind.GROUPING)
 
     @property
+    def readable(self) -> TableSchema:
+        """The schema with the columns of earlier versions behind its own, for reads that name them."""
+        names = {column.name for column in self.columns}
+        return replace(self, columns=(*self.columns, *(c for c in self.retired if c.name not in names)))
+
+    @property
     def labels(self) -> dict[str, str]:
         """Earlier names of columns -> their names."""
         return {label: column.name for column in self.columns for label in column.labels}
+
+    @property
+    def case_twins(self) -> tuple[str, str] | None:
+        """Two columns whose names differ in case only, which a schema of an earlier release may have."""
+        return case_twins(column.name for column in self.columns)
 
     def column(self, name: str) -> Column | None:
         """The column of that exact name, or None."""

@@ -12,6 +12,7 @@ from readers.arrow.table import Table
 from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from store.format.parquet.trees import TreeLayout, check_value
 from store.framing.canonical import dump
+from store.scan.case_twins import refuse_case_twins
 from store.scan.ranges import Slice
 from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
@@ -97,6 +98,8 @@ def plan_export(table: Table, options: ExportOptions) -> ExportPlan:
 def _columns(table: Table, options: ExportOptions, partitioning: Column) -> tuple[Column, ...]:
     """Those of the files, in the order of the definition; in a flat tree the partitioning column is one of them."""
     asked = table.columns(options.columns)
+    choose = "leave one out with --columns"
+    refuse_case_twins(table.name, (partitioning, *asked), "readers of Parquet trees", choose)
     flat = options.layout == "flat"
     if flat and partitioning not in asked:
         asked = (partitioning, *asked)

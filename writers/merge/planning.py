@@ -32,6 +32,7 @@ from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges.drops import ColumnDrop
 from store.merges.records import PHASES, MergeInput, MergeRecord, merged_rows, newest
 from store.merges.totals import current_names
+from store.scan.case_twins import refuse_case_twins
 from store.schema.deployed.deploy import load_deployed
 from store.types.frozen import frozen
 from store.types.model import TableSchema
@@ -153,6 +154,9 @@ def plan_output(
     table = TableName(schema.namespace, schema.name)
     supplements = int(base.details.get("supplements", 0)) if base else 0
     options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema, base))
+    if options.format != "deephaven":
+        files = "merge with --format deephaven, which writes column files"
+        refuse_case_twins(schema.full_name, schema.columns, "the reader that proves Parquet files", files)
     mark = "s" if taken.supplement else "g" if base is not None else ""
     generation = _generation(fs, layout, table, value)
     if not mark and _occupied(fs, layout, table, value):
@@ -213,6 +217,9 @@ def merged_schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             found=schema.extended,
             hint="choose one of these types, or remove ExtendedStorage from the schema",
         )
+    if schema.extended is not None:
+        tree = "read the table with `sparkhaven read`"
+        refuse_case_twins(schema.full_name, schema.columns, f"readers of its {schema.extended} tree", tree)
     for column in schema.stored:
         if not column.type.stored:
             raise UnsupportedVersionError(

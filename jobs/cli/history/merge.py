@@ -40,6 +40,7 @@ from store.io.system_errors import as_ours
 from store.layout import Layout, TableName
 from store.merges.records import all_values
 from store.schema.deployed.deploy import load_deployed
+from store.schema.document.checks import unbuilt_indexes
 from store.types.model import TableSchema
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor, local_workers
@@ -124,6 +125,8 @@ def merge(
     choice = parse_choice(dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
     fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
     schema = load_deployed(fs, layout, parsed)
+    if (unbuilt := unbuilt_indexes(schema)) is not None:
+        cli.note(unbuilt)
     if force:
         old_spelling(cli, "--force", "--rewrite")
         rewrite = True

@@ -18,6 +18,7 @@ from store.schema.deployed.changes import Consent, compare
 from store.schema.deployed.deploy import load_deployed, load_history
 from store.schema.deployed.history import Version, retired_columns
 from store.schema.deployed.numbering import recorded_schema
+from store.schema.document.checks import unbuilt_indexes
 from store.schema.document.xmlfile import load_schema
 from store.types.model import TableSchema
 
@@ -79,6 +80,8 @@ def deploy(
     else:
         verb = "would become" if dry_run else "is now"
         text = f"{name} {verb} version {done.schema.version}: {change.words()}"
+    if (unbuilt := unbuilt_indexes(done.schema)) is not None:
+        cli.note(unbuilt)
     cli.result(value, text)
 
 

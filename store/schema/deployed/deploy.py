@@ -161,10 +161,10 @@ def _schema_of(
     """The schema that is deployed, or was before its file was lost; ``given`` replaces it."""
     table = TableName(given.namespace, given.name)
     if standing is not None:
-        return numbered(load_schema(fs, layout.schema(table)).schema, history)
+        return numbered(load_schema(fs, layout.schema(table), deployed=True).schema, history)
     text = history[-1].text
     if text is not None:
-        return numbered(parse_schema(text.encode(), "").schema, history)
+        return numbered(parse_schema(text.encode(), "", deployed=True).schema, history)
     # only its columns are known: nothing else can be compared
     columns = [
         replace(new, name=old.name, type=old.type, kind=old.kind, storage=old.storage, encoding=old.encoding, id=old.id)
@@ -192,7 +192,7 @@ def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             found="no file",
             hint="start a stream of the table, or check the root; `sparkhaven tables` lists what is there",
         )
-    return numbered(load_schema(fs, layout.schema(table)).schema, history)
+    return numbered(load_schema(fs, layout.schema(table), deployed=True).schema, history)
 
 
 def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from store.nearest import meant
 from store.schema.document.rules import check_rule
@@ -10,7 +11,7 @@ from store.schema.document.sources import ImportColumn, ImportSource
 from store.schema.document.vocabulary import IMPORT_TYPES
 from store.schema.findings import Collector
 from store.schema.tree import Element
-from store.types.model import Column, Rule
+from store.types.model import Column, Kind, Rule, TableSchema
 
 
 def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[ImportSource, ...]:
@@ -67,6 +68,9 @@ def check_indexes(root: Element, columns: tuple[Column, ...], findings: Collecto
         repeated = [key for key, count in Counter(keys).items() if count > 1]
         if keys and not unknown and not repeated:
             indexes.append(keys)
+            if not is_built(keys, columns):
+                effect = "it has no effect: no merge writes it, and reads do not use it"
+                findings.add("W155", element, expected="a single grouping column", found=", ".join(keys), hint=effect)
             continue
         if unknown:
             found, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
@@ -78,6 +82,21 @@ def check_indexes(root: Element, columns: tuple[Column, ...], findings: Collecto
             "E151", element, expected="columns of the table, each once", found=found, hint=hint or "name a column"
         )
     return tuple(indexes)
+
+
+def is_built(keys: Sequence[str], columns: Sequence[Column]) -> bool:
+    """Whether a merge writes an index of these columns: it does so for each grouping column."""
+    return len(keys) == 1 and any(c.name == keys[0] and c.kind is Kind.GROUPING for c in columns)
+
+
+def unbuilt_indexes(schema: TableSchema) -> str | None:
+    """A line about the indexes of a schema that merges do not write; None if there are none."""
+    listed = ["(" + ", ".join(keys) + ")" for keys in schema.data_indexes if not is_built(keys, schema.columns)]
+    if not listed:
+        return None
+    return (
+        f"DataIndex {', '.join(listed)} of {schema.full_name} is not built: this release indexes grouping columns only"
+    )
 
 
 def check_rules(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[Rule, ...]:

@@ -43,8 +43,11 @@ def is_identifier(name: str) -> bool:
     return True
 
 
-def read_columns(table: Element, findings: Collector) -> tuple[Column, ...]:
-    """The columns in definition order, ids from 0; columns that cannot be read are left out."""
+def read_columns(table: Element, findings: Collector, *, deployed: bool = False) -> tuple[Column, ...]:
+    """The columns in definition order, ids from 0; columns that cannot be read are left out.
+
+    Names that differ in case only are an error, and of a schema that is ``deployed`` already a warning.
+    """
     columns: list[Column] = []
     lines: dict[str, Element] = {}
     by_case: dict[str, str] = {}
@@ -64,16 +67,20 @@ def read_columns(table: Element, findings: Collector) -> tuple[Column, ...]:
             continue
         if earlier is not None:
             findings.add(
-                "W112",
+                "W112" if deployed else "E112",
                 element,
                 expected="names that differ by more than case",
                 found=f"{column.name} beside {earlier} (line {lines[earlier].line})",
-                hint="tools that ignore case will confuse them",
+                hint=f"SQL and Spark confuse them: choose another name for one, and name its field in the stream file,"
+                f' [columns] OtherName = {{ from = "{column.name}" }}',
             )
         if column.name in RESERVED:
             findings.add(
                 "W119", element, found=column.name, hint="queries cannot use the column by this name: rename it"
             )
+        if not column.type.stored and column.kind is not Kind.PARTITIONING:
+            hint = "remove the column, or choose a type of docs/reference/limits.md: streams and merges refuse it"
+            findings.add("W120", element, expected="a type that is stored", found=column.spelling, hint=hint)
         lines[column.name] = element
         by_case[column.name.lower()] = column.name
         columns.append(column)

@@ -61,15 +61,16 @@ class SchemaFile:
         return parse_schema(copy.to_bytes(), name)
 
 
-def load_schema(fs: Fs, path: Path) -> SchemaFile:
+def load_schema(fs: Fs, path: Path, *, deployed: bool = False) -> SchemaFile:
     """Reads and checks a schema file; a CopyTable is resolved from the files beside it.
 
-    Raises SchemaParseError with a code when the file breaks a rule, SchemaError when it cannot be read.
+    ``deployed``: it is deployed already, and rules that came later are warnings. Raises SchemaParseError with a code
+    when the file breaks a rule, SchemaError when it cannot be read.
     """
-    return _load(fs, path, (path,))
+    return _load(fs, path, (path,), deployed=deployed)
 
 
-def _load(fs: Fs, path: Path, chain: tuple[Path, ...]) -> SchemaFile:
+def _load(fs: Fs, path: Path, chain: tuple[Path, ...], *, deployed: bool = False) -> SchemaFile:
     def resolve(namespace: str, name: str) -> SchemaFile | None:
         beside = path.with_name(f"{namespace}.{name}.schema")
         if beside in chain or fs.stat(beside) is None:
@@ -86,7 +87,7 @@ def _load(fs: Fs, path: Path, chain: tuple[Path, ...]) -> SchemaFile:
             found=error.strerror,
             hint="check the path and its permissions",
         ) from error
-    return parse_schema(data, str(path), resolve=resolve)
+    return parse_schema(data, str(path), resolve=resolve, deployed=deployed)
 
 
 def check_schema(fs: Fs, path: Path) -> tuple[FindingList, SchemaFile | None]:
@@ -98,10 +99,11 @@ def check_schema(fs: Fs, path: Path) -> tuple[FindingList, SchemaFile | None]:
     return FindingList(found.findings), found
 
 
-def parse_schema(data: bytes, name: str, *, resolve: Resolve | None = None) -> SchemaFile:
+def parse_schema(data: bytes, name: str, *, resolve: Resolve | None = None, deployed: bool = False) -> SchemaFile:
     """Checks the bytes of a schema. ``name`` is the file name for messages and W104 (none if empty).
 
-    ``resolve(namespace, name)`` gives the schema that a CopyTable copies, or None. Raises SchemaParseError.
+    ``deployed`` as in ``load_schema``. ``resolve(namespace, name)`` gives the schema that a CopyTable copies, or None.
+    Raises SchemaParseError.
     """
     findings = Collector(name or "<schema>")
     try:
@@ -127,7 +129,7 @@ def parse_schema(data: bytes, name: str, *, resolve: Resolve | None = None) -> S
             schema = dataclasses.replace(origin.schema, namespace=namespace, name=table)
             imports = origin.imports
     else:
-        schema, imports = _table(root, namespace, table, findings)
+        schema, imports = _table(root, namespace, table, findings, deployed=deployed)
     findings.raise_errors()
     every = tuple(sorted(findings.found, key=lambda f: (f.line, f.column)))
     return SchemaFile(name, document, schema, every, imports, origin)
@@ -173,7 +175,7 @@ def _origin(root: Element, resolve: Resolve | None, findings: Collector) -> Sche
 
 
 def _table(
-    root: Element, namespace: str, table: str, findings: Collector
+    root: Element, namespace: str, table: str, findings: Collector, *, deployed: bool
 ) -> tuple[TableSchema, tuple[ImportSource, ...]]:
     storage = one_of(root, "storageType", STORAGE_TYPES, findings)
     if "storageType" not in root.attributes:
@@ -181,7 +183,10 @@ def _table(
         findings.add("W107", root, expected=expected, found="no storageType", hint=hint)
     nested = storage != "SplayedOnDisk"
     merge_format = one_of(root, "defaultMergeFormat", MERGE_FORMATS, findings) or "DeephavenV1"
-    columns = read_columns(root, findings)
+    if not nested:
+        expected, hint = 'storageType="NestedPartitionedOnDisk"', "streams, merges and imports refuse the table"
+        findings.add("W109", root, expected=expected, found=storage, hint=hint)
+    columns = read_columns(root, findings, deployed=deployed)
     extended = _extended(root, findings)
     _check_partitioning(root, columns, nested, extended, findings)
     imports = read_imports(root, columns, findings)
@@ -209,9 +214,15 @@ def _check_partitioning(
 ) -> None:
     chosen = [c.name for c in columns if c.kind is Kind.PARTITIONING]
     wanted = 1 if nested else 0
-    if len(chosen) == wanted or extended is not None:  # extended layouts may have any number of partitioning columns
-        return
     named = [e for e in root.all("Column") if e.attributes.get("columnType") == "Partitioning"]
+    if extended is not None:  # extended layouts may have any number of partitioning columns
+        if nested and len(chosen) != 1:
+            hint = "make the others Normal: their values would not be stored; streams and merges refuse the table"
+            found = ", ".join(chosen) or "none"
+            findings.add("W113", named[1] if len(named) > 1 else root, expected="one", found=found, hint=hint)
+        return
+    if len(chosen) == wanted:
+        return
     if not chosen and named:
         return  # the column has an error of its own
     findings.add(

@@ -84,8 +84,22 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("E111", table('<Column name="A B" dataType="int"/>'),
      3, 1, 'Column "A B"', "a letter or _", "'A B'", "state both"),
     ("E112", table(PX, f"  {PX}"), 4, 3, 'Column "Px"', "a name of its own", "Px, also in line 3", "rename"),
-    ("W112", table(PX, '<Column name="PX" dataType="double"/>'),
-     4, 1, 'Column "PX"', "differ by more than case", "PX beside Px (line 3)", "confuse"),
+    ("E112", table(PX, '<Column name="PX" dataType="double"/>'),
+     4, 1, 'Column "PX"', "differ by more than case", "PX beside Px (line 3)", 'OtherName = { from = "PX" }'),
+    ("E112", table('<Column name="date" dataType="String"/>'),
+     3, 1, 'Column "date"', "differ by more than case", "date beside Date (line 2)", "[columns]"),
+    ("W109", '<Table namespace="Ns" name="Tab" storageType="SplayedOnDisk">\n' + PX + "</Table>",
+     1, 1, 'Table "Tab"', "NestedPartitionedOnDisk", "SplayedOnDisk", "refuse the table"),
+    ("W113", table('<ExtendedStorage type="parquet:kv"/>', DATE.replace("Date", "Hour")),
+     4, 1, 'Column "Hour"', "one", "Date, Hour", "would not be stored"),
+    ("W120", table('<Column name="A" dataType="double[]"/>'),
+     3, 1, 'Column "A"', "a type that is stored", "double[]", "refuse it"),
+    ("W120", table('<Column name="A" dataType="java.math.BigDecimal"/>'),
+     3, 1, 'Column "A"', "a type that is stored", "java.math.BigDecimal", "limits.md"),
+    ("W155", table(SYM, '<DataIndex columns="Sym"/>'),
+     4, 1, "DataIndex", "a single grouping column", "Sym", "no effect"),
+    ("W155", table(GROUPED, PX, '<DataIndex columns="Sym,Px"/>'),
+     5, 1, "DataIndex", "a single grouping column", "Sym, Px", "no effect"),
     ("E113", table(date=PX), 1, 1, 'Table "Tab"', "one column with columnType Partitioning", "none", 'name="Date"'),
     ("E113", table(DATE.replace("Date", "Day")),
      3, 1, 'Column "Day"', "one column", "Date, Day", "make the others Normal"),
@@ -210,7 +224,7 @@ def test_file_name_that_differs_is_a_warning() -> None:
 
 
 def test_every_code_is_tried() -> None:
-    tried = {case[0] for case in CASES} | {"W104", "E161"}  # E161: test_schema_deploy
+    tried = {case[0] for case in CASES} | {"W104", "W112", "E161"}  # W112, E161: test_schema_deploy
     assert tried == set(RULES)
 
 
@@ -257,3 +271,7 @@ def test_an_error_crosses_a_process_border() -> None:
     back = pickle.loads(pickle.dumps(caught.value))
     assert (back.code, back.line, str(back)) == ("E102", 1, str(caught.value))
     assert isinstance(back.findings[0], Finding)
+
+
+def test_an_index_of_a_grouping_column_is_built() -> None:
+    assert findings(table(GROUPED, '<DataIndex columns="Sym"/>')) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
 from store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_history, standing_tables
-from store.schema.deployed.history import decode_history, encode_history
+from store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
+from store.schema.document.xmlfile import parse_schema
 from tests.support.places import GOLDEN
 
 TABLE = TableName("Ns", "Tab")
@@ -467,3 +469,28 @@ def test_a_history_of_form_two_is_read_and_written_as_it_was(tmp_path: Path) -> 
     assert [version.dropped for version in history] == [(), (3,), ()]
     assert [column.name for column in history[2].columns] == ["Date", "N", "A"]
     assert encode_history(history) == data
+
+
+def test_names_that_differ_in_case_only_are_refused_and_stay_readable_where_they_are(tmp_path: Path) -> None:
+    layout = with_data(tmp_path)
+    twins = schema({"Date": "String", "A": "int", "a": "String"})
+    with pytest.raises(SchemaParseError, match="E112") as caught:
+        deploy(FS, layout, twins)
+    assert caught.value.found == "a beside A (line 3)"
+    as_deployed_by_an_earlier_release(layout, twins)
+    found = load_deployed(FS, layout, TABLE)
+    assert [c.name for c in found.columns] == ["Date", "A", "a"] and found.case_twins == ("A", "a")
+    with pytest.raises(SchemaParseError, match="E112"):
+        deploy(FS, layout, twins)
+    renamed = schema({"Date": "String", "A": "int", "Small": "String"})
+    assert deploy(FS, layout, renamed, consent=Consent(rename=(("a", "Small"),))).case_twins is None
+    assert ids(layout) == {"Date": 0, "A": 1, "Small": 2}
+
+
+def as_deployed_by_an_earlier_release(layout: Layout, text: bytes) -> None:
+    columns = parse_schema(text, "", deployed=True).schema.columns
+    records = tuple(ColumnRecord.of(column, number) for number, column in enumerate(columns))
+    layout.schemas().mkdir(parents=True)
+    layout.schema(TABLE).write_bytes(text)
+    history = [Version(1, sha256(text).hexdigest(), records)]
+    layout.schema_history(TABLE).write_bytes(encode_history(history))

@@ -27,9 +27,10 @@ def parsed(*elements: str, head: str = HEAD) -> SchemaFile:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
-def test_examples_have_no_findings_and_stay_as_they_are(path: Path) -> None:
+def test_examples_have_no_errors_and_stay_as_they_are(path: Path) -> None:
     findings, file = check_schema(Fs(), path)
-    assert findings == ()
+    warned = {"Equities.QuoteL1": ["W155"], "Trading.OrderLog": ["W120", "W120"]}  # of what this release leaves out
+    assert [finding.code for finding in findings] == warned.get(path.stem, [])
     assert file is not None
     assert file.to_bytes() == path.read_bytes()
     reported = json.loads(json.dumps(describe(file.schema, file)))
@@ -311,4 +312,4 @@ def test_large_schemas_are_checked_in_seconds() -> None:
     keys = ",".join(f"c{i}" for i in range(4000))
     with pytest.raises(SchemaParseError) as caught:
         parsed(columns, f'<ImportSource type="CSV">{wrong}</ImportSource>', f'<DataIndex columns="{keys}"/>')
-    assert {f.code for f in caught.value.findings} == {"E132"}
+    assert {f.code for f in caught.value.findings} == {"E132", "W155"}
