@@ -25,6 +25,7 @@ from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 
 Place = Callable[[int], str]
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
@@ -63,6 +64,8 @@ def mapped(array: pa.Array, column: Column, place: Place, options: Options = STR
     if group in (Group.TEXT, Group.UUID, Group.BYTES):
         made = _texts(array, column, place)
     elif group in _COUNTED and name == "String":
+        days, bad = numbers.counts(array)
+        bad |= pc.fill_null(pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY)), False).to_numpy(False)
         made = array.cast(pa.string())
     elif group is Group.TIMESTAMP:
         made, bad = numbers.instants(array)
@@ -163,8 +166,11 @@ def _inexact(column: Column, where: str, value: pa.Scalar, why: object) -> Schem
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value as text; an instant that no datetime reaches as its number."""
-    return f"{value.value} {value.type.unit}" if pa.types.is_timestamp(value.type) else str(value)
+    """A value as text; an instant or a date that no datetime reaches as its number."""
+    kind = value.type
+    if pa.types.is_date(kind):
+        return str(np.datetime64(value.value, "D" if pa.types.is_date32(kind) else "ms"))
+    return f"{value.value} {kind.unit}" if pa.types.is_timestamp(kind) else str(value)
 
 
 def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMismatchError:

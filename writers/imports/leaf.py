@@ -154,6 +154,9 @@ class LeafReader:
                 if batch is not None:
                     batch.validate(full=True)  # texts that are no UTF-8
                     values = [as_logical(batch.column(name), self._declared.field(name).type) for name in names]
+                    for name, array in zip(names, values, strict=True):
+                        if pa.types.is_string(array.type) and pa.types.is_binary(batch.column(name).type):
+                            array.validate(full=True)  # an ENUM
             if batch is None:
                 break
             found = {}

@@ -203,9 +203,9 @@ def test_frames_that_do_not_fit_are_refused_before_any_task(spark: SparkSession,
         write(frame.withColumnRenamed("Px", "Price"))
     for name, kind in (
         ("N", "string"),
-        ("Small", "double"),
+        ("Small", "boolean"),
         ("At", "timestamp_ntz"),
-        ("Live", "int"),
+        ("Live", "double"),
         ("Px", "string"),
     ):
         with pytest.raises(SchemaMismatchError, match=f"column {name} of the data frame") as caught:

@@ -19,11 +19,12 @@ from ingest.feeds.files.requeue import requeue_file_rows
 from ingest.options.files import FilesOptions
 from ingest.spec import ColumnSpec, StreamSpec, TextForm
 from ingest.targets import resolve_targets
-from store.errors import FeedError
+from store.errors import FeedError, SchemaMismatchError
 from store.io.fs import Fs
 from tests.support.commands import run
 from tests.support.ingest.inferring import infer_and_new
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, values
+from tests.support.ingest.parquet_footers import enum_file
 
 UUID = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
 AT = 1_795_185_000_000_000_000  # 2026-11-20T14:30:00Z
@@ -81,20 +82,18 @@ def test_what_polars_writes(tmp_path: Path, series: polars.Series, kind: str, ex
 
 
 def test_enum_of_the_standard_is_text(tmp_path: Path) -> None:
-    """As parquet-avro and parquet-protobuf write it; Arrow reads bytes."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"v": pa.array([b"BUY", None])}), path, store_schema=False)
-    data = path.read_bytes()
-    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
-    plain = b"\x15\x0c\x25\x02\x18\x01v\x00"  # BYTE_ARRAY, optional, named v
-    named = b"\x15\x0c\x25\x02\x18\x01v\x25\x08\x4c\x4c\x00\x00\x00"  # the same of converted and logical type ENUM
-    assert footer.count(plain) == 1
-    footer = footer.replace(plain, named)
-    path.write_bytes(
-        data[: -8 - len(footer) + len(named) - len(plain)] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
-    )
-    assert pq.ParquetFile(path).schema.column(0).logical_type.type == "ENUM"
+    path = enum_file(tmp_path / "a.parquet", [b"BUY", None])
     assert _decoded(path, "String") == (["BUY", None], [])
+    found, bad = _decoded(enum_file(tmp_path / "b.parquet", [b"\xff", b"BUY"]), "String")
+    assert found == ["BUY"] and "not UTF-8 (at byte 0)" in bad[0]
+
+
+def test_an_interval_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with duckdb.connect() as connection:
+        connection.execute(f"copy (select interval '1 day' as v) to '{path}' (format parquet)")
+    with pytest.raises(SchemaMismatchError, match="cannot be read"):
+        _decoded(path, "String", binary_as_text=True)
 
 
 def _old(path: Path, footer: dict[str, str], zone: str | None = None, **options: Any) -> Path:

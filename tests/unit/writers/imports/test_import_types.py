@@ -12,8 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from store.errors import SchemaMismatchError
+from store.errors import CorruptFileError, SchemaMismatchError
+from tests.support.ingest.ingest_cases import schema as schema_of
+from tests.support.ingest.parquet_footers import enum_file
 from tests.support.writers.import_cases import bring, small, values, write
+from tests.support.writers.merge_runs import FS
+from writers.imports.leaf import LeafReader
+from writers.imports.walk import FoundLeaf
 
 TAKEN: list[tuple[str, pa.Array, list[Any]]] = [
     ("Boolean", pa.array([True, False, None]), [True, False, None]),
@@ -144,3 +149,27 @@ def test_columns_are_those_of_the_table(tmp_path: Path, names: list[str], what: 
     pq.write_table(pa.Table.from_arrays(arrays, names), path)
     with pytest.raises(SchemaMismatchError, match=what):
         bring(layout, tmp_path / "tree", dry_run=True)
+
+
+def test_a_date_that_names_no_directory_is_refused(tmp_path: Path) -> None:
+    layout = small(tmp_path / "db")
+    path = tmp_path / "tree" / "a.parquet"
+    path.parent.mkdir(parents=True)
+    for days, fits in ((20_777, True), (2_932_896, True), (2_932_897, False), (2**31 - 1, False)):
+        date = pa.array([days], pa.int32()).view(pa.date32())
+        pq.write_table(pa.table({"Date": date, "Sym": ["a"], "X": [1]}), path)
+        if fits:
+            assert bring(layout, tmp_path / "tree")[0].part.rows == 1
+        else:
+            with pytest.raises(SchemaMismatchError, match="stored exactly in column Date"):
+                bring(layout, tmp_path / "tree")
+
+
+def test_logical_types_that_arrow_reads_as_bytes(tmp_path: Path) -> None:
+    schema = schema_of(v="String")
+    path = enum_file(tmp_path / "a.parquet", [b"BUY", None])
+    (rows,) = LeafReader(FS, FoundLeaf(path, path.name, "d"), schema).read("d")
+    assert rows.columns[0].to_pylist() == ["BUY", None]
+    damaged = enum_file(tmp_path / "b.parquet", [b"\xff"])
+    with pytest.raises(CorruptFileError):
+        list(LeafReader(FS, FoundLeaf(damaged, damaged.name, "d"), schema).read("d"))
