@@ -23,6 +23,7 @@ from store.layout import Layout
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome
 from writers.batch.maintenance import Maintenance
+from writers.quarantine.spark_table import SparkQuarantine
 from writers.quarantine.table import Quarantine
 from writers.spark.frame import Source, batch_of_query, labelled, write_frame_batch
 from writers.spark.stream import refuse_speculation
@@ -203,8 +204,8 @@ class FrameWriter:
             return None
         require_delta(spark)
         layout = Layout(options.root)
-        owner = self._fs, layout, options.table, options.stream
-        return Quarantine(lambda: spark, *owner, place, clock=time.time)
+        owner = self._fs, layout, options.table, options.stream, place
+        return SparkQuarantine(lambda: spark, *owner, clock=time.time)
 
     def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:
         if self._stream is None:

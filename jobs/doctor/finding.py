@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from jobs.settings.stream_file import StreamSettings
@@ -129,8 +128,3 @@ def ago(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:,.1f} {unit}"
     return f"{max(0.0, seconds):.0f} s"
-
-
-def exists(fs: Fs, path: Path) -> bool:
-    """Whether a path exists."""
-    return fs.stat(path) is not None

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from jobs.doctor.finding import CheckContext, Found, each, exists
-from jobs.operations.quarantine_rows import QuarantineRows
+from jobs.doctor.finding import CheckContext, Found, each
+from store.delta.log import is_table
 from store.epochs.state.replay import StreamState
 from store.layout import TableName
+from writers.quarantine.choice import Chosen
 from writers.quarantine.ledger import follow_log
-from writers.quarantine.table import Chosen
+from writers.quarantine.rows import QuarantineRows
 
 
 def quarantined(context: CheckContext) -> Iterator[Found]:
@@ -30,7 +31,7 @@ def quarantined(context: CheckContext) -> Iterator[Found]:
 
 def _of_stream(context: CheckContext, table: TableName, state: StreamState, command: str) -> Iterator[Found]:
     ledger = follow_log(context.fs, context.layout, table, state, read_only=True)
-    if ledger is None or not ledger.place or not exists(context.fs, Path(ledger.place) / "_delta_log"):
+    if ledger is None or not ledger.place or not is_table(context.fs, Path(ledger.place)):
         return
     owner = table.namespace, table.table, state.stream
     rows = QuarantineRows(context.fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])

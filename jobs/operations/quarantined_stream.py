@@ -1,25 +1,23 @@
-"""A stream that has rejected rows: its ledger, its rows read without Spark, and a Spark session that changes them."""
+"""A stream that has rejected rows: its ledger, its rows, and its quarantine."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jobs.operations.quarantine_rows import QuarantineRows
+from store.delta.log import is_table
 from store.epochs.files.ledger import Ledger, read_ledger
 from store.epochs.reading.load import list_streams, load_stream
 from store.errors import CorruptFileError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.types.frozen import frozen
+from writers.quarantine.choice import Chosen
 from writers.quarantine.ledger import follow_log, leftovers
-
-if TYPE_CHECKING:
-    from writers.quarantine.table import Chosen, Quarantine
+from writers.quarantine.rows import QuarantineRows
+from writers.quarantine.table import Quarantine, requeued_rows
 
 
 @frozen
@@ -50,31 +48,14 @@ class QuarantinedStream:
 
     def requeued(self) -> dict[tuple[str, int], int]:
         """Rows that a requeue has committed and not marked yet: their source and position, and its epoch."""
-        from writers.quarantine.table import requeued_rows
-
         state = load_stream(self.fs, self.layout, self.table, self.stream)
         committed, _ = leftovers(self.fs, self.layout, self.table, state)
         return {key: requeue.epoch for requeue in committed for key in requeued_rows(self.fs, requeue)}
 
-    @contextmanager
-    def session(self, *, verbose: bool) -> Iterator[Quarantine]:
-        """The quarantine in a Spark session, which ends with it."""
-        # Spark takes a second to import: only where a command needs it
-        from jobs.session.delta_session import delta_conf, require_delta
-        from jobs.session.spark_session import build_session, require_jdk
-        from writers.quarantine.table import Quarantine
-        from writers.spark.stream import STREAM_CONF
-
-        require_jdk(self.fs, os.environ)
-        extra = STREAM_CONF | delta_conf(self.fs)
-        spark = build_session("sparkhaven quarantine", extra=extra, verbose=verbose)
-        try:
-            require_delta(spark)
-            place, file = Path(self.ledger.place), self.ledger.file
-            owner = self.fs, self.layout, self.table, self.stream
-            yield Quarantine(lambda: spark, *owner, place, clock=time.time, file=file)
-        finally:
-            spark.stop()
+    def quarantine(self) -> Quarantine:
+        """The quarantine, to be changed."""
+        owner = self.fs, self.layout, self.table, self.stream, Path(self.ledger.place)
+        return Quarantine(*owner, clock=time.time, file=self.ledger.file)
 
     def _read(self, without: list[tuple[int, int | None]]) -> QuarantineRows:
         owner = self.table.namespace, self.table.table, self.stream
@@ -86,7 +67,7 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> QuarantinedSt
     if stream not in list_streams(fs, layout, table):
         raise no_stream(layout.streams(table), stream)
     ledger = ledger_of(fs, layout, table, stream)
-    if ledger is None or fs.stat(Path(ledger.place) / "_delta_log") is None:
+    if ledger is None or not is_table(fs, Path(ledger.place)):
         return None
     return QuarantinedStream(fs, layout, table, stream, ledger)
 

@@ -42,8 +42,9 @@ from store.types.model import TableSchema
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.batch.task import Task, TaskResult, run_task
+from writers.quarantine.choice import Chosen
 from writers.quarantine.ledger import Requeue, requeue_path
-from writers.quarantine.table import Chosen, Quarantine
+from writers.quarantine.table import Quarantine
 from writers.target import SplitNotes, StreamTarget
 
 ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
@@ -165,7 +166,7 @@ def requeue_pending(
     """Ingests the chosen rows again, portion by portion; ``repairs`` keeps those without a row."""
     settings, generation = run.settings, run.log.state.generation
     target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.durability)
-    for rows in portions(quarantine.select(chosen).toLocalIterator(), repairs, done):
+    for rows in portions(quarantine.rows(chosen), repairs, done):
         requeue_rows(fs, run.log, target, settings.spec, quarantine, rows, done)
 
 
@@ -196,9 +197,7 @@ def portions(
     portion: list[dict[str, Any]] = []
     size = 0
     for found in pending:
-        row: dict[str, Any] = {
-            name: bytes(v) if isinstance(v := found[name], bytearray) else v for name in REJECTED.names
-        }
+        row: dict[str, Any] = {name: found[name] for name in REJECTED.names}
         if repairs is not None:
             repair = repairs.pop((row["SourcePartition"], row["Position"]), None)
             if repair is None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jobs.doctor.finding import CheckContext, headline
-from jobs.operations.quarantine_rows import QuarantineRows
 from jobs.page.facts import (
     Cell,
     EpochFacts,
@@ -23,6 +22,7 @@ from jobs.page.facts import (
 )
 from jobs.settings.stream_file import StreamSettings
 from readers.stats import DiskUse, disk_use
+from store.delta.log import is_table
 from store.epochs.reading.load import EpochEntry, StreamState, list_epochs, list_streams, load_stream
 from store.epochs.state.values import REJECTED
 from store.errors import SparkhavenError
@@ -32,6 +32,7 @@ from store.merges.records import newest
 from store.merges.validations import load_validation
 from writers.merge.status import DateStatus, SourceRows
 from writers.quarantine.ledger import follow_log
+from writers.quarantine.rows import QuarantineRows
 
 MOST_LISTED = 2000  # directories whose files are looked at
 MOST_ERRORS, MOST_DATES = 50, 20
@@ -185,7 +186,7 @@ def _quarantine(
     fs: Fs, layout: Layout, name: TableName, state: StreamState
 ) -> tuple[QuarantineFacts, list[ErrorFacts]]:
     ledger = follow_log(fs, layout, name, state, read_only=True)
-    if ledger is None or not ledger.place or fs.stat(Path(ledger.place) / "_delta_log") is None:
+    if ledger is None or not ledger.place or not is_table(fs, Path(ledger.place)):
         return QuarantineFacts(state.stream), []
     owner = name.namespace, name.table, state.stream
     rows = QuarantineRows(fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])

@@ -41,18 +41,23 @@ def run_streams(
     """Runs all streams; a failure stops no other stream and, if it may pass and without ``once``, leads to a restart.
 
     SIGTERM and SIGINT end each stream after its batch. Missing jars, settings, schemas, locks and recovery are checked
-    before Spark starts; an error keeps only its own stream from starting. A run in this process starts Spark only to
-    write a quarantine.
+    before Spark starts; an error keeps only its own stream from starting. A run in this process needs no JDK and no
+    jars.
     """
-    if options.where != "local" or any(settings.spec.bad_rows.allows_any for settings in streams):
+    fixed = choose(options.where, is_submitted(os.environ))
+    if fixed is not None and not fixed.local:
         require_jdk(fs, os.environ)
     check_memory(options.memory)
     delta: dict[str, str] = {}
 
     def check(settings: StreamSettings) -> StreamSettings:
+        if fixed is not None and not fixed.local:
+            require_jars(settings)
+        return checked(fs, settings)
+
+    def require_jars(settings: StreamSettings) -> None:
         if settings.spec.bad_rows.allows_any and not delta:
             delta.update(delta_conf(fs))
-        return checked(fs, settings)
 
     sound, failed = try_each(streams, check)  # check all before the first is opened
     with ExitStack() as opened:
@@ -70,8 +75,15 @@ def run_streams(
             look_at_source(run, opened, progress, options)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
             return [*runs, *failed]  # nothing to start Spark for
-        choice = choose(options.where, is_submitted(os.environ))
-        choice = choice or choose_by_input(waiting_input(fs, runs, progress, options))
+        choice = fixed or choose_by_input(waiting_input(fs, runs, progress, options))
+        if fixed is None and not choice.local:
+            require_jdk(fs, os.environ)
+            for run in runs:
+                try:
+                    if run.error is None:
+                        require_jars(run.settings)
+                except SettingsError as error:
+                    fail(run, error, progress, options)
         if all(run.error is not None for run in runs):
             return [*runs, *failed]
         for run in runs:
@@ -87,9 +99,9 @@ def run_streams(
                 extra=STREAM_CONF | FAIR | delta,
             )
 
-        app = Application(fs, layout, open_runner(choice, session, opened, progress), options, progress, stop)
-        if delta and not choice.local:
-            refuse_without_delta(app.runner, runs, progress)
+        app = Application(fs, layout, open_runner(choice, session, opened), options, progress, stop)
+        if delta and isinstance(app.runner, SparkRunner):
+            refuse_without_delta(app.runner.spark, runs, progress)
         threads = {
             run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
             for run in runs
@@ -125,26 +137,19 @@ def waiting_input(fs: Fs, runs: Sequence[Run], progress: Progress, options: Opti
     return found
 
 
-def open_runner(choice: Choice, session: Callable[[], SparkSession], opened: ExitStack, progress: Progress) -> Runner:
+def open_runner(choice: Choice, session: Callable[[], SparkSession], opened: ExitStack) -> Runner:
     """The runner of a process; its session ends with ``opened``."""
-
-    def late() -> SparkSession:
-        progress.starts_spark()
-        return session()
-
     if choice.local:
-        local = LocalRunner(late)
-        opened.callback(local.close)
-        return local
+        return LocalRunner()
     spark = start_session(session)
     opened.callback(end_session, spark)
     return SparkRunner(spark)
 
 
-def refuse_without_delta(runner: Runner, runs: Sequence[Run], progress: Progress) -> None:
+def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
     """Sets an error on the runs with a quarantine if the session has no Delta."""
     try:
-        require_delta(runner.session())
+        require_delta(spark)
     except SettingsError as error:
         for run in runs:
             if run.settings.spec.bad_rows.allows_any and run.error is None:

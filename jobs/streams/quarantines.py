@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.settings.stream_file import StreamSettings
+from store.delta.log import is_table
 from store.epochs.files.ledger import read_ledger
 from store.epochs.state.replay import StreamState
 from store.errors import SettingsError
@@ -25,16 +25,19 @@ def place_of(layout: Layout, settings: StreamSettings) -> Path:
     return settings.quarantine or layout.quarantine(settings.spec.stream)
 
 
-def quarantine_of(
-    fs: Fs, layout: Layout, open_session: Callable[[], SparkSession], settings: StreamSettings
-) -> Quarantine:
-    """The quarantine of a stream file."""
-    stream, place, file = settings.spec.stream, place_of(layout, settings), str(settings.file.absolute())
-    return Quarantine(open_session, fs, layout, settings.table, stream, place, clock=time.time, file=file)
+def quarantine_of(fs: Fs, layout: Layout, settings: StreamSettings, spark: SparkSession | None = None) -> Quarantine:
+    """The quarantine of a stream file; with a session, Spark adds the rows."""
+    owner = fs, layout, settings.table, settings.spec.stream, place_of(layout, settings)
+    file = str(settings.file.absolute())
+    if spark is None:
+        return Quarantine(*owner, clock=time.time, file=file)
+    from writers.quarantine.spark_table import SparkQuarantine
+
+    return SparkQuarantine(lambda: spark, *owner, clock=time.time, file=file)
 
 
 def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
-    """Updates the ledger from a log that was just opened and removes uncommitted requeues. Needs no Spark.
+    """Updates the ledger from a log that was just opened and removes uncommitted requeues.
 
     Called at every start, also of a stream without bad rows: the log forgets its rollbacks.
     """
@@ -44,13 +47,13 @@ def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> No
 
 
 def settle(fs: Fs, layout: Layout, table: TableName, state: StreamState, quarantine: Quarantine, where: object) -> None:
-    """Updates the quarantine from its ledger, before rows are written to it. Delta is only used if there is work.
+    """Updates the quarantine from its ledger, before rows are written to it. The table is only read if there is work.
 
     SettingsError when the settings at ``where`` name another place than the one that has the rows.
     """
     ledger = read_ledger(fs, layout, table, state.stream)
     moved = ledger is not None and ledger.place not in ("", str(quarantine.place))
-    if ledger is not None and moved and fs.stat(Path(ledger.place) / "_delta_log") is not None:
+    if ledger is not None and moved and is_table(fs, Path(ledger.place)):
         raise SettingsError(
             "the stream's quarantine is in another place than its settings name",
             where=where,

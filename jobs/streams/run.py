@@ -24,7 +24,7 @@ from jobs.settings.stream_schema import checked_schema
 from jobs.streams.budget import Budget
 from jobs.streams.decoding import Decoder
 from jobs.streams.feeds import passed_lines, watch_ends
-from jobs.streams.quarantines import catch_up, quarantine_of, settle
+from jobs.streams.quarantines import catch_up, settle
 from jobs.streams.reports.data_warnings import DataWarnings
 from jobs.streams.reports.metrics import Metrics
 from jobs.streams.reports.partition_progress import PartitionProgress, total_lag
@@ -245,7 +245,7 @@ def run_one(app: Application, run: Run) -> None:
     keeps = settings.spec.bad_rows.allows_any
     spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
-    quarantine = quarantine_of(fs, layout, app.runner.session, settings) if keeps else None
+    quarantine = app.runner.quarantine(fs, layout, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch) if options.metrics else None
     if metrics is not None:

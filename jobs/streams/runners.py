@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from jobs.session.delta_session import require_delta
-from jobs.session.spark_session import end_session, is_alive
+from jobs.session.spark_session import is_alive
 from jobs.settings.stream_file import StreamSettings
 from jobs.streams.feeds import SPLIT_OF, open_feed
+from jobs.streams.quarantines import quarantine_of
 from store.epochs.log import StreamLog
 from store.io.fs import Fs
+from store.layout import Layout
 from writers.batch.local import run_local
 from writers.batch.stream import StreamPlan, StreamTotals
+from writers.quarantine.table import Quarantine
 from writers.spark.stream import run_stream
 from writers.spark.tasks import jvm_gone
 from writers.target import StreamTarget
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 class Runner(Protocol):
     """Runs streams, each in a thread of its own."""
 
-    def session(self) -> SparkSession:
-        """A Spark session with Delta, for the quarantine. SettingsError: there is none to be had."""
+    def quarantine(self, fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
+        """What stores the rejected rows of a stream."""
 
     def enter(self, stream: str) -> None:
         """Called in a stream's thread before it runs."""
@@ -54,19 +55,19 @@ class SparkRunner:
     """A running session; its jobs share the workers."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self.spark = spark
 
-    def session(self) -> SparkSession:
-        """The session."""
-        return self._spark
+    def quarantine(self, fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
+        """Written by Spark."""
+        return quarantine_of(fs, layout, settings, self.spark)
 
     def enter(self, stream: str) -> None:
         """A scheduler pool for the stream."""
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream)  # its query's threads inherit it
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream)  # its query's threads inherit it
 
     def can_restart(self) -> bool:
         """Not without a JVM."""
-        return is_alive(self._spark)
+        return is_alive(self.spark)
 
     def run(
         self,
@@ -78,9 +79,9 @@ class SparkRunner:
         stop: threading.Event,
     ) -> StreamTotals:
         """As a streaming query."""
-        feed = open_feed(self._spark, target.layout, settings)
+        feed = open_feed(self.spark, target.layout, settings)
         plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
-        return run_stream(self._spark, feed.source, fs, log, target, plan, stop=stop)
+        return run_stream(self.spark, feed.source, fs, log, target, plan, stop=stop)
 
     def cause(self, error: Exception) -> Exception:
         """The end of the JVM shows as many errors."""
@@ -88,20 +89,11 @@ class SparkRunner:
 
 
 class LocalRunner:
-    """This process. ``start`` makes a session for the quarantine, when the first bad row comes."""
+    """This process, without Spark."""
 
-    def __init__(self, start: Callable[[], SparkSession]) -> None:
-        self._start = start
-        self._spark: SparkSession | None = None
-        self._starting = threading.Lock()
-
-    def session(self) -> SparkSession:
-        """The session, started by the first call."""
-        with self._starting:
-            if self._spark is None:
-                self._spark = self._start()
-            require_delta(self._spark)
-            return self._spark
+    def quarantine(self, fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
+        """Written in this process."""
+        return quarantine_of(fs, layout, settings)
 
     def enter(self, stream: str) -> None:
         """Nothing to prepare."""
@@ -128,10 +120,5 @@ class LocalRunner:
         return run_local(planner, fs, log, target, plan, stop=stop)
 
     def cause(self, error: Exception) -> Exception:
-        """A JVM can only be missed where one was started."""
-        return error if self._spark is None else jvm_gone(error) or error
-
-    def close(self) -> None:
-        """Ends the session, if there is one."""
-        if self._spark is not None:
-            end_session(self._spark)
+        """The error itself."""
+        return error

@@ -14,7 +14,6 @@ import fcntl
 import mmap
 import os
 import shutil
-import stat as stat_module
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,54 +24,15 @@ import pyarrow as pa
 from store.io.durability import Durability
 from store.io.locking import Lock
 from store.io.opened import Opened, shorter
+from store.io.stat import Stat, present
 from store.io.sync import SYNCFS_FROM, SyncGuard
 from store.io.system_errors import in_phase, naming
-from store.types.frozen import frozen
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
 T = TypeVar("T")
 MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
 COPY_CHUNK = 8 << 20
-
-
-@frozen
-class Stat:
-    """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
-
-    ``links``: number of hard links; with more than one, a backup may share the file.
-    """
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    device: int
-    is_dir: bool
-    is_link: bool
-    links: int = 1
-    is_file: bool = True  # else a directory, pipe, socket or device
-
-    @staticmethod
-    def of(found: os.stat_result) -> Stat:
-        """As the system says it."""
-        mode = found.st_mode
-        kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
-        times = found.st_mtime_ns, found.st_ctime_ns
-        return Stat(found.st_size, *times, found.st_ino, found.st_dev, *kinds[:2], found.st_nlink, kinds[2])
-
-
-def _each(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Those of these names of a directory that are there, links followed; others are removed, or links to nothing."""
-    begin = f"{directory}/"
-    for name in names:
-        try:
-            yield name, os.stat(begin + name)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
 
 
 class Fs(Durability):
@@ -180,11 +140,11 @@ class Fs(Durability):
 
     def entries(self, path: Path) -> list[tuple[str, Stat]]:
         """Names in a directory, sorted, and what they are, links followed; a missing directory, or a file, has none."""
-        return [(name, Stat.of(found)) for name, found in _each(path, self.names(path))]
+        return [(name, Stat.of(found)) for name, found in present(path, self.names(path))]
 
     def sizes(self, directory: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Bytes, and number of links, of those of these files of a directory that are there."""
-        return {name: (found.st_size, found.st_nlink) for name, found in _each(directory, names)}
+        return {name: (found.st_size, found.st_nlink) for name, found in present(directory, names)}
 
     def names(self, path: Path) -> list[str]:
         """Names in a directory, sorted; a missing directory, or a file, has none."""
@@ -300,6 +260,23 @@ class Fs(Durability):
     def rename(self, source: Path, target: Path) -> None:
         """Renames within one file system; the caller syncs the parents."""
         os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> bool:
+        """Gives a file a second name, atomically; False if ``target`` exists. The caller syncs its directory.
+
+        On a file system without hard links it renames ``source``, and relies on the caller's lock.
+        """
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+                raise
+            if self.stat(target, follow=False) is not None:
+                return False
+            self.rename(source, target)
+        return True
 
     def symlink(self, target: str, path: Path) -> None:
         """Makes a symbolic link ``path`` with the text ``target``."""

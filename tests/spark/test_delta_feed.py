@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from ingest.feeds.delta.log import list_log
 from jobs.session.delta_session import require_delta
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.reports.metrics import Metrics, served
@@ -21,12 +20,14 @@ from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Application, Options, Run, open_stream, run_one
 from jobs.streams.runners import SparkRunner
 from readers import open_table
+from store.delta.log import list_log
 from store.epochs.reading.load import load_stream
 from store.errors import FeedError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from tests.support.spark.delta_cases import same_for_spark
 from tests.support.spark.one_session import shared_session
-from writers.quarantine.table import Chosen, Quarantine
+from writers.quarantine.table import Quarantine
 
 pytestmark = pytest.mark.spark
 
@@ -123,7 +124,6 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     assert f"sparkhaven_source_lag_files{{{labels}}} 0.0\n" in reported
     assert again.totals is not None and (again.totals.rows, again.totals.rejected) == (1, 2)
     quarantined = Quarantine(
-        lambda: spark,
         Fs(),
         Layout(tmp_path / "db"),
         TableName("Test", "Copy"),
@@ -131,12 +131,12 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
         Layout(tmp_path / "db").quarantine("log"),
         clock=lambda: 0.0,
     )
-    rows = quarantined.select(Chosen()).collect()
-    assert [(row.Column, row.Position, json.loads(row.Payload)["id"]) for row in rows] == [
-        ("id", row.Position, int(row.Value)) for row in rows
+    rows = same_for_spark(spark, quarantined)
+    assert [(row["Column"], json.loads(row["Payload"])["id"]) for row in rows] == [
+        ("id", int(row["Value"])) for row in rows
     ]
-    assert sorted(int(row.Value) for row in rows) == [2**31, 2**31 + 1]
-    assert all(row.SourcePartition.startswith(f"version 3: {source}/day=") for row in rows)
+    assert sorted(int(row["Value"]) for row in rows) == [2**31, 2**31 + 1]
+    assert all(row["SourcePartition"].startswith(f"version 3: {source}/day=") for row in rows)
     assert take(spark, tmp_path, "log").totals.rows == 0  # type: ignore[union-attr]
 
     assert list_log(Fs(), source).checkpoints  # of version 3

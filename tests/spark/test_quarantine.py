@@ -6,9 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from jobs.session.delta_session import require_delta
@@ -16,15 +14,13 @@ from store.epochs.files.ledger import Ledger, read_ledger
 from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.layout import Layout
-from store.rejected import REJECTED, encode_rejected
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.spark.delta_cases import places, quarantine
+from tests.support.spark.delta_cases import places, quarantine, same_for_spark
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
-from tests.support.writers.quarantine_cases import again, bad, restart, take
+from tests.support.writers.quarantine_cases import again, bad, quarantine_at, rejected_at, restart, take
+from writers.quarantine.choice import Chosen
 from writers.quarantine.ledger import Requeue
-from writers.quarantine.table import Chosen
-from writers.target import RejectedFile
 
 pytestmark = pytest.mark.spark
 FS = Fs()
@@ -46,7 +42,7 @@ def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkS
         for number, file in enumerate((one, two, three)):
             take(FS, tmp_path, log, [[file]], quarantined.add, number)
         assert numbers(tmp_path, log.state) == [0, 3, 5]
-    rows = [row.asDict() for row in quarantined.select(Chosen()).collect()]
+    rows = same_for_spark(spark, quarantined)
     assert [(Path(r["SourcePartition"]).name, r["Position"], r["Epoch"]) for r in rows] == [
         ("1", 2, 1),
         ("1", 3, 1),
@@ -114,13 +110,11 @@ def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_
 
 
 def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    from writers.quarantine.table import Quarantine
-
     quarantined = quarantine(spark, tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(0), record(1)], 1)
     with open_log(FS, tmp_path) as log:
         take(FS, tmp_path, log, [[one]], quarantined.add)
-    other = Quarantine(lambda: spark, FS, Layout(tmp_path), TABLE, "other", quarantined.place, clock=lambda: 0.0)
+    other = quarantine_at(FS, tmp_path, "other")
     assert places(other) == []
     assert other.drop(Chosen()) == 0
     assert quarantined.drop(Chosen(epoch=2)) == 0
@@ -135,19 +129,15 @@ def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession
     open_log(FS, tmp_path).close()
     quarantined.add([rejected_at(tmp_path / "one", 1, None)], 1)
     quarantined.add([rejected_at(tmp_path / "one", 1, None), rejected_at(tmp_path / "two", 2)], 1)
-    found = quarantined.select(Chosen()).select("Epoch", "SourceTime")
-    assert_df_equality(found, spark.createDataFrame([(1, None), (1, 1), (1, 2)], found.schema), ignore_row_order=True)
+    rows = same_for_spark(spark, quarantined)
+    assert [(row["Epoch"], row["SourceTime"]) for row in rows] == [(1, None), (1, 1), (1, 2)]
     quarantined.mark(Requeue(rejected_at(tmp_path / "again", 2).path, 0, 3))
-    found = quarantined.select(Chosen(state="requeued")).select("Epoch", "SourceTime", "RequeuedEpoch")
-    assert_df_equality(found, spark.createDataFrame([(1, 2, 3)], found.schema))
-
-
-def rejected_at(path: Path, *times: int | None) -> RejectedFile:
-    """Rejected rows at one position, one for each time of its source."""
-    row = {**dict.fromkeys(REJECTED.names), "SourcePartition": "t/0", "Position": 5, "Reason": "r", "PayloadBytes": 0}
-    given = [{**row, "SourceTime": at} for at in times]
-    path.write_bytes(encode_rejected(pa.Table.from_pylist(given, REJECTED)))
-    return RejectedFile(path, len(times))
+    rows = same_for_spark(spark, quarantined)
+    assert [(row["Epoch"], row["SourceTime"], row["RequeuedEpoch"]) for row in rows] == [
+        (1, None, None),
+        (1, 1, None),
+        (1, 2, 3),
+    ]
 
 
 def test_rows_of_a_new_epoch_are_appended_and_those_of_a_retry_merged(spark: SparkSession, tmp_path: Path) -> None:
@@ -164,6 +154,6 @@ def test_rows_of_a_new_epoch_are_appended_and_those_of_a_retry_merged(spark: Spa
     quarantined.add([three, four], 3)
     history = DeltaTable.forPath(spark, str(quarantined.place)).history().orderBy("version").collect()
     assert [row.operation for row in history] == ["CREATE TABLE", "MERGE", "WRITE", "MERGE", "MERGE"]
-    found = [(row.Epoch, row.SourceTime) for row in quarantined.select(Chosen()).collect()]
+    found = [(row["Epoch"], row["SourceTime"]) for row in same_for_spark(spark, quarantined)]
     assert sorted(found) == [(1, 1), (2, 2), (2, 3), (3, 4)]
     assert lost is not None and read_ledger(FS, layout, TABLE, STREAM) == replace(lost, newest=3)

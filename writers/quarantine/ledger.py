@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from store.delta.log import is_table
 from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
 from store.epochs.reading.load import list_rollbacks
 from store.epochs.state.replay import StreamState
@@ -65,7 +66,7 @@ def follow_log(
         followed = follow(ledger, state.epoch, list_rollbacks(fs, layout, table, state.stream))
     elif state.rejected:
         place = layout.quarantine(state.stream)
-        followed = rebuilt_ledger(state, str(place) if fs.stat(place / "_delta_log") is not None else "")
+        followed = rebuilt_ledger(state, str(place) if is_table(fs, place) else "")
     else:
         return None
     if followed != ledger and not read_only:

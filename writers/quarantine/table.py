@@ -2,7 +2,7 @@
 
 =====================================  =================================================================================
 ``Namespace``, ``TableName``,          owner of the row; with ``SourcePartition`` and ``Position`` the key. A retried
-``Stream``                             batch adds its rows by an insert-only merge on the key and ``SourceTime``, so
+``Stream``                             batch adds its rows only where key and ``SourceTime`` are not there yet, so
                                        no duplicates, while a recreated topic, or a new file of an old name, has
                                        other rows at the same positions. Rows of an epoch that the ledger did not
                                        know are appended, in the same time however many there are already
@@ -14,69 +14,46 @@ the columns of ``store.rejected``      position, reason, what was expected and f
 ``RequeuedEpoch``, ``RequeuedTime``    the epoch that requeued it successfully; null while it is pending
 =====================================  =================================================================================
 
-All writers lock the table's directory, because on a local file system Delta does not prevent two writers from creating
-the same version. Spark does not sync what it writes; this module does before a call returns.
+It is written without Spark: data files first, synced, then one version of Delta's log, which is published whole under
+its number or not at all. All writers of ours lock the table's directory. A writer of others that takes a number first
+is noticed, and the change is made again on top of its version.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from store.delta.log import LAST_CHECKPOINT, LOG, is_table
 from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
 from store.errors import CommitError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.rejected import REJECTED, decode_rejected
-from store.types.frozen import frozen
+from store.rejected import decode_rejected
+from writers.quarantine.choice import Chosen, Dead
 from writers.quarantine.ledger import Requeue
-from writers.spark.paths import local_pattern, local_uri
-from writers.spark.tasks import error_summary
 from writers.target import RejectedFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    import pyarrow as pa
 
-OWNER = ("Namespace", "TableName", "Stream")
-KEY = (*OWNER, "SourcePartition", "Position")
-SPARK_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.binary(): "binary"}
-REJECTED_DDL = ", ".join(f"`{field.name}` {SPARK_TYPES[field.type]}" for field in REJECTED)
-DDL = (
-    f"{', '.join(f'{name} string' for name in OWNER)}, {REJECTED_DDL}, "
-    "Epoch bigint, Time timestamp, RequeuedEpoch bigint, RequeuedTime timestamp"
-)
-PROPERTIES = {
-    "delta.enableDeletionVectors": "false",  # so that any reader of Delta can read it
-    "delta.autoOptimize.autoCompact": "true",  # with one file per batch, merges would become slower and slower
-}
-State = Literal["all", "pending", "requeued"]
+    from store.delta.snapshot import DeltaSnapshot
+    from writers.quarantine.edits import Change, Edit, Mark
 
+# Modules that read and write Parquet are imported where rows are there: most runs have none
 
-@frozen
-class Chosen:
-    """A filter of rows, its fields joined by AND. ``source`` may have ``*``."""
-
-    reason: str | None = None
-    source: str | None = None
-    epoch: int | None = None
-    state: State = "all"
+TRIES = 20
+Build = Callable[["DeltaSnapshot"], "Change"]
 
 
 class Quarantine:
-    """The quarantine of one stream. ``place`` is a local directory, created with the first row.
-
-    ``open_session`` returns the session with Delta; it is asked whenever the table is read or written, not before.
-    """
+    """The quarantine of one stream. ``place`` is a local directory, created with the first row."""
 
     def __init__(
         self,
-        open_session: Callable[[], SparkSession],
         fs: Fs,
         layout: Layout,
         table: TableName,
@@ -86,42 +63,28 @@ class Quarantine:
         clock: Callable[[], float],
         file: str = "",
     ) -> None:
-        self._open_session, self._fs, self.place, self._clock, self._file = open_session, fs, place, clock, file
+        self._fs, self.place, self._clock, self._file = fs, place, clock, file
         self._owner = (table.namespace, table.table, stream)
         self._ledger = layout, table, stream
 
     @property
-    def _spark(self) -> SparkSession:
-        return self._open_session()
-
-    @property
     def exists(self) -> bool:
         """Whether a row was ever written."""
-        return self._fs.stat(self.place / "_delta_log") is not None
+        return is_table(self._fs, self.place)
 
     # --- writing ---------------------------------------------------------------------------------------
 
     def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
         """Adds the rejected rows of a batch whose epoch is committed next; durable when it returns."""
-        from pyspark.sql import functions as f
+        from writers.quarantine.additions import RejectedBatch, new_rows
 
-        source = self._spark.read.schema(REJECTED_DDL).parquet(*(local_pattern(file.path) for file in files))
-        owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
-        nothing = f.lit(None)
-        rows = source.select(
-            *owner,
-            *(f.col(field.name) for field in REJECTED),
-            f.lit(epoch).cast("bigint").alias("Epoch"),
-            self._now().alias("Time"),
-            nothing.cast("bigint").alias("RequeuedEpoch"),
-            nothing.cast("timestamp").alias("RequeuedTime"),
-        )
-        with self._writing() as table:
-            if self.announce(epoch):
-                rows.write.format("delta").mode("append").save(local_uri(self.place))
-            else:
-                merge = table.alias("t").merge(rows.alias("s"), self._match())
-                merge.whenNotMatchedInsertAll().execute()
+        with self._locked():
+            is_new = self.announce(epoch)
+            if not is_new:
+                self._sync_all()
+            batch = RejectedBatch(self._owner, files, epoch, self._clock())
+            operation = "WRITE" if is_new else "MERGE"
+            self._change(operation, lambda snapshot: new_rows(self._fs, snapshot, batch, is_new=is_new))
 
     def announce(self, epoch: int) -> bool:
         """Records in the ledger that the quarantine may have rows of this epoch; whether it surely has none yet.
@@ -149,149 +112,171 @@ class Quarantine:
 
     # --- reading, requeueing, dropping -------------------------------------------------------------------
 
-    def select(self, chosen: Chosen) -> DataFrame:
-        """Matching rows of the stream, by source and position."""
-        rows = self._spark.read.format("delta").load(local_uri(self.place)).where(self._mine())
-        return rows.where(_fits(chosen)).orderBy("SourcePartition", "Position")
+    def rows(self, chosen: Chosen) -> Iterator[dict[str, Any]]:
+        """Matching rows of the stream, by source and position; later changes of the table are not seen."""
+        from writers.quarantine.rows import QuarantineRows
+
+        return QuarantineRows(self._fs, self.place, self._owner).rows(chosen)
 
     def mark(self, requeue: Requeue) -> None:
         """Marks the rows of a committed requeue, durably, and removes its file; idempotent."""
-        from pyspark.sql import functions as f
+        from writers.quarantine.choice import epochs_of, owned
+        from writers.quarantine.edits import Edit, Mark, having, keys_of
 
         with self._fs.during("quarantine-mark"):
-            keys = self._spark.read.schema(REJECTED_DDL).parquet(local_pattern(requeue.path))
-            owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
-            source = keys.select(*owner, "SourcePartition", "Position", "SourceTime")
-            done = {"RequeuedEpoch": f.lit(requeue.epoch).cast("bigint"), "RequeuedTime": self._now()}
-            with self._writing() as table:
-                merge = table.alias("t").merge(source.alias("s"), self._match())
-                merge.whenMatchedUpdate(condition="t.RequeuedEpoch IS NULL", set=done).execute()
+            keys = frozenset(keys_of(decode_rejected(self._fs.read(requeue.path))))
+
+            def decide(rows: pa.Table) -> Edit:
+                mine = owned(rows, self._owner)
+                mask = having(rows, keys, mine & (epochs_of(rows, "RequeuedEpoch") < 0))
+                return Edit(mine & False, mask)
+
+            if self.exists:
+                with self._locked():
+                    self._edit("UPDATE", decide, Mark(requeue.epoch, round(self._clock() * 1e6)))
         self._fs.unlink(requeue.path)
 
     def drop(self, chosen: Chosen, after: int | None = None) -> int:
         """Deletes matching rows, except those of epochs ``after`` the newest committed one; returns how many."""
-        with self._writing() as table:
-            condition = self._mine() & _fits(chosen)
-            if after is not None:
-                condition = condition & ~_between("Epoch", after, None)
-            found: int = table.toDF().where(condition).count()
-            if found:
-                table.delete(condition)
-        return found
+        from writers.quarantine.choice import fitting
+        from writers.quarantine.edits import Edit, Mark
+
+        later: Dead = () if after is None else ((after, None),)
+
+        def decide(rows: pa.Table) -> Edit:
+            mask = fitting(rows, self._owner, chosen, later)
+            return Edit(mask, mask & False)
+
+        if not self.exists:
+            return 0
+        with self._locked():
+            return self._edit("DELETE", decide, Mark())
 
     # --- inside ----------------------------------------------------------------------------------------
 
+    def _create(self) -> None:
+        """Creates the table, if there is none."""
+        from writers.quarantine.additions import created
+
+        if not self.exists:
+            self._change("CREATE TABLE", lambda snapshot: created(snapshot, self._now_ms()))
+
     def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         """Removes the rows of dead epochs, and the marks of requeues by them."""
-        from pyspark.sql import functions as f
+        from writers.quarantine.choice import among, epochs_of, owned
+        from writers.quarantine.edits import Edit, Mark
 
         if not self.exists:
             return
-        with self._writing() as table:
-            for after, upto in dead:
-                table.delete(self._mine() & _between("Epoch", after, upto))
-                again = self._mine() & _between("RequeuedEpoch", after, upto)
-                table.update(again, {"RequeuedEpoch": f.lit(None), "RequeuedTime": f.lit(None)})
 
-    def _mine(self) -> Column:
-        from pyspark.sql import functions as f
+        def decide(rows: pa.Table) -> Edit:
+            mine = owned(rows, self._owner)
+            removed = mine & among(epochs_of(rows, "Epoch"), dead)
+            return Edit(removed, mine & ~removed & among(epochs_of(rows, "RequeuedEpoch"), dead))
 
-        namespace, table, stream = self._owner
-        return (f.col("Namespace") == namespace) & (f.col("TableName") == table) & (f.col("Stream") == stream)
+        with self._locked():
+            self._sync_all()
+            self._edit("DELETE", decide, Mark())
 
-    def _match(self) -> str:
-        literals = (f"t.{n} = '{value}'" for n, value in zip(OWNER, self._owner, strict=True))
-        return " AND ".join((*(f"t.{name} = s.{name}" for name in KEY), "t.SourceTime <=> s.SourceTime", *literals))
+    def _edit(self, operation: str, decide: Callable[[pa.Table], Edit], mark: Mark) -> int:
+        from writers.quarantine.edits import edit_files
 
-    def _now(self) -> Column:
-        from pyspark.sql import functions as f
+        def build(snapshot: DeltaSnapshot) -> Change:
+            return edit_files(self._fs, snapshot, decide, mark, self._now_ms())
 
-        return f.timestamp_micros(f.lit(round(self._clock() * 1e6)))
+        return self._change(operation, build)
+
+    def _change(self, operation: str, build: Build) -> int:
+        """Commits what ``build`` makes of the newest version, and compacts many small files; returns removed rows."""
+        from writers.quarantine.edits import compacted, is_crowded
+
+        with self._fs.during("quarantine-write"):
+            version, removed = self._commit(operation, build)
+        if version is not None and is_crowded(version):
+            with self._fs.during("quarantine-compact"):
+                self._commit("OPTIMIZE", lambda snapshot: compacted(self._fs, snapshot, self._now_ms()))
+        return removed
+
+    def _commit(self, operation: str, build: Build) -> tuple[DeltaSnapshot | None, int]:
+        """Commits one version, durably: the table as it is then, None if nothing changes; and removed rows."""
+        from store.delta.commit import checkpoint, commit, is_checkpoint_due
+        from store.delta.snapshot import read_snapshot
+
+        fs = self._fs
+        for _ in range(TRIES):
+            snapshot = read_snapshot(fs, self.place)
+            require_quarantine(snapshot)
+            change = build(snapshot)
+            if not change.actions:
+                return None, 0
+            actions = [("commitInfo", self._info(operation)), *change.actions]
+            if commit(fs, self.place, snapshot.version + 1, actions):
+                version = snapshot.after(actions)
+                if is_checkpoint_due(version):
+                    with fs.during("quarantine-checkpoint"):
+                        checkpoint(fs, version, self._now_ms())
+                return version, change.rows
+            change.discard()
+        raise CommitError(
+            "the quarantine cannot be written: another program takes each version first",
+            where=self.place,
+            found=f"{TRIES} attempts",
+            hint="stop the other writer of this Delta table, then restart; nothing of a running batch was committed",
+        )
+
+    def _info(self, operation: str) -> dict[str, Any]:
+        return {
+            "timestamp": self._now_ms(),
+            "operation": operation,
+            "operationParameters": {},
+            "isBlindAppend": operation == "WRITE",
+            "engineInfo": "sparkhaven",
+        }
+
+    def _now_ms(self) -> int:
+        return round(self._clock() * 1000)
+
+    def _sync_all(self) -> None:
+        """Syncs all that the table consists of: a process may have been killed, in Spark, before it had done so."""
+        from store.delta.snapshot import read_snapshot
+
+        snapshot = read_snapshot(self._fs, self.place)
+        paths = [*snapshot.read, *snapshot.files, self.place / LOG / LAST_CHECKPOINT]
+        self._fs.sync([path for path in paths if self._fs.stat(path) is not None])
+        self._fs.sync_dirs([self.place, self.place / LOG])
 
     @contextmanager
-    def _writing(self) -> Iterator[Any]:
-        """The Delta table, locked against other writers; syncs what was written at the end."""
-        from delta.tables import DeltaTable
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+    def _locked(self) -> Iterator[None]:
+        """Holds the lock of the table, whose directories are there, durably."""
+        from store.delta.commit import clean_log
 
-        fs, log = self._fs, self.place / "_delta_log"
-        fs.keep_dirs(self.place, self.place.parent.parent)
+        fs = self._fs
+        if not self.exists:
+            fs.keep_dirs(self.place / LOG, self.place.parent.parent)
         lock = fs.lock(self.place, wait=True)
         try:
-            before = frozenset(fs.names(log))
-            if not self.exists:
-                builder = DeltaTable.createIfNotExists(self._spark).location(local_uri(self.place))
-                for name, value in PROPERTIES.items():
-                    builder = builder.property(name, value)
-                builder.addColumns(_schema(self._spark)).execute()
-            yield DeltaTable.forPath(self._spark, local_uri(self.place))
-            with fs.during("quarantine-sync"):
-                sync_delta(fs, self.place, before)
-        except (PySparkException, Py4JError) as error:
-            raise CommitError(
-                "the quarantine cannot be written",
-                where=self.place,
-                found=error_summary(error),
-                hint="free space or repair the table, then restart; nothing of a running batch was committed",
-            ) from error
+            clean_log(fs, self.place)
+            yield
         finally:
             if lock is not None:
                 lock.release()
 
 
-def sync_delta(fs: Fs, place: Path, before: frozenset[str]) -> None:
-    """Syncs what was added to a local Delta table since its log had the names ``before``."""
-    log = place / "_delta_log"
-    fresh = [name for name in fs.names(log) if name not in before]
-    paths = [log / name for name in (*fresh, "_last_checkpoint")]
-    for name in fresh:
-        if name.endswith(".json"):
-            actions = (json.loads(line) for line in fs.read(log / name).splitlines() if line.strip())
-            paths.extend(place / action["add"]["path"] for action in actions if "add" in action)
-    stats = {path: fs.stat(path) for path in paths}
-    fs.sync([path for path, stat in stats.items() if stat is not None and not stat.is_dir])
-    fs.sync_dirs([place, log])
+def require_quarantine(snapshot: DeltaSnapshot) -> None:
+    """UnsupportedVersionError: the table has other columns, or rules of writing that are not supported."""
+    from store.delta.commit import require_writable
+    from store.delta.errors import unwritable
+    from writers.quarantine.schema import lacking
+
+    if not snapshot.metadata:
+        return
+    require_writable(snapshot)
+    columns = lacking(snapshot.metadata["schemaString"])
+    if columns:
+        raise unwritable(snapshot.table, f"no column {', '.join(columns)} of the type that a quarantine has")
 
 
 def requeued_rows(fs: Fs, requeue: Requeue) -> list[tuple[str, int]]:
     """Source partition and position of the rows of a requeue."""
     table = decode_rejected(fs.read(requeue.path))
     return list(zip(table["SourcePartition"].to_pylist(), table["Position"].to_pylist(), strict=True))
-
-
-def _schema(spark: SparkSession) -> Any:
-    return spark.createDataFrame([], DDL).schema
-
-
-def _between(name: str, after: int, upto: int | None) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.col(name) > after if upto is None else (f.col(name) > after) & (f.col(name) <= upto)
-
-
-def _fits(chosen: Chosen) -> Column:
-    from pyspark.sql import functions as f
-
-    found = f.lit(True)
-    if chosen.reason is not None:
-        found = found & (f.col("Reason") == chosen.reason)
-    if chosen.source is not None:
-        pattern = "".join(".*" if part == "*" else _quoted(part) for part in _split_stars(chosen.source))
-        found = found & f.col("SourcePartition").rlike(f"^{pattern}$")
-    if chosen.epoch is not None:
-        found = found & (f.col("Epoch") == chosen.epoch)
-    if chosen.state != "all":
-        pending = f.col("RequeuedEpoch").isNull()
-        found = found & (pending if chosen.state == "pending" else ~pending)
-    return found
-
-
-def _split_stars(text: str) -> list[str]:
-    parts = text.split("*")
-    return [piece for part in parts for piece in (part, "*")][:-1]
-
-
-def _quoted(text: str) -> str:
-    """A text quoted as a Java regular expression."""
-    return "\\Q" + text.replace("\\E", "\\E\\\\E\\Q") + "\\E" if text else ""

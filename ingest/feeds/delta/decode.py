@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
-from ingest.feeds.delta.errors import damaged, file_gone
+from ingest.feeds.delta.errors import file_gone
 from ingest.feeds.delta.log import Added
 from ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values
 from ingest.feeds.delta.planner import entries_of
@@ -17,6 +17,7 @@ from ingest.feeds.files.decode import Known, file_blocks
 from ingest.options.delta import DeltaOptions
 from ingest.options.files import FilesOptions
 from ingest.spec import StreamSpec
+from store.delta.errors import damaged
 from store.epochs.state.values import FileId, OffsetRange
 from store.epochs.state.versions import unpacked
 from store.io.fs import Fs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.errors import CorruptFileError, FeedError, PositionGapError, SparkhavenError, UnsupportedVersionError
+from store.errors import FeedError, PositionGapError, SparkhavenError
 
 _AGAIN = "read it as a new stream (another name), with start_version if rows are in the table already"
 
@@ -75,26 +75,4 @@ def rewritten(path: Path, version: int, operation: str) -> SparkhavenError:
         found=operation,
         hint="what it removed stays in the table. Set ignore_changes = true in [feed] to take the files that such"
         " versions add: rows that were only copied come twice then; or read the table as a new stream after it",
-    )
-
-
-def unreadable(path: Path, what: str, hint: str) -> SparkhavenError:
-    """A feature of the table that readers must know and we do not."""
-    return UnsupportedVersionError(
-        "the Delta table has a feature that is not read",
-        where=path,
-        expected="a table of reader version 1, or newer without column mapping, deletion vectors or features unknown",
-        found=what,
-        hint=hint,
-    )
-
-
-def damaged(path: Path, found: object) -> SparkhavenError:
-    """A file of the log is not what Delta writes."""
-    return CorruptFileError(
-        "a file of the Delta log is damaged",
-        where=path,
-        expected="actions as Delta writes them",
-        found=found,
-        hint="restore it from a copy; nothing was committed",
     )

@@ -14,28 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from ingest.feeds.delta.errors import damaged, unreadable
+from store.delta.errors import damaged
+from store.delta.log import data_path, deleted_rows, parse_actions, require_features, version_file
 from store.errors import RetryableFeedError
 from store.io.fs import Fs
-from store.io.local_path import file_of_url
 from store.types.frozen import frozen
 
-LOG = "_delta_log"
-READ_FEATURES = frozenset(  # of readers; those that change nothing for us, or are looked at where they are used
-    {
-        "columnMapping",  # by the metadata's mode
-        "deletionVectors",  # by each file
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "vacuumProtocolCheck",
-    }
-)
-_VERSION = re.compile(r"(\d{20})\.json\Z")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet\Z")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 
 
@@ -90,37 +75,6 @@ class Actions:
     protocol: Protocol | None = None
 
 
-@frozen
-class Listing:
-    """Versions with a file of their own, and checkpoints that are complete: version -> names of their files."""
-
-    versions: frozenset[int]
-    checkpoints: Mapping[int, tuple[str, ...]]
-
-    @property
-    def latest(self) -> int | None:
-        """The newest version; None where there is no table."""
-        return max((*self.versions, *self.checkpoints), default=None)
-
-
-def list_log(fs: Fs, table: Path) -> Listing:
-    """What lies in the log of a table."""
-    versions: set[int] = set()
-    parts: dict[tuple[int, int], list[str]] = {}
-    for name in fs.names(table / LOG):
-        if match := _VERSION.match(name):
-            versions.add(int(match[1]))
-        elif match := _CHECKPOINT.match(name):
-            parts.setdefault((int(match[1]), int(match[3] or 1)), []).append(name)
-    complete = {version: tuple(sorted(names)) for (version, count), names in parts.items() if len(names) == count}
-    return Listing(frozenset(versions), complete)
-
-
-def version_file(table: Path, version: int) -> Path:
-    """The file of a version."""
-    return table / LOG / f"{version:020d}.json"
-
-
 def read_version(fs: Fs, table: Path, version: int) -> Actions | None:
     """What a version says; None if it has no file, CorruptFileError if that is damaged."""
     path = version_file(table, version)
@@ -133,13 +87,9 @@ def read_version(fs: Fs, table: Path, version: int) -> Actions | None:
             "the Delta log cannot be read", where=path, found=error, hint="check the disk and permissions"
         ) from error
     found = Actions(version)
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
+    for number, kind, body in parse_actions(path, data):
         try:
-            action = json.loads(line)
-            for kind, body in action.items():
-                take(found, table, kind, body)
+            take(found, table, kind, body)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise damaged(path, f"line {number}: {error or type(error).__name__}") from error
     return found
@@ -178,37 +128,13 @@ def added(table: Path, body: Mapping[str, Any]) -> Added:
     )
 
 
-def data_path(table: Path, text: str) -> Path:
-    """Where a data file is: a path in the table, or a URI, both with percent signs for special characters."""
-    scheme = _SCHEME.match(text)
-    if scheme is None:
-        return table / unquote(text)
-    if scheme[1] != "file":
-        raise unreadable(table, f"a data file at {text}", "only tables whose files are on a mounted disk can be read")
-    return Path(file_of_url(text))
-
-
 def require_whole(files: Iterable[Added]) -> None:
     """UnsupportedVersionError if rows of a file are deleted by a vector: to read it would bring them back."""
     for file in files:
         if file.vector:
-            raise unreadable(
-                Path(file.path),
-                "a data file with a deletion vector",
-                "run REORG TABLE ... APPLY (PURGE) on the table, and set delta.enableDeletionVectors = false",
-            )
+            raise deleted_rows(Path(file.path))
 
 
 def require_readable(table: Path, metadata: Metadata, protocol: Protocol) -> None:
     """UnsupportedVersionError for a table that has to be read by rules that we do not have."""
-    mode = metadata.configuration.get("delta.columnMapping.mode", "none")
-    if mode != "none":
-        raise unreadable(
-            table,
-            f"column mapping by {mode}",
-            "copy the rows into a table without it (CREATE TABLE ... AS SELECT) and follow that one",
-        )
-    unknown = sorted(protocol.features - READ_FEATURES)
-    if unknown or protocol.reader > 3:
-        what = f"reader feature {', '.join(unknown)}" if unknown else f"reader version {protocol.reader}"
-        raise unreadable(table, what, "ALTER TABLE ... DROP FEATURE, or let another job copy the rows into a table")
+    require_features(table, metadata.configuration, protocol.reader, protocol.features)

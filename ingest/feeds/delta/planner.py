@@ -15,15 +15,14 @@ from ingest.content.parts import SMALL_BATCH
 from ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
 from ingest.feeds.delta.log import (
     Added,
-    list_log,
     read_version,
     require_readable,
     require_whole,
-    version_file,
 )
 from ingest.feeds.delta.snapshot import TableView, look, snapshot
 from ingest.options.delta import DeltaOptions
 from ingest.options.formats import Limit
+from store.delta.log import list_log, version_file
 from store.epochs.state.values import OffsetRange
 from store.epochs.state.versions import TABLE, packed, unpacked
 from store.errors import SettingsError

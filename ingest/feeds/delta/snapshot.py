@@ -9,20 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.feeds.delta.errors import damaged, no_table, versions_gone
+from ingest.feeds.delta.errors import no_table, versions_gone
 from ingest.feeds.delta.log import (
-    LOG,
     Actions,
     Added,
-    Listing,
     Metadata,
     Protocol,
-    list_log,
     read_version,
     require_readable,
     require_whole,
     take,
 )
+from store.delta.errors import damaged
+from store.delta.log import LOG, Listing, list_log
 from store.io.fs import Fs
 from store.types.frozen import frozen
 
@@ -78,7 +77,7 @@ def snapshot(fs: Fs, table: Path, version: int, listing: Listing | None = None) 
 
 def _up_to(fs: Fs, table: Path, listing: Listing, version: int, kinds: tuple[str, ...]) -> Iterator[Actions]:
     """The newest checkpoint at or before a version, and each version after it."""
-    base = max((at for at in listing.checkpoints if at <= version), default=-1)
+    base = listing.checkpoint_before(version)
     for name in listing.checkpoints.get(base, ()):
         yield _checkpoint(fs, table, table / LOG / name, base, kinds)
     for number in range(base + 1, version + 1):

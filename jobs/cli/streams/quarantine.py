@@ -25,7 +25,7 @@ from store.schema.deployed.deploy import deployed_tables
 
 if TYPE_CHECKING:
     from jobs.operations.requeue import Requeued
-    from writers.quarantine.table import Chosen
+    from writers.quarantine.choice import Chosen
 
 SHOWN = 1000
 
@@ -165,7 +165,7 @@ def requeue(
     else:
         with ExitStack() as opened:
             run = open_stream(fs, layout, settings, opened, Progress())
-            quarantine = opened.enter_context(found.session(verbose=cli.verbose))
+            quarantine = found.quarantine()
             where = f"{settings.file}: bad_rows.quarantine"
             settle(fs, layout, settings.table, run.log.state, quarantine, where)
             requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
@@ -206,8 +206,7 @@ def drop(
         if dry_run:
             dropped = found.count(chosen, now)
         else:
-            with found.session(verbose=cli.verbose) as quarantine:
-                dropped = quarantine.drop(chosen, now)
+            dropped = found.quarantine().drop(chosen, now)
     words = "would drop" if dry_run else "dropped"
     value = {"stream": named[1], "dropped": dropped, "dry_run": dry_run}
     cli.result(value, f"{named[1]}: {words} {dropped:,} rows")
@@ -250,7 +249,7 @@ def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown:
 
 
 def _chosen(reason: str | None, source: str | None, epoch: int | None, state: str) -> Chosen:
-    from writers.quarantine.table import Chosen
+    from writers.quarantine.choice import Chosen
 
     if state not in ("all", "pending", "requeued"):
         raise SettingsError("unknown state", expected="all, pending or requeued", found=state)

@@ -58,10 +58,6 @@ class Progress:
         """Reports where a run of available input takes place, and why."""
         self.say(stream, f"runs {'in this process, without Spark' if local else 'in Spark'}: {escape(why)}")
 
-    def starts_spark(self) -> None:
-        """Reports that a run in this process needs Spark after all."""
-        self._console.print(f"{datetime.now():%H:%M:%S} Spark starts, to write rejected rows to quarantine")
-
     def loss_window(self, stream: str, durability: Durability, sync_s: float) -> None:
         """Reports what a power failure may lose with this durability; prints nothing for fsync."""
         if durability == "fsync":

@@ -20,12 +20,13 @@ from store.errors import ErrorBudgetExceeded, SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.spark.delta_cases import same_for_spark
 from tests.support.spark.one_session import one_session
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.plan import MergeOptions
 from writers.partitions import add_partition
-from writers.quarantine.table import Chosen, Quarantine
+from writers.quarantine.table import Quarantine
 from writers.removal.proof import prove
 from writers.removal.remove import truncate
 
@@ -105,9 +106,9 @@ def numbers(root: Path) -> list[int]:
 def quarantined(spark: SparkSession, root: Path) -> list[tuple[str, int, str, int]]:
     """Source partition, position, reason and epoch of what is in the quarantine."""
     layout = Layout(root)
-    found = Quarantine(lambda: spark, Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
-    rows = found.select(Chosen()).collect() if found.exists else []
-    return sorted((r.SourcePartition, r.Position, r.Reason, r.Epoch) for r in rows)
+    parked = Quarantine(Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
+    rows = same_for_spark(spark, parked) if parked.exists else []
+    return sorted((r["SourcePartition"], r["Position"], r["Reason"], r["Epoch"]) for r in rows)
 
 
 def test_by_position_each_wrong_row_is_parked_once_and_its_neighbours_are_stored(

@@ -104,6 +104,10 @@ class CrashingFs(Fs):
         self._change("rename", target)
         super().rename(source, target)
 
+    def link(self, source: Path, target: Path) -> bool:
+        self._change("link", target)
+        return super().link(source, target)
+
     def symlink(self, target: str, path: Path) -> None:
         self._change("symlink", path)
         super().symlink(target, path)

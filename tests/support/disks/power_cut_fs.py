@@ -116,6 +116,12 @@ class PowerCutFs(CrashingFs):
             self._entry(target, node)
             self._entry(source, None)
 
+    def link(self, source: Path, target: Path) -> bool:
+        done = super().link(source, target)
+        if done:
+            self._entry(target, self._node(source))
+        return done
+
     def symlink(self, target: str, path: Path) -> None:
         super().symlink(target, path)
         self._entry(path, Link(target))

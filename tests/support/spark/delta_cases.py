@@ -4,30 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.streams.stream_kit import STREAM, TABLE
-from writers.quarantine.table import Chosen, Quarantine
+from writers.quarantine.choice import Chosen
+from writers.quarantine.schema import COLUMNS
+from writers.quarantine.spark_table import SparkQuarantine
+from writers.quarantine.table import Quarantine
 
 NOW = 1_000_000.25
 
 
 def quarantine(
     spark: SparkSession, root: Path, fs: Fs | None = None, clock: Callable[[], float] | None = None
-) -> Quarantine:
+) -> SparkQuarantine:
     """The quarantine of the test stream at its default place."""
     layout = Layout(root)
-    owner = fs or Fs(), layout, TABLE, STREAM
-    place, clock = layout.quarantine(STREAM), clock or (lambda: NOW)
-    return Quarantine(lambda: spark, *owner, place, clock=clock, file="s.toml")
+    owner = fs or Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM)
+    return SparkQuarantine(lambda: spark, *owner, clock=clock or (lambda: NOW), file="s.toml")
+
+
+def spark_rows(spark: SparkSession, place: Path) -> list[dict[str, Any]]:
+    """All rows of a quarantine as Spark's Delta reads them, by source and position."""
+    rows = spark.read.format("delta").load(str(place)).orderBy("SourcePartition", "Position", "SourceTime").collect()
+    return [{name: bytes(v) if isinstance(v, bytearray) else v for name, v in row.asDict().items()} for row in rows]
+
+
+def same_for_spark(spark: SparkSession, quarantined: Quarantine) -> list[dict[str, Any]]:
+    """All rows of a quarantine, which are the same as Spark's Delta reads them."""
+    rows = sorted(
+        quarantined.rows(Chosen()), key=lambda row: (row["SourcePartition"], row["Position"], row["SourceTime"] or -1)
+    )
+    assert [_comparable(row) for row in rows] == [_comparable(row) for row in spark_rows(spark, quarantined.place)]
+    return rows
+
+
+def _comparable(row: dict[str, Any]) -> list[Any]:
+    return [value.timestamp() if hasattr(value := row[name], "timestamp") else value for name in COLUMNS.names]
 
 
 def places(quarantined: Quarantine, chosen: Chosen = Chosen()) -> list[tuple[str, int, int, int | None]]:  # noqa: B008
     """File, line, epoch and epoch of the requeue of every row."""
-    if not quarantined.exists:
-        return []
-    rows = quarantined.select(chosen).collect()
-    return [(Path(r.SourcePartition).name, r.Position, r.Epoch, r.RequeuedEpoch) for r in rows]
+    rows = quarantined.rows(chosen)
+    return [(Path(r["SourcePartition"]).name, r["Position"], r["Epoch"], r["RequeuedEpoch"]) for r in rows]

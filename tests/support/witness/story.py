@@ -32,7 +32,7 @@ from tests.support.commands import run
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.witness.beside import LAYOUTS, add_tables
-from tests.support.writers.quarantine_cases import ModelQuarantine
+from tests.support.writers.quarantine_cases import quarantine_at
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.quarantine.ledger import follow_log
@@ -112,7 +112,7 @@ class Writer:
         try:
             follow_log(self.fs, layout, TABLE, log.state)
             if stream == STREAM:
-                ModelQuarantine(self.fs, self.root).settle([])
+                quarantine_at(self.fs, self.root).settle([])
         except BaseException:
             log.close()
             raise
@@ -133,7 +133,7 @@ class Writer:
             batch_id=number,
             proposed=[file],
             check_budget=Budget(given.bad_rows),
-            quarantine=ModelQuarantine(self.fs, self.root).add if given.stream == STREAM else None,
+            quarantine=quarantine_at(self.fs, self.root).add if given.stream == STREAM else None,
             decode=decoder,
         )
 

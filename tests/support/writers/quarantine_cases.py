@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,16 +23,14 @@ from store.format.table.tablesize import decode as decode_size
 from store.format.table.tablesize import encode as encode_size
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.rejected import REJECTED, decode_rejected
+from store.rejected import REJECTED, decode_rejected, encode_rejected
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import AddToQuarantine, BatchOutcome, write_batch
-from writers.quarantine.ledger import Requeue, follow_log, leftovers
-from writers.quarantine.table import Quarantine, requeued_rows
+from writers.quarantine.choice import Chosen
+from writers.quarantine.ledger import follow_log, leftovers
+from writers.quarantine.table import Quarantine
 from writers.target import RejectedFile
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DATE = "2026-11-20"
 PLENTY = BadRowBudget(1000, 1.0)
@@ -77,50 +75,29 @@ class Shelf:
         return sorted(self.rows)
 
 
-def no_session() -> SparkSession:
-    """In place of a session, where none is needed."""
-    raise AssertionError("Spark was asked for")
+def quarantine_at(fs: Fs, root: Path, stream: str = STREAM) -> Quarantine:
+    """The quarantine of a stream at the default place of the test stream."""
+    layout = Layout(root)
+    return Quarantine(fs, layout, TABLE, stream, layout.quarantine(STREAM), clock=lambda: 0.0)
 
 
-class ModelQuarantine(Quarantine):
-    """The quarantine without Spark and Delta: its rows are in memory, its ledger is the real one."""
+def pending(quarantine: Quarantine) -> pa.Table:
+    """Rows that were not sent again, sorted."""
+    rows = quarantine.rows(Chosen(state="pending"))
+    return pa.Table.from_pylist([{name: row[name] for name in REJECTED.names} for row in rows], REJECTED)
 
-    def __init__(self, fs: Fs, root: Path, rows: dict[tuple[str, int], dict[str, Any]] | None = None) -> None:
-        layout = Layout(root)
-        super().__init__(no_session, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
-        self.rows = {} if rows is None else rows
 
-    def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
-        self.announce(epoch)
-        with self._fs.during("model-merge"):
-            for file in files:
-                for row in decode_rejected(file.path.read_bytes()).to_pylist():
-                    key = (row["SourcePartition"], row["Position"])
-                    self.rows.setdefault(key, {**row, "Epoch": epoch, "RequeuedEpoch": None})
+def marks(quarantine: Quarantine) -> list[tuple[int, int | None]]:
+    """Epoch and epoch of the requeue of every row."""
+    return [(row["Epoch"], row["RequeuedEpoch"]) for row in quarantine.rows(Chosen())]
 
-    def mark(self, requeue: Requeue) -> None:
-        with self._fs.during("quarantine-mark"):
-            for key in requeued_rows(self._fs, requeue):
-                if self.rows[key]["RequeuedEpoch"] is None:
-                    self.rows[key]["RequeuedEpoch"] = requeue.epoch
-        self._fs.unlink(requeue.path)
 
-    def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
-        for after, upto in dead:
-            for key in [key for key, row in self.rows.items() if after < row["Epoch"] <= upto]:
-                del self.rows[key]
-            for row in self.rows.values():
-                if row["RequeuedEpoch"] is not None and after < row["RequeuedEpoch"] <= upto:
-                    row["RequeuedEpoch"] = None
-
-    def pending(self) -> pa.Table:
-        """Rows that were not sent again, sorted."""
-        chosen = [row for _, row in sorted(self.rows.items()) if row["RequeuedEpoch"] is None]
-        return pa.Table.from_pylist([{name: row[name] for name in REJECTED.names} for row in chosen], REJECTED)
-
-    def marks(self) -> list[tuple[int, int | None]]:
-        """Epoch and epoch of the requeue of every row."""
-        return [(row["Epoch"], row["RequeuedEpoch"]) for _, row in sorted(self.rows.items())]
+def rejected_at(path: Path, *times: int | None) -> RejectedFile:
+    """Rejected rows at one position, one for each time of its source."""
+    row = {**dict.fromkeys(REJECTED.names), "SourcePartition": "t/0", "Position": 5, "Reason": "r", "PayloadBytes": 0}
+    given = [{**row, "SourceTime": at} for at in times]
+    path.write_bytes(encode_rejected(pa.Table.from_pylist(given, REJECTED)))
+    return RejectedFile(path, len(times))
 
 
 def restart(fs: Fs, root: Path, quarantine: Quarantine) -> StreamLog:

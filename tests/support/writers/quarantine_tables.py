@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from store.rejected import REJECTED
+from tests.support.places import GOLDEN
 
 OWNER = ("Test", "Event", "feed")
 TIME = datetime(2026, 11, 21, 12, 0, 0, 250_000)
 FIELDS = [pa.field(name, pa.string()) for name in ("Namespace", "TableName", "Stream")]
 FIELDS += [*REJECTED, pa.field("Epoch", pa.int64()), pa.field("Time", pa.timestamp("us"))]
 FIELDS += [pa.field("RequeuedEpoch", pa.int64()), pa.field("RequeuedTime", pa.timestamp("us"))]
+_PACKED = GOLDEN / "quarantine-table.tar.xz"
 FIRST = {"metaData": {"id": "q", "configuration": {}}}, {"protocol": {"minReaderVersion": 1}}
+
+
+def unpack_older(place: Path) -> None:
+    """A quarantine that Delta 4.4 in Spark wrote, of stream ``feed`` of ``Test.Event``.
+
+    Epochs 1 to 12 have one row each, whose time of the source is the epoch; version 10 has a checkpoint.
+    """
+    with tarfile.open(_PACKED) as packed:
+        packed.extractall(place, filter="data")
 
 
 def row(source: str, position: int, epoch: int, requeued: int | None = None, **more: object) -> dict[str, Any]:

@@ -19,7 +19,10 @@ from jobs.session import choice
 from jobs.session.choice import Choice, choose, choose_by_input
 from jobs.streams import process
 from readers.arrow.opening import open_table
+from store.epochs.reading.load import load_stream
 from store.errors import RetryableFeedError, SettingsError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
 from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
 
@@ -150,13 +153,27 @@ def test_options_that_exclude_each_other(tmp_path: Path) -> None:
     assert not (tmp_path / "db").exists()
 
 
-def test_a_run_here_without_a_quarantine_needs_no_jdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_here_needs_no_jdk_and_a_run_in_spark_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    put_file = make(tmp_path)
-    put(tmp_path, 1)
-    assert run_json(tmp_path / "db", "ingest", put_file, "--once", "--local")[0] == 0
-    code, value = run_json(tmp_path / "db", "ingest", make(tmp_path, "q", bad=1), "--once", "--local")
-    assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
+    for name, bad in (("s", 0), ("q", 1)):
+        file = make(tmp_path, name, bad=bad)
+        for number, words in enumerate((("--once", "--local"), ("--once",))):
+            put(tmp_path, number, name=name)
+            assert run_json(tmp_path / "db", "ingest", file, *words)[0] == 0
+        put(tmp_path, 3, name=name)
+        epoch = epochs(tmp_path, name)
+        for words in (("--once", "--spark"), ()):
+            code, value = run_json(tmp_path / "db", "ingest", file, *words)
+            assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
+        with monkeypatch.context() as small:
+            small.setattr(choice, "LOCAL_BYTES", 1)
+            code, value = run_json(tmp_path / "db", "ingest", file, "--once")
+        assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
+        assert epochs(tmp_path, name) == epoch
+
+
+def epochs(base: Path, stream: str) -> int:
+    return load_stream(Fs(), Layout(base / "db"), TableName("Test", "Event"), stream).epoch
 
 
 def test_a_bad_row_that_is_not_allowed_ends_as_with_spark(tmp_path: Path) -> None:
@@ -169,23 +186,35 @@ def test_a_bad_row_that_is_not_allowed_ends_as_with_spark(tmp_path: Path) -> Non
     assert "s stopped: " in found.stderr and ids(tmp_path) == [1]
 
 
-def test_spark_starts_for_the_quarantine_and_not_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "delta_conf", lambda fs: {"spark.of.delta": "1"})
-    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+def test_bad_rows_start_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither their quarantine does, nor the commands that list, requeue and drop them."""
+    monkeypatch.setattr(process, "delta_conf", lambda fs: pytest.fail("jars were asked for"))
     file = make(tmp_path, bad=5)
     put(tmp_path, 1)
-    assert run_json(tmp_path / "db", "ingest", file, "--once")[0] == 0
-    put(tmp_path, 2, '{"Id": 2}\n{"Id": "x"}\n')
-    asked: list[Any] = []
+    put(tmp_path, 2, '{"Id": 2}\n{"Id": "x"}\n{"Id": "y"}\n')
+    found = run(tmp_path / "db", "ingest", file, "--once", "--json")
+    assert (found.exit_code, json.loads(found.stdout)["rejected"]) == (0, 2) and ids(tmp_path) == [1, 2]
+    assert "Spark starts," not in found.stderr
 
-    def start(*_: object, **given: Any) -> Any:
-        asked.append(given["extra"]["spark.of.delta"])
-        raise SettingsError("no Spark today")
+    def quarantine(*words: str, code: int = 0) -> list[dict[str, Any]]:
+        found = run(tmp_path / "db", "quarantine", words[0], "Test.Event", "s", *words[1:], "--json")
+        assert found.exit_code == code, found.output
+        return [json.loads(line) for line in found.stdout.splitlines()]
 
-    monkeypatch.setattr(process, "build_session", start)
-    found = run(tmp_path / "db", "ingest", file, "--once")
-    assert (found.exit_code, asked) == (2, ["1"]) and "no Spark today" in found.stderr
-    assert "Spark starts, to write rejected rows to quarantine" in found.stderr and ids(tmp_path) == [1]
+    rows = quarantine("list")
+    assert [(row["position"], row["payload"], row["epoch"]) for row in rows] == [
+        (2, '{"Id": "x"}', 2),
+        (3, '{"Id": "y"}', 2),
+    ]
+    mended = tmp_path / "mended.jsonl"
+    mended.write_text(json.dumps({**rows[0], "payload": '{"Id": 7}'}))
+    (sent,) = quarantine("requeue", "--from", str(mended))
+    assert (sent["sent"], sent["epoch"]) == (1, 3) and ids(tmp_path) == [1, 2, 7]
+    assert [row["requeued_epoch"] for row in quarantine("list")] == [3, None]
+    (sent,) = quarantine("requeue", code=1)
+    assert (sent["sent"], sent["refused"]) == (0, 1)
+    (dropped,) = quarantine("drop", "--state", "pending")
+    assert dropped["dropped"] == 1 and [row["position"] for row in quarantine("list")] == [2]
 
 
 def test_a_feed_that_cannot_be_asked_is_an_error_of_its_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

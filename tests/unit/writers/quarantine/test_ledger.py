@@ -18,7 +18,7 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.places import GOLDEN
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log, put_file, record
-from tests.support.writers.quarantine_cases import ModelQuarantine, bad, restart, take
+from tests.support.writers.quarantine_cases import bad, marks, quarantine_at, rejected_at, restart, take
 from writers.quarantine.ledger import NEVER, follow, rebuilt_ledger
 
 FS = Fs()
@@ -89,21 +89,21 @@ def test_ledgers_of_every_version_open(tmp_path: Path, version: int) -> None:
 
 
 def test_a_lost_ledger_is_made_again_from_the_log(tmp_path: Path) -> None:
-    fs, layout, quarantine = FS, Layout(tmp_path), ModelQuarantine(FS, tmp_path)
+    fs, layout, quarantine = FS, Layout(tmp_path), quarantine_at(FS, tmp_path)
     files = [put_file(tmp_path / "feed", str(n), [record(2 * n), bad(2 * n + 1)], n) for n in range(1, 8)]
     with open_log(fs, tmp_path) as log:
         for number, file in enumerate(files[:6], 1):
             take(fs, tmp_path, log, [[file]], quarantine.add, number)
         assert log.rollback(4) == 7
-    quarantine.rows["died", 0] = {**next(iter(quarantine.rows.values())), "Epoch": 8}  # no commit followed
+    quarantine.add([rejected_at(tmp_path / "died", 1)], 8)  # no commit followed
     layout.stream_quarantine(TABLE, STREAM).unlink()
     with restart(fs, tmp_path, quarantine) as log:
-        assert [epoch for epoch, _ in quarantine.marks()] == [1, 2, 3, 4]
+        assert [epoch for epoch, _ in marks(quarantine)] == [1, 2, 3, 4]
         found = read_ledger(fs, layout, TABLE, STREAM)
         assert found == Ledger(str(quarantine.place), "", 7, 7)
         take(fs, tmp_path, log, [[file] for file in files[4:]], quarantine.add, 8)
     with restart(fs, tmp_path, quarantine) as log:
-        assert [epoch for epoch, _ in quarantine.marks()] == [1, 2, 3, 4, 8, 8, 8]
+        assert [epoch for epoch, _ in marks(quarantine)] == [1, 2, 3, 4, 8, 8, 8]
 
 
 def test_that_rows_were_rejected_is_kept_through_checkpoint_and_head() -> None:
@@ -120,7 +120,7 @@ def test_what_cannot_be_distinguished_is_not_taken_for_rolled_back() -> None:
 
 
 def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path: Path) -> None:
-    layout, quarantine = Layout(tmp_path), ModelQuarantine(FS, tmp_path)
+    layout, quarantine = Layout(tmp_path), quarantine_at(FS, tmp_path)
     path = layout.stream_quarantine(TABLE, STREAM)
     file = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
     with open_log(FS, tmp_path) as log:

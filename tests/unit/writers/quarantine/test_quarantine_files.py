@@ -15,8 +15,8 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.streams.stream_kit import STREAM, TABLE
-from tests.support.writers.quarantine_cases import ModelQuarantine
-from writers.quarantine.table import sync_delta
+from tests.support.writers.quarantine_cases import quarantine_at
+from writers.quarantine.spark_table import sync_delta
 
 
 class Watching(Fs):
@@ -48,15 +48,16 @@ def test_every_file_of_a_new_version_is_synced_and_no_older_one(tmp_path: Path) 
 
 def test_a_place_that_moved_is_refused_while_the_old_one_has_rows(tmp_path: Path) -> None:
     fs, layout = Fs(), Layout(tmp_path)
-    state, quarantine = StreamState(STREAM), ModelQuarantine(fs, tmp_path)
+    state, quarantine = StreamState(STREAM), quarantine_at(fs, tmp_path)
     old = tmp_path / "old"
     layout.streams(TABLE).mkdir(parents=True)
     write_ledger(fs, layout, TABLE, STREAM, Ledger(str(old), "", 3, 0, ((1, 3),)))
     (old / "_delta_log").mkdir(parents=True)
+    (old / "_delta_log" / f"{0:020}.json").write_text("{}")
     with pytest.raises(SettingsError, match="in another place") as caught:
         settle(fs, layout, TABLE, state, quarantine, "x.toml")
     assert (caught.value.expected, caught.value.found) == (str(old), str(quarantine.place))
     assert read_ledger(fs, layout, TABLE, STREAM) == Ledger(str(old), "", 3, 0, ((1, 3),))
-    (old / "_delta_log").rmdir()
+    (old / "_delta_log" / f"{0:020}.json").unlink()  # a directory without a version is no table
     settle(fs, layout, TABLE, state, quarantine, "x.toml")
     assert read_ledger(fs, layout, TABLE, STREAM) == Ledger(str(old), "", 3)

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.operations import quarantine_rows
-from jobs.operations.quarantine_rows import QuarantineRows
 from store.epochs.files.ledger import Ledger, write_ledger
 from store.errors import CorruptFileError
 from store.io.fs import Fs
@@ -19,7 +17,9 @@ from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.writers.quarantine_tables import FIELDS, FIRST, OWNER, TIME, added, row, version
-from writers.quarantine.table import Chosen
+from writers.quarantine import rows as quarantine_rows
+from writers.quarantine.choice import Chosen
+from writers.quarantine.rows import QuarantineRows
 
 EVERY = Chosen()
 
@@ -164,5 +164,5 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
 
 @pytest.mark.slow
 def test_no_spark_is_imported() -> None:
-    code = "import jobs.cli.streams.quarantine, jobs.operations.quarantine_rows, sys; print('pyspark' in sys.modules)"
+    code = "import jobs.cli.streams.quarantine, writers.quarantine.rows, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -1,0 +1,50 @@
+"""What the system says of a file or directory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as stat_module
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from store.types.frozen import frozen
+
+
+@frozen
+class Stat:
+    """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
+
+    ``links``: number of hard links; with more than one, a backup may share the file.
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    is_dir: bool
+    is_link: bool
+    links: int = 1
+    is_file: bool = True  # else a directory, pipe, socket or device
+
+    @staticmethod
+    def of(found: os.stat_result) -> Stat:
+        """As the system says it."""
+        mode = found.st_mode
+        kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
+        times = found.st_mtime_ns, found.st_ctime_ns
+        return Stat(found.st_size, *times, found.st_ino, found.st_dev, *kinds[:2], found.st_nlink, kinds[2])
+
+
+def present(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Those of these names of a directory that are there, links followed; others are removed, or links to nothing."""
+    begin = f"{directory}/"
+    for name in names:
+        try:
+            yield name, os.stat(begin + name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
