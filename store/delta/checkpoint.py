@@ -76,7 +76,7 @@ def read_checkpoint(data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for body in column.filter(column.is_valid()).to_pylist():
                 if any(value is not None for value in body.values()):
-                    yield name, _plain(body)
+                    yield name, _plain(body, SCHEMA.field(name).type)
 
 
 def write_checkpoint(actions: Iterable[tuple[str, Mapping[str, Any]]]) -> bytes:
@@ -90,14 +90,16 @@ def write_checkpoint(actions: Iterable[tuple[str, Mapping[str, Any]]]) -> bytes:
     return data
 
 
-def _plain(body: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(body: Mapping[str, Any], kind: pa.StructType) -> dict[str, Any]:
     """The body as the JSON log has it: a map is a list of pairs in Arrow; what is null is left out."""
     plain: dict[str, Any] = {}
     for name, value in body.items():
-        if name in ("partitionValues", "tags", "configuration") and value is not None:
+        number = kind.get_field_index(name)
+        type_ = kind.field(number).type if number >= 0 else None
+        if value is not None and type_ is not None and pa.types.is_map(type_):
             plain[name] = dict(value)
-        elif name == "format" and value is not None:
-            plain[name] = {**value, "options": dict(value.get("options") or ())}
+        elif value is not None and type_ is not None and pa.types.is_struct(type_):
+            plain[name] = _plain(value, type_)
         elif value is not None:
             plain[name] = value
     return plain
