@@ -75,7 +75,7 @@ def ingest(
     """Runs streams: ingests new input exactly once.
 
     They run in Spark. With --once and little input they run in this process, and write the same files; a line of
-    progress says so, --local and --spark overrule it. For rejected rows Spark starts: it writes the quarantine.
+    progress says so, --local and --spark overrule it.
 
     SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with --once);
     with --stop-on-error a stream that fails for good ends the others after their batch.

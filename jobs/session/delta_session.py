@@ -1,4 +1,4 @@
-"""Delta Lake in the Spark session, for streams with a quarantine: pinned jars and settings."""
+"""Delta Lake in the Spark session, for streams in Spark with a quarantine: pinned jars and settings."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ CONF = {
     "spark.databricks.delta.snapshotPartitions": "1",  # the log of a small table, read by one task
     "spark.sql.shuffle.partitions": "2",
 }
-_WHY = "rejected rows go to a Delta table"
+_WHY = "Spark writes rejected rows to a Delta table"
 _HINT = (
-    "run `sparkhaven jars` once with network access; or set [bad_rows] max_rows = 0: then a bad row stops its batch, "
-    "and Delta is not needed"
+    "run `sparkhaven jars` once with network access; or run `ingest --once --local`; or set [bad_rows] max_rows = 0: "
+    "then a bad row stops its batch"
 )
 
 

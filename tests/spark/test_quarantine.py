@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.session.delta_session import require_delta
 from store.epochs.files.ledger import Ledger, read_ledger
 from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.spark.delta_cases import places, quarantine, same_for_spark
-from tests.support.spark.one_session import shared_session
+from tests.support.spark.delta_cases import delta_session, places, quarantine, same_for_spark
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import again, bad, quarantine_at, rejected_at, restart, take
 from writers.quarantine.choice import Chosen
@@ -28,9 +26,7 @@ FS = Fs()
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    spark = shared_session()
-    require_delta(spark)
-    return spark
+    return delta_session()
 
 
 def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,13 +11,11 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.session.delta_session import require_delta
 from store.delta.commit import CHECKPOINT_EACH
 from store.delta.log import LOG, list_log, version_file
 from store.delta.snapshot import read_snapshot
 from store.io.fs import Fs
-from tests.support.spark.delta_cases import quarantine, same_for_spark, spark_rows
-from tests.support.spark.one_session import shared_session
+from tests.support.spark.delta_cases import delta_session, quarantine, same_for_spark, spark_rows
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import quarantine_at, rejected_at
 from tests.support.writers.quarantine_tables import unpack_older
@@ -31,9 +29,7 @@ FS = Fs()
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    spark = shared_session()
-    require_delta(spark)
-    return spark
+    return delta_session()
 
 
 def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:

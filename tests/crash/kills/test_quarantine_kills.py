@@ -136,8 +136,11 @@ def test_a_process_goes_on_after_a_killed_one_and_then_the_power_goes(story: Sto
         story.finish(True, (change, seed))
 
 
-def test_what_a_killed_writer_has_not_synced_is_synced_before_it_is_built_upon(story: Story) -> None:
+def test_what_a_killed_writer_has_not_synced_is_synced_before_it_is_built_upon(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As Spark, which syncs nothing: its process is killed before we do it for Spark."""
+    monkeypatch.setattr(commit, "CHECKPOINT_EACH", 10)  # a checkpoint would hide it
     for seed in range(10):
         story.renew()
         fs = PowerCutFs(story.root, sabotage="file", crash_at="quarantine-write:after")

@@ -8,8 +8,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from jobs.session.delta_session import require_delta
 from store.io.fs import Fs
 from store.layout import Layout
+from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE
 from writers.quarantine.choice import Chosen
 from writers.quarantine.schema import COLUMNS
@@ -17,6 +19,13 @@ from writers.quarantine.spark_table import SparkQuarantine
 from writers.quarantine.table import Quarantine
 
 NOW = 1_000_000.25
+
+
+def delta_session() -> SparkSession:
+    """The session of all tests, which has Delta."""
+    spark = shared_session()
+    require_delta(spark)
+    return spark
 
 
 def quarantine(

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from jobs.cli.main import app
+from jobs.session import choice
 from jobs.session.delta_session import CONF, delta_conf
 from jobs.settings.stream_file import load_stream_file
 from store.errors import SettingsError
@@ -27,7 +28,7 @@ def offline(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_error_without_jars_and_network_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="rejected rows go to a Delta table") as caught:
+    with pytest.raises(SettingsError, match="Spark writes rejected rows to a Delta table") as caught:
         delta_conf(Fs(), offline(tmp_path))
     assert "UnknownHostException" in str(caught.value.found)
     assert caught.value.hint and "sparkhaven jars" in caught.value.hint and "max_rows = 0" in caught.value.hint
@@ -37,16 +38,23 @@ def test_a_submitted_job_brings_its_own_jars(tmp_path: Path) -> None:
     assert delta_conf(Fs(), {"PYSPARK_GATEWAY_PORT": "1"}) == CONF
 
 
-def test_a_stream_that_needs_delta_is_refused_before_it_begins(tmp_path: Path) -> None:
+def test_a_stream_that_needs_delta_is_refused_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (REPOSITORY / "conf/streams/flights.toml").read_text()
     text = text.replace("../schemas", str(REPOSITORY / "conf/schemas")).replace("max_rows = 0", "max_rows = 1")
     stream = tmp_path / "flights.toml"
     stream.write_text(text)
     environ = offline(tmp_path) | {"FLIGHTS_FEED": str(tmp_path), "SPARKHAVEN_ROOT": str(tmp_path / "db")}
-    found = CliRunner().invoke(app, ["ingest", str(stream), "--once"], env=environ)
-    assert found.exit_code == 2, found.stderr
-    assert "rejected rows go to a Delta table" in found.stderr
-    assert not (tmp_path / "db").exists()
+    for words in ((), ("--once", "--spark")):
+        found = CliRunner().invoke(app, ["ingest", str(stream), *words], env=environ)
+        assert found.exit_code == 2, found.stderr
+        assert "Spark writes rejected rows to a Delta table" in found.stderr
+        assert not (tmp_path / "db").exists()
+    (tmp_path / "flights-1.json").write_text("{}\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(choice, "LOCAL_BYTES", 1)  # Spark is chosen once the stream is open
+        found = CliRunner().invoke(app, ["ingest", str(stream), "--once"], env=environ)
+    assert found.exit_code == 2 and "Spark writes rejected rows to a Delta table" in found.stderr
+    assert "Traceback" not in found.stderr
 
 
 @pytest.mark.parametrize(("given", "keeps"), [("max_rows = 0", False), ("", True), ("max_fraction = 0.0", False)])
