@@ -37,8 +37,10 @@ NAME = str(TABLE)
 def test_a_missing_jdk_is_reported_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    code, value = run_json(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--once")
-    assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
+    file = str(write_stream(tmp_path))
+    for words in (("--once", "--spark"), ()):
+        code, value = run_json(tmp_path / "db", "ingest", file, *words)
+        assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
     assert not (tmp_path / "db").exists()
 
 
