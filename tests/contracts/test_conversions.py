@@ -32,7 +32,7 @@ SPARK = {
 }  # fmt: skip
 
 
-def _values(array: pa.Array) -> list[Any]:
+def values(array: pa.Array) -> list[Any]:
     """As Python has them; times by their count, texts that are not UTF-8 as bytes."""
     kind, kinds = array.type, pa.types
     if kinds.is_date32(kind) or kinds.is_time32(kind):
@@ -46,7 +46,7 @@ def _values(array: pa.Array) -> list[Any]:
     return found if kind != pa.uuid() else [None if value is None else str(value) for value in found]
 
 
-def _same(found: Any, wanted: Any) -> bool:
+def same(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, float) and isinstance(found, float):
         alike = (math.isnan(found) and math.isnan(wanted)) or found == wanted
         return alike and (math.isnan(wanted) or math.copysign(1, found) == math.copysign(1, wanted))
@@ -56,13 +56,13 @@ def _same(found: Any, wanted: Any) -> bool:
 def _check(found: list[Any], array: pa.Array, kind: str, given: frozenset[str], *, by_value: bool = False) -> None:
     """``by_value``: a column that lacks a zone is not refused, but each of its values."""
     source = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-    wanted = [expected(value, source, kind, given) for value in _values(array)]
+    wanted = [expected(value, source, kind, given) for value in values(array)]
     if not rule(source_of(array.type), kind).takes(given | {"zone"} if by_value else given):
         wanted = [BAD] * len(array)  # the whole column is refused, with its nulls
     wrong = [
         (array[row], value, want)
         for row, (value, want) in enumerate(zip(found, wanted, strict=True))
-        if not _same(value, want)
+        if not same(value, want)
     ]
     assert not wrong
 
@@ -102,7 +102,7 @@ def test_the_table_says_what_the_arrays_show() -> None:
         for kind in STORED:
             cell = rule(source_of(array.type), kind)
             kind_of = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-            made = [expected(value, kind_of, kind, frozenset()) for value in _values(array) if value is not None]
+            made = [expected(value, kind_of, kind, frozenset()) for value in values(array) if value is not None]
             if cell.take is Take.EXACT:
                 assert BAD not in made, (name, kind)
             elif cell.take is Take.CHECKED:
