@@ -195,5 +195,5 @@ def _only_append(expected: str, found: str) -> SettingsError:
         where='format("deephaven")',
         expected=expected,
         found=found,
-        hint="remove rows with `sparkhaven epochs rollback`, `truncate` or `delete`",
+        hint="to remove rows, see `sparkhaven epochs rollback --help`, or `sparkhaven truncate --help`",
     )

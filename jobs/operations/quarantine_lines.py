@@ -36,7 +36,9 @@ def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], Repair]:
     SettingsError with the number of the first line that has another form, or names a row a second time.
     """
     if fs.stat(path) is None:
-        raise SettingsError("no such file of rows", where=path, hint="`sparkhaven quarantine list --json` writes one")
+        raise SettingsError(
+            "no such file of rows", where=path, hint="`sparkhaven quarantine list NS.T STREAM --json` writes one"
+        )
     found: dict[tuple[str, int], Repair] = {}
     for number, line in enumerate(fs.read(path).splitlines(), 1):
         if not line.strip():

@@ -55,14 +55,23 @@ def _cells(row: Sequence[Content | float | None]) -> list[Element]:
     return cells
 
 
-def picture(title: str, svg: str, numbers: Element) -> Element:
-    """A figure: the picture, and below it the same as a table."""
+def picture(title: str, svg: str, numbers: Element, *, narrow: str | None = None) -> Element:
+    """A figure: the picture, and below it the same as a table. ``narrow``: the picture for small windows."""
+    drawings = [_image(title, svg)]
+    if narrow is not None:
+        drawings[0].set("class", "wide")
+        drawings.append(_image(title, narrow))
+        drawings[1].set("class", "narrow")
+    shown = element("div", *drawings, class_="scroll", tabindex="0", role="region", aria_label=f"Picture: {title}")
+    details = element("details", element("summary", f"Table: {title}"), numbers)
+    return element("figure", element("figcaption", title), shown, details)
+
+
+def _image(title: str, svg: str) -> Element:
     drawn = _drawn(fromstring(svg))
     drawn.set("role", "img")
     drawn.set("aria-label", plain(f"{title}; the table below has the same numbers"))
-    shown = element("div", drawn, class_="scroll", tabindex="0", role="region", aria_label=f"Picture: {title}")
-    details = element("details", element("summary", f"Table: {title}"), numbers)
-    return element("figure", element("figcaption", title), shown, details)
+    return drawn
 
 
 def _drawn(found: Element) -> Element:

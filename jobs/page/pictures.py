@@ -10,10 +10,12 @@ from typing import Any
 
 from jobs.page.facts import TIERS
 from jobs.page.summary import Growth, Heat, Point, Span, bands
-from jobs.page.words import plain
+from jobs.page.words import moment, plain
 
 Spec = dict[str, Any]
 STEP, WIDTH, PANEL = 16, 860, 90  # pixels
+NARROW, LABELS = 260, 120  # the width for small screens; what the names of bars take of it
+DAY_MS, MINUTES_MS = 86_400_000, 20 * 60_000
 PADDING = {"left": 28, "right": 48, "top": 4, "bottom": 8}
 LEAST_BAR = 400  # a bar is at least the width / LEAST_BAR wide
 LETTERS = dict(zip(TIERS, "IMVT", strict=True))
@@ -42,7 +44,7 @@ CONFIG: Spec = {
 }
 
 
-def epochs(found: Sequence[Point], start_ms: int, stop_ms: int) -> Spec:
+def epochs(found: Sequence[Point], start_ms: int, stop_ms: int, width: int = WIDTH) -> Spec:
     """Rows, seconds between epochs, and lag over time, one above the other on one axis of time."""
     least = (stop_ms - start_ms) // LEAST_BAR
     values = [
@@ -55,26 +57,34 @@ def epochs(found: Sequence[Point], start_ms: int, stop_ms: int) -> Spec:
         }
         for one in found
     ]
-    panels = [_panel("rows", "rows", start_ms, stop_ms)]
+    fields = [("rows", "rows")]
     if any(one.seconds is not None for one in found):
-        panels.append(_panel("seconds", "s since the last", start_ms, stop_ms))
+        fields.append(("seconds", "s since the last"))
     if any(one.lag is not None for one in found):
-        panels.append(_panel("lag", "lag in s", start_ms, stop_ms))
-    panels[-1]["encoding"]["x"]["axis"]["labels"] = True
-    panels[-1]["encoding"]["x"]["axis"]["title"] = "UTC"
+        fields.append(("lag", "lag in s"))
+    time = {"type": "utc", "domain": [start_ms, stop_ms]}
+    hidden = {"labels": False, "title": None}
+    axes = [hidden] * (len(fields) - 1) + [_time_axis(start_ms, stop_ms)]
+    panels = [_panel(*field, {"scale": time, "axis": axis}, width) for field, axis in zip(fields, axes, strict=True)]
     return _whole({"vconcat": panels, "spacing": 8}, values)
 
 
-def _panel(field: str, title: str, start_ms: int, stop_ms: int) -> Spec:
-    axis = {"format": "%m-%d %H:%M", "labelOverlap": True, "labels": False, "title": None}
-    time = {"type": "utc", "domain": [start_ms, stop_ms]}
+def _time_axis(start_ms: int, stop_ms: int) -> Spec:
+    """Times as short as they are clear; the date is in the title where all are of one."""
+    clock = "%H:%M:%S" if stop_ms - start_ms < MINUTES_MS else "%H:%M"
+    one_day = start_ms // DAY_MS == stop_ms // DAY_MS
+    title = f"{moment(start_ms)[:10]}, UTC" if one_day else "UTC"
+    return {"format": clock if one_day else f"%m-%d {clock}", "labelOverlap": True, "title": title}
+
+
+def _panel(field: str, title: str, time: Spec, width: int) -> Spec:
     return {
-        "width": WIDTH,
+        "width": width,
         "height": PANEL,
         "transform": [{"filter": f"isValid(datum.{field})"}],
         "mark": {"type": "bar", "color": f"var(--{field})"},
         "encoding": {
-            "x": {"field": "from", "type": "temporal", "scale": time, "axis": axis},
+            "x": {"field": "from", "type": "temporal", **time},
             "x2": {"field": "to"},
             "y": {"field": field, "type": "quantitative", "title": title, "axis": {"format": "~s", "tickCount": 4}},
             "y2": {"datum": 0},
@@ -84,6 +94,7 @@ def _panel(field: str, title: str, start_ms: int, stop_ms: int) -> Spec:
 
 def rows_heat(heat: Heat) -> Spec:
     """Dates by sources, coloured by their number of rows."""
+    title = "rows per date" if heat.has_runs else "rows"
     ranges = bands(rows for rows, _ in heat.cells.values())
     names = [f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in ranges]
 
@@ -92,7 +103,7 @@ def rows_heat(heat: Heat) -> Spec:
 
     values = [_cell(heat, key) | {"band": band(rows)} for key, (rows, _) in sorted(heat.cells.items())]
     shades = [f"var(--rows{1 + number * 4 // max(1, len(names) - 1)})" for number in range(len(names))]
-    color = {"scale": {"domain": names, "range": shades}, "legend": {"title": "rows", "columns": 5}}
+    color = {"scale": {"domain": names, "range": shades}, "legend": {"title": title, "columns": 2}}
     rect = {"mark": "rect", "encoding": {**_axes(heat), "color": {"field": "band", "type": "nominal", **color}}}
     return _whole({**_steps(), **rect}, values)
 
@@ -104,7 +115,10 @@ def tier_heat(heat: Heat) -> Spec:
         for key, (_, tier) in sorted(heat.cells.items())
     ]
     names = [f"{LETTERS[tier]} {tier}" for tier in TIERS]
-    color = {"scale": {"domain": names, "range": [f"var(--{tier})" for tier in TIERS]}, "legend": {"title": "tier"}}
+    color = {
+        "scale": {"domain": names, "range": [f"var(--{tier})" for tier in TIERS]},
+        "legend": {"title": "tier", "columns": 2},
+    }
     rect = {"mark": "rect", "encoding": {**_axes(heat), "color": {"field": "tier", "type": "nominal", **color}}}
     mark = {"type": "text", "color": "var(--letter)", "fontSize": 9}
     text = {"mark": mark, "encoding": {**_axes(heat), "text": {"field": "letter", "type": "nominal"}}}
@@ -150,17 +164,24 @@ def symbols(found: Sequence[Span], lines: Sequence[Growth]) -> Spec:
     return _whole({"width": {"step": STEP}, "height": 160, **line}, values)
 
 
-def bars(values: Sequence[tuple[str, str, int]], colors: Sequence[tuple[str, str]], title: str) -> Spec:
+def bars(
+    values: Sequence[tuple[str, str, int]], colors: Sequence[tuple[str, str]], title: str, width: int = WIDTH
+) -> Spec:
     """Horizontal bars: (label, kind, number), stacked by kind. ``colors``: the kinds with the variable of each."""
     labels = list(dict.fromkeys(plain(label) for label, _, _ in values))
     listed = [{"label": plain(label), "kind": kind, "number": number} for label, kind, number in values]
     scale = {"domain": [kind for kind, _ in colors], "range": [f"var(--{name})" for _, name in colors]}
     encoding = {
         "y": {"field": "label", "type": "ordinal", "title": None, "scale": {"domain": labels}},
-        "x": {"field": "number", "type": "quantitative", "title": title, "axis": {"format": "~s"}},
+        "x": {
+            "field": "number",
+            "type": "quantitative",
+            "title": title,
+            "axis": {"format": "~s", "labelOverlap": True},
+        },
         "color": {"field": "kind", "type": "nominal", "title": None, "scale": scale},
     }
-    return _whole({"width": WIDTH - 120, "height": {"step": STEP + 4}, "mark": "bar", "encoding": encoding}, listed)
+    return _whole({"width": width - LABELS, "height": {"step": STEP + 4}, "mark": "bar", "encoding": encoding}, listed)
 
 
 def _whole(spec: Spec, values: Sequence[Spec]) -> Spec:

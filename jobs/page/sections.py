@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from xml.etree.ElementTree import Element
 
 from jobs.page import pictures
 from jobs.page.drawing import Draw
 from jobs.page.facts import TIERS, PageFacts, StreamFacts, TableFacts
 from jobs.page.markup import Content, element, picture, table
-from jobs.page.summary import MOST_ROWS, MOST_SOURCES, Heat, Point, advice, growth, heat, points, rejected, window
+from jobs.page.summary import (
+    MOST_ROWS,
+    MOST_SOURCES,
+    Heat,
+    Point,
+    advice,
+    extent,
+    growth,
+    heat,
+    points,
+    rejected,
+    window,
+)
 from jobs.page.words import counted, moment, number, size
 
 MOST_BARS = 30
@@ -27,7 +41,8 @@ def streams(facts: PageFacts, draw: Draw) -> list[Element]:
 
 def _stream(facts: PageFacts, stream: StreamFacts, draw: Draw) -> list[Element]:
     start_ms, stop_ms = window(facts)
-    found = points(stream.epochs, start_ms, stop_ms)
+    extent_ms = extent(stream.epochs, start_ms, stop_ms)
+    found = points(stream.epochs, *extent_ms)
     undone = [one for one in stream.epochs if not one.live and start_ms <= one.time_ms < stop_ms]
     said = [f"Epoch {stream.epoch:,}, rollback possible to epoch {stream.floor:,}; durability {stream.durability}"]
     if stream.waiting is not None:
@@ -41,7 +56,12 @@ def _stream(facts: PageFacts, stream: StreamFacts, draw: Draw) -> list[Element]:
         return [*parts, element("p", f"No epoch in the last {number(facts.hours)} hours: {when}.")]
     total = sum(one.rows for one in found)
     title = f"{counted(sum(one.epochs for one in found), 'epoch')}, {counted(total, 'row')}"
-    return [*parts, picture(title, draw(pictures.epochs(found, start_ms, stop_ms)), _epochs(title, found))]
+    return [*parts, _responsive(title, draw, partial(pictures.epochs, found, *extent_ms), _epochs(title, found))]
+
+
+def _responsive(title: str, draw: Draw, spec: Callable[..., pictures.Spec], numbers: Element) -> Element:
+    """A picture in two widths, of which the window chooses."""
+    return picture(title, draw(spec()), numbers, narrow=draw(spec(width=pictures.NARROW)))
 
 
 def _epochs(title: str, found: list[Point]) -> Element:
@@ -70,9 +90,10 @@ def dates(facts: PageFacts, draw: Draw) -> list[Element]:
             title = f"{each.name}, {counted(count, 'date')} and {counted(names, 'source')}"
             rows, tiers = pictures.rows_heat(found), pictures.tier_heat(found)
             parts.append(element("h3", each.name))
-            parts.append(picture(f"rows of {title}", draw(rows), _heat(f"rows of {title}", found, 0)))
+            shown = f"rows per date of {title}" if found.has_runs else f"rows of {title}"
+            parts.append(picture(shown, draw(rows), _heat(shown, found, 0)))
             parts.append(picture(f"tiers of {title}", draw(tiers), _heat(f"tiers of {title}", found, 1)))
-            parts.append(_progress(each, runs=any(span.count > 1 for span in found.spans)))
+            parts.append(_progress(each, runs=found.has_runs))
     return parts
 
 
@@ -89,7 +110,7 @@ def _progress(each: TableFacts, *, runs: bool) -> Element:
     for cell in each.cells:
         rows[cell.tier] += cell.rows
     said = ", ".join(f"{rows[tier]:,} {tier}" for tier in TIERS if rows[tier])
-    rule = " A run of dates is as far as the date in it that is least far." if runs else ""
+    rule = " A run of dates shows the mean of its dates, and the tier of the least advanced one." if runs else ""
     return element("p", f"Rows by tier: {said}.{rule}")
 
 
@@ -138,8 +159,8 @@ def disk(facts: PageFacts, draw: Draw) -> list[Element]:
         for name, one in found[:MOST_ROWS]
     ]
     title = f"bytes of {counted(len(shown), 'volume')}" + (f", {len(rest):,} smaller ones are left out" if rest else "")
-    spec = pictures.bars(values, (("in use", "used"), ("waste", "waste")), "bytes")
-    parts = [picture(title, draw(spec), table(title, ["volume", "bytes", "waste", "share"], rows))]
+    spec = partial(pictures.bars, values, (("in use", "used"), ("waste", "waste")), "bytes")
+    parts = [_responsive(title, draw, spec, table(title, ["volume", "bytes", "waste", "share"], rows))]
     unlisted = [f"{each.unlisted:,} of {each.name}" for each in facts.tables if each.unlisted]
     if unlisted:
         said = ", ".join(unlisted[:MOST_SOURCES])
@@ -174,6 +195,6 @@ def quarantine(facts: PageFacts, draw: Draw) -> list[Element]:
     title = f"rejected rows by reason, pending and of the last {number(facts.hours)} hours"
     largest = sorted({name for name, _, _ in values}, key=lambda name: -sum(n for at, _, n in values if at == name))
     shown = [value for value in values if value[0] in largest[:MOST_BARS]]
-    spec = pictures.bars(shown, (("pending", "pending"), ("last hours", "recent")), "rows")
+    spec = partial(pictures.bars, shown, (("pending", "pending"), ("last hours", "recent")), "rows")
     header = ["stream", "reason", "pending", "last hours", "lists them"]
-    return [picture(title, draw(spec), table(title, header, rows[:MOST_ROWS])), *unread]
+    return [_responsive(title, draw, spec, table(title, header, rows[:MOST_ROWS])), *unread]

@@ -23,6 +23,7 @@ a { color: var(--link); } p { margin: .4rem 0; max-width: 60rem; overflow-wrap: 
 .skip { position: absolute; left: -100rem; } .skip:focus { position: static; }
 :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
 nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; list-style: none; margin: .5rem 0; padding: 0; }
+svg.narrow { display: none; }
 figure { margin: .75rem 0 1.25rem; } figcaption { font-weight: 600; } svg { display: block; overflow: visible; }
 .scroll { overflow: auto; max-height: 34rem; padding: .25rem 0; }
 table { border-collapse: collapse; font-size: .9rem; }
@@ -34,6 +35,8 @@ code { font: .88rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
 summary { cursor: pointer; color: var(--link); }
 .wrong { color: var(--wrong); font-weight: 600; } .note { color: var(--note); font-weight: 600; }
 .soft { color: var(--soft); } label { color: var(--soft); }
+@media (max-width: 40rem) { body { padding: .5rem .75rem 2rem; } svg.wide { display: none; }
+  svg.narrow { display: block; } th, td { padding: .25rem .35rem; } nav ul { gap: .5rem 1rem; } }
 """
 
 REFRESH = """

@@ -10,6 +10,7 @@ from jobs.page.facts import TIERS, Cell, EpochFacts, ErrorFacts, PageFacts, Symb
 from store.types.frozen import frozen
 
 MOST_POINTS, BINS = 200, 96
+ROOM, LEAST_ROOM_MS = 40, 5000  # beside the first and the last epoch: a part of the time between them
 MOST_SPANS, SINGLE_DATES = 60, 30
 MOST_SOURCES, MOST_LINES, MOST_ROWS = 20, 6, 100
 BANDS = 5
@@ -52,11 +53,19 @@ class Span:
 
 @frozen
 class Heat:
-    """Dates by sources: rows and tier of each cell that has rows, by the places of its span and its source."""
+    """Dates by sources: rows and tier of each cell that has rows, by the places of its span and its source.
+
+    Rows of a run of dates are the mean of its dates, at least 1.
+    """
 
     spans: tuple[Span, ...]
     sources: tuple[str, ...]
     cells: dict[tuple[int, int], tuple[int, str]]
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether a span has more dates than one."""
+        return any(span.count > 1 for span in self.spans)
 
 
 @frozen
@@ -75,9 +84,22 @@ def window(facts: PageFacts) -> tuple[int, int]:
     return stop - length, stop
 
 
+def extent(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> tuple[int, int]:
+    """The part of a span of time in which there are live commits, with some room around; all of it without any."""
+    times = [one.time_ms for one in epochs if _is_inside(one, start_ms, stop_ms)]
+    if not times:
+        return start_ms, stop_ms
+    room = max((max(times) - min(times)) // ROOM, LEAST_ROOM_MS)
+    return max(start_ms, min(times) - room), min(stop_ms, max(times) + room)
+
+
+def _is_inside(one: EpochFacts, start_ms: int, stop_ms: int) -> bool:
+    return one.live and one.kind == "commit" and start_ms <= one.time_ms < stop_ms
+
+
 def points(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> list[Point]:
     """The live commits in a span of time: each by itself, or if they are many in equal parts of it."""
-    inside = [one for one in epochs if one.live and one.kind == "commit" and start_ms <= one.time_ms < stop_ms]
+    inside = [one for one in epochs if _is_inside(one, start_ms, stop_ms)]
     if len(inside) <= MOST_POINTS:
         return [_point([one], one.time_ms, one.time_ms) for one in inside]
     step = (stop_ms - start_ms) / BINS
@@ -125,7 +147,7 @@ def spans(dates: Iterable[str]) -> tuple[Span, ...]:
 
 
 def heat(cells: Sequence[Cell]) -> Heat:
-    """Dates by sources. A run of dates is as far as the one that is least far; so are sources that share a line."""
+    """Dates by sources. A run of dates, and sources that share a line, have the tier of the least advanced one."""
     found = spans(cell.date for cell in cells)
     place = _places(found, {cell.date for cell in cells})
     totals: Counter[str] = Counter()
@@ -141,7 +163,12 @@ def heat(cells: Sequence[Cell]) -> Heat:
         rows, tier = made.get(key, (0, cell.tier))
         made[key] = rows + cell.rows, min(tier, cell.tier, key=TIERS.index)
     labels = (*shown, f"{len(names) - len(shown):,} other sources") if many else tuple(shown)
-    return Heat(found, labels, made)
+    means = {key: (_mean(rows, found[key[0]].count), tier) for key, (rows, tier) in made.items()}
+    return Heat(found, labels, means)
+
+
+def _mean(rows: int, dates: int) -> int:
+    return rows if dates == 1 else max(1, round(rows / dates))
 
 
 def _places(found: Sequence[Span], dates: Iterable[str]) -> dict[str, int]:

@@ -140,7 +140,7 @@ def _epoch_at(fs: Fs, layout: Layout, table: TableName, stream: str, time_ms: in
             where=layout.stream_log(table, stream),
             expected=f"epoch {newest.floor} or newer, by its time",
             found=datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(),
-            hint="`sparkhaven epochs list` lists the retained epochs with their times",
+            hint=f"`sparkhaven epochs list {table} {stream}` lists the retained epochs with their times",
         )
     return newest.floor
 

@@ -310,7 +310,7 @@ class Table:
                     f"{self.name} has no column {name!r}",
                     expected=near(name, known),
                     found=repr(name),
-                    hint="names are case-sensitive; `sparkhaven schema show` lists the columns",
+                    hint=f"names are case-sensitive; `sparkhaven schema show {self.name}` lists the columns",
                 )
             if name in asked[:position]:
                 raise SchemaMismatchError(

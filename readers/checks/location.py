@@ -225,5 +225,5 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
             path,
             "left over from an interrupted replace" if temporary else "file that no epoch has committed",
             found=f"{(found := fs.stat(path)) and found.size} bytes",
-            hint=RECOVER if expected.tier == "intraday" else "inspect it with `sparkhaven inspect`, then remove it",
+            hint=RECOVER if expected.tier == "intraday" else f"`sparkhaven inspect {path}` shows it; then remove it",
         )

@@ -42,7 +42,7 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Fin
                 "note" if temporary else "warning",
                 layout.streams(table) / name,
                 "left over from an interrupted replace" if temporary else "file of no stream",
-                hint="inspect it with `sparkhaven inspect`",
+                hint=f"`sparkhaven inspect {layout.streams(table) / name}` shows it",
             )
 
 

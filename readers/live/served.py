@@ -43,7 +43,7 @@ def served_schema(schema: TableSchema) -> ServedSchema:
                 f"column {column.name} of {schema.full_name} cannot be served: its name is reserved",
                 expected="no word of Java or of Deephaven's query language",
                 found=column.name,
-                hint="name the other tables on the command line, or read this one with `sparkhaven read` or `sql`",
+                hint=f"name the other tables, or read this one: `sparkhaven read {schema.full_name}`",
             )
     data = pa.schema([pa.field(column.name, live_type(column)) for column in schema.stored])
     by = schema.partitioning

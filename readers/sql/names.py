@@ -42,7 +42,7 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
                 "tables of this namespace cannot be queried: DuckDB has one of that name itself",
                 where=name,
                 expected=f"a namespace other than {', '.join(OF_DUCKDB)}",
-                hint="read it with `sparkhaven read` or open_table",
+                hint=f"`sparkhaven read {name}` or open_table reads it",
             )
         names.add(name)
     by_case = {name.lower() for name in names}

@@ -58,7 +58,7 @@ def _records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[Merge
 def _refused(
     layout: Layout, table: TableName, record: MergeRecord, key: LocationKey, merged: int, rows: int, to: int
 ) -> TableExistsError:
-    back = "roll back only to the merged epoch or a later one; `epochs show --epoch N` shows its rows"
+    back = f"roll back only to the merged epoch or a later one; see `sparkhaven epochs list {table} STREAM`"
     on = f"the merge was killed while it published; run `sparkhaven merge {table} --dates {key.value}` to finish it"
     return TableExistsError(
         "the rollback would remove rows that are in history",

@@ -260,7 +260,7 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
         where=f"{where} at byte {byte}",
         expected=expected,
         found=found,
-        hint="run `sparkhaven inspect` on the file and restore it from a copy: no other file has its content",
+        hint=f"run `sparkhaven inspect {where}` and restore it from a copy: no other file has its content",
     )
 
 

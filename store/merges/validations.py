@@ -189,7 +189,7 @@ def _corrupt(what: str, where: object, expected: object, found: object) -> Corru
         where=f"{where} at byte {HEADER.size}",
         expected=expected,
         found=found,
-        hint="`sparkhaven validate` of the date replaces it",
+        hint="validate the date again, which replaces it",
     )
 
 

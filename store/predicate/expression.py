@@ -3,7 +3,7 @@
 ``read --where``, ``where=`` and the filters of rules share the language of ``store.predicate.syntax``.
 
 Logic has three values as in SQL: whatever compares with a null is neither true nor false, ``!`` of it too, and a row
-is kept only where the whole is true. NaN follows Deephaven: it is equal to itself and above every other number.
+is kept only where the whole is true. NaN is equal to itself and above every other number, as in SQL and in Spark.
 -0.0 equals 0.0. Texts are ordered by code point. Whole numbers are exact among themselves, and against a literal;
 arithmetic wraps at 64 bits; ``/`` gives a double, ``%`` has the sign of the dividend and is null for a divisor of 0.
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 from store.errors import SchemaParseError
 from store.kernels import pc
 from store.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateError
+from store.predicate.repair import repaired
 from store.predicate.statistics import TRUE, outcomes
 from store.predicate.syntax import compared, parse
 from store.predicate.values import condition
@@ -36,11 +37,18 @@ def parse_predicate(text: str, schema: TableSchema | Iterable[Column]) -> Predic
 
     Raises SchemaParseError (``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES) that names the character where parsing failed.
     """
+    columns = tuple(schema.columns if isinstance(schema, TableSchema) else schema)
     try:
-        node = parse(text, schema.columns if isinstance(schema, TableSchema) else schema)
+        node = parse(text, columns)
     except PredicateError as error:
-        raise _unusable(text, error) from None
+        raise _unusable(text, error, _hint(text, error, columns)) from None
     return Predicate(text, node)
+
+
+def _hint(text: str, error: PredicateError, columns: tuple[Column, ...]) -> str | None:
+    meant = repaired(text, error, lambda again: parse(again, columns), {column.name for column in columns})
+    hints = [error.hint, None if meant is None else f"{meant[0]}: {meant[1]}"]
+    return "; ".join(filter(None, hints)) or None
 
 
 def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
@@ -49,16 +57,16 @@ def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
     try:
         return Predicate(text, compared(sign, left, right))
     except PredicateError as error:
-        raise _unusable(text, error) from None
+        raise _unusable(text, error, error.hint) from None
 
 
-def _unusable(text: str, error: PredicateError) -> SchemaParseError:
+def _unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParseError:
     return SchemaParseError(
         "expression cannot be used",
         where=f"character {error.at} of: {text}",
         expected=error.expected,
         found=f"{error.found} at character {error.at}",
-        hint=error.hint,
+        hint=hint,
         kind=error.kind,
     )
 

@@ -53,6 +53,14 @@ class Node:
     value: Literal | tuple[Literal, ...] = False
 
 
+_FORMS = {
+    Sort.INSTANT: 'an Instant compares with a text like "2026-11-20T14:30:00Z", or with nanoseconds',
+    Sort.BOOLEAN: "a Boolean compares with true or false",
+    Sort.TEXT: "a text compares with a text in quotes, or with a column of texts",
+    Sort.CHAR: "a char compares with a text of one character",
+}
+
+
 class PredicateError(Exception):
     """What is wrong in an expression and at which character (from 1); ``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES."""
 
@@ -88,7 +96,8 @@ def comparable(left: Node, right: Node, token: Token) -> tuple[Node, Node]:
     same = left.sort is right.sort or (left.sort.number and right.sort.number)
     if not same:
         found = f"{left.sort.value} and {right.sort.value}"
-        raise PredicateError(TYPES, token.at, f"two of a kind for {token.text}", found, "texts stand in quotes")
+        hint = next((text for sort, text in _FORMS.items() if sort in (left.sort, right.sort)), None)
+        raise PredicateError(TYPES, token.at, f"two of a kind for {token.text}", found, hint)
     if left.sort is Sort.BOOLEAN and token.text not in ("==", "!=", "in"):
         raise PredicateError(TYPES, token.at, "== or != for true and false", token.text)
     return left, right

@@ -50,6 +50,16 @@ _LEXER = re.compile(
     re.DOTALL,
 )
 _WORDS = {"and": "&&", "or": "||", "=": "=="}
+_OTHER_SPELLINGS = {  # of other languages
+    "&": "write &&",
+    "|": "write ||",
+    '"': "close the text",
+    "'": "close the text",
+    ";": "leave it out",
+    "is": "write isNull(column), !isNull(column)",
+    "like": "texts are compared whole, by == != < <= > >= in",
+    "between": "write column >= low && column <= high",
+}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
@@ -60,7 +70,7 @@ def parse(text: str, columns: Iterable[Column]) -> Node:
     node = parser.expression(0)
     if parser.here.kind != "end":
         unexpected = parser.here.text
-        hint = {"&": "write &&", "|": "write ||"}.get(unexpected)
+        hint = _OTHER_SPELLINGS.get(unexpected.lower())
         raise PredicateError(SYNTAX, parser.here.at, "an operator or the end", repr(unexpected), hint)
     if node.sort is not Sort.BOOLEAN:
         raise PredicateError(TYPES, 1, "a condition", node.sort.value, "compare it with something")
@@ -80,7 +90,7 @@ def compared(sign: str, left: Column, right: Column) -> Node:
 
 
 def _refused(at: int, character: str) -> PredicateError:
-    hint = {"&": "write &&", "|": "write ||", '"': "close the text", "'": "close the text"}.get(character)
+    hint = _OTHER_SPELLINGS.get(character)
     expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"
     return PredicateError(SYNTAX, at, expected, repr(character), hint)
 
@@ -137,7 +147,7 @@ class _Parser(Cursor):
             return Node(token.text, Sort.BOOLEAN, (left, right))
         if token.text == "not" and self.following.text == "in":
             self.position += 2
-            return Node("!", Sort.BOOLEAN, (self.membership(left, token),))
+            return Node("!", Sort.BOOLEAN, (self.membership(left, Token("name", "in", token.at)),))
         if self.take("in"):
             return self.membership(left, token)
         return left
@@ -210,7 +220,8 @@ class _Parser(Cursor):
             return node
         if token.kind == "name":
             return self.name(token, depth)
-        raise PredicateError(SYNTAX, token.at, "a column or a literal", repr(token.text))
+        hint = "write != for <>" if token.text == ">" else None
+        raise PredicateError(SYNTAX, token.at, "a column or a literal", repr(token.text), hint)
 
     def name(self, token: Token, depth: int) -> Node:
         call = self.here.kind == "sign" and self.here.text == "("

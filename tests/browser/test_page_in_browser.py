@@ -18,9 +18,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(program() is None, reason=
 TAB, ENTER = ("Tab", 9), ("Enter", 13)
 FOCUSED = """(() => { const e = document.activeElement; return [e.tagName.toLowerCase(),
   e.getAttribute("href") || e.getAttribute("aria-label") || e.textContent.trim()]; })()"""
-SHOWN = """[...document.querySelectorAll("section, figure svg, section table:not(details table)")].map(e => {
+SHOWN = """[...document.querySelectorAll("section, figure svg, section table:not(details table)")].filter(
+  e => e.checkVisibility()).map(e => {
   const r = e.getBoundingClientRect();
   return [e.id || e.tagName, r.width, r.height, getComputedStyle(e).visibility]; })"""
+WIDE_PARTS = """[...document.querySelectorAll("section p, nav, h1, h2, h3, section table:not(details table), svg")]
+  .filter(e => e.checkVisibility()).map(e => [e.tagName, e.getBoundingClientRect()])
+  .filter(([_, r]) => r.left < 0 || r.right > innerWidth).map(([name, r]) => [name, r.left, r.right])"""
+BARS = """[...document.querySelectorAll('#streams svg path[fill="var(--rows)"]')].filter(e => e.checkVisibility())
+  .map(e => e.getBoundingClientRect()).map(r => [r.left, r.right])"""
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +84,34 @@ def test_every_section_is_shown_offline_without_a_complaint(browser: Browser, fi
     tier = "getComputedStyle(document.querySelector('#dates svg path[fill=\"var(--merged)\"]')).fill"
     assert browser.run(tier) == {"light": "rgb(169, 208, 247)", "dark": "rgb(31, 82, 135)"}[scheme]
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [360, 420, 640, 641])
+def test_all_of_it_fits_into_a_small_window(browser: Browser, file: str, width: int) -> None:
+    """At 360 only the page itself does; pictures scroll in their region."""
+    opened(browser, file)
+    browser.size(width, 900)
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    bars = browser.run(BARS)
+    assert len(bars) == 30
+    if width in (420, 640):
+        assert browser.run(WIDE_PARTS) == []
+        assert max(right for _, right in bars) <= width
+    assert browser.run("[...document.querySelectorAll('figure svg')].filter(e => e.checkVisibility()).length") == 6
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("width", [420, 1200])
+def test_epochs_fill_their_axis(browser: Browser, file: str, width: int) -> None:
+    """The 30 epochs are of half an hour, the hours of the page are 24."""
+    opened(browser, file)
+    browser.size(width, 900)
+    bars = sorted(browser.run(BARS))
+    picture = browser.run(
+        "[...document.querySelectorAll('#streams svg')].find(e => e.checkVisibility()).getBoundingClientRect().width"
+    )
+    assert bars[-1][1] - bars[0][0] > 0.6 * picture
+    assert "2026-09-21, UTC" in browser.run("document.querySelector('#streams').textContent")
 
 
 def test_it_is_used_by_keyboard_in_the_order_in_which_it_is_read(browser: Browser, file: str) -> None:

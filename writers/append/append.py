@@ -179,8 +179,8 @@ class LocationAppender:
                         "the files of a column were written with another definition of it",
                         where=self.directory / name,
                         expected=f"column {column.name} as version {self._target.schema.version} declares it",
-                        found="another id, type, storage or charset; `sparkhaven inspect` shows which",
-                        hint="such a change takes effect with a new date; see E161",
+                        found="another id, type, storage or charset",
+                        hint=f"`sparkhaven inspect {self.directory / name}` shows it; it needs a new date, see E161",
                     )
         path = self.directory / TABLE_DEFINITION
         with writing(path):

@@ -68,7 +68,7 @@ def plan_export(table: Table, options: ExportOptions) -> ExportPlan:
             "table is not partitioned",
             where=table.name,
             expected="a Partitioning column",
-            hint="only partitioned tables can be exported; `sparkhaven read --out` writes one file",
+            hint=f"only partitioned tables are exported; `sparkhaven read {table.name} --out FILE.parquet` writes one",
         )
     if options.leaf == "deephaven" and options.layout != "hive":
         raise SettingsError(

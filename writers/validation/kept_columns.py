@@ -83,7 +83,7 @@ def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: s
         found=", ".join(f"{count.name}: {count.lost:,} values" for count in lost),
         hint=f"bring the columns back: `sparkhaven schema history {table}`, then `schema deploy {table} --restore"
         f" VERSION`; or drop them: `schema deploy {table} --drop COLUMN`; then `sparkhaven merge {table}"
-        f" --date {value} --rewrite`",
+        f" --dates {value} --rewrite`",
         phase="prove",
     )
 

@@ -54,7 +54,7 @@ def list_(
 
     def people() -> None:
         table(header, [[entry[key] for key in header] for entry in listed])
-        print(f"epoch {state.epoch}, floor {state.floor}: `epochs rollback --to` accepts any epoch from the floor on")
+        print(f"epoch {state.epoch}, floor {state.floor}: a rollback accepts any epoch from the floor on")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
     cli.result({"table": name, "stream": stream, **numbers, "epochs": listed}, people)

@@ -144,7 +144,7 @@ def requeue(
             expected="a stream with a stream file",
             found="rows that a data frame writer has rejected",
             hint="repair them in a program and write them with write_frame(..., label=...), which writes them once;"
-            " then `quarantine drop`",
+            f" then `sparkhaven quarantine drop {found.table} {stream}`",
         )
     settings = load_stream_file(Fs(), stream_file or old_file or Path(found.ledger.file), os.environ)
     if (settings.table, settings.spec.stream) != (found.table, stream):

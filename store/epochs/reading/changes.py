@@ -13,7 +13,7 @@ from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.types.frozen import frozen
 
-ANEW = "start with a new checkpoint, at `earliest`, `latest` or an epoch that is kept (`sparkhaven epochs list`)"
+ANEW = "start with a new checkpoint, at `earliest`, `latest` or a kept epoch (`sparkhaven epochs list NS.T STREAM`)"
 
 
 @frozen

@@ -195,8 +195,8 @@ class FileWindow:
                 expected=f"at or before the clock of this machine, {moment(now_ns)}",
                 found=moment(self.horizon),
                 hint="if the clock is wrong now, set it and start again; if it was wrong when the last epochs were"
-                " made, roll back to an epoch before them (`sparkhaven epochs list`, `epochs rollback`): their files"
-                " are taken again",
+                " made, roll back to an epoch before them (`sparkhaven epochs list NS.T STREAM`, `sparkhaven epochs"
+                " rollback NS.T STREAM --to N`): their files are taken again",
             )
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:

@@ -168,7 +168,7 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
             where=where,
             expected=f"one of the kept epochs, {base} to {kept[-1] if kept else base}",
             found=epoch,
-            hint="`sparkhaven epochs list` shows the kept ones",
+            hint="`sparkhaven epochs list NS.T STREAM` shows the kept ones",
         )
     return newest[: kept_index(newest, epoch) + 1]
 

@@ -9,7 +9,7 @@ from typing import Any
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.format.java import modified_utf8
 
-HINT = "run `sparkhaven inspect` on the file; restore it from a copy or rebuild the location"
+HINT = "run `sparkhaven inspect FILE`; restore it from a copy or rebuild the location"
 U2 = Struct(">H")
 
 

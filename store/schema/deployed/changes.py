@@ -226,7 +226,7 @@ def refusal(
         expected=f"the columns and settings of the deployed version {version}, or more",
         found=f"{older}{refused.words()}",
         hint=f"to keep the deployed schema, use {path}; to change it, `{' '.join(words)}`{instead};"
-        " `ingest --accept-schema` does it at a start",
+        " `ingest STREAM.toml --accept-schema` does it at a start",
         columns=", ".join(refused.dropped) or None,
         table=table,
     )

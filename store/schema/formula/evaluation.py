@@ -109,7 +109,9 @@ class Formula:
                 f"key formula of {namespace}.{table} cannot be evaluated",
                 expected=f"columns {', '.join(names) or '(none)'} and at least one writable partition",
                 found=f"no column {missing[0]}" if missing else "no writable partition",
-                hint="`sparkhaven partitions add` makes a partition" if not missing else "read the column as well",
+                hint=f"`sparkhaven partitions add {namespace} 0` makes a partition"
+                if not missing
+                else "read the column as well",
             )
         count = len(next(iter(columns.values()))) if columns else int(rows or 0)
         if count == 0:

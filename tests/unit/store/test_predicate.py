@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from store.predicate.expression import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_pred
 from store.types.committed import RangeStats
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage
+from tests.support.docs.where_table import VALUES, kept_values
 
 TYPES_OF = {
     "s": "String",
@@ -59,6 +62,15 @@ def test_three_valued_logic() -> None:
     assert kept("!i.isNull() and b", i=[1, 1, 1, None], b=[True, False, None, True]) == [True, False, False, False]
     assert kept("not b or isNull(b)", b=[True, False, None]) == [False, True, True]
     assert kept("isNull(i > 1)", i=[None, 2]) == [True, False]
+
+
+def test_the_page_says_which_values_are_kept() -> None:
+    values = [None if value == "null" else float(value) for value in VALUES]
+    said = kept_values()
+    assert len(said) > 5
+    for text, (here, _) in said.items():
+        expression = re.sub(r"\bx\b", "d", text)
+        assert [value for value, keep in zip(VALUES, kept(expression, d=values), strict=True) if keep] == here, text
 
 
 def test_nan_is_above_everything_and_equal_to_itself() -> None:
@@ -219,11 +231,87 @@ def test_refused(text: str, kind: str, expected: str, found: str) -> None:
     assert found in str(caught.value.found)
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("s = AAPL", 's = "AAPL"'),
+        ("s != AAPL && i > 1", 's != "AAPL" && i > 1'),
+        ("AAPL == s", '"AAPL" == s'),
+        ("s in (AAPL, B, C)", 's in ("AAPL", "B", "C")'),
+        ("s not in [AAPL]", 's not in ["AAPL"]'),
+        ("in(s, AAPL)", 'in(s, "AAPL")'),
+        ("s = BRK.B", 's = "BRK.B"'),
+        ("s = BRK B || b", 's = "BRK B" || b'),
+        ("s = 2026-11-20", 's = "2026-11-20"'),
+        ("s >= 2026-11-20 and s <= 2026-11-21", 's >= "2026-11-20" and s <= "2026-11-21"'),
+        ("s = 5", 's = "5"'),
+        ("s in (5, 6)", 's in ("5", "6")'),
+        ("5 = s", '"5" = s'),
+        ("s = Börse", 's = "Börse"'),
+        ("s = “A B”", 's = "A B"'),
+        ("t > 2026-11-20T14:30:00Z", 't > "2026-11-20T14:30:00Z"'),
+        ("c = A", 'c = "A"'),
+        ("!(s = AAPL)", '!(s = "AAPL")'),
+        (
+            "s in (" + ", ".join(f"W{n}" for n in range(50)) + ")",
+            "s in (" + ", ".join(f'"W{n}"' for n in range(50)) + ")",
+        ),
+        ('i = "1"', "i = 1"),
+        ("i in ('1', '2')", "i in (1, 2)"),
+        ("d > '-1.5e3'", "d > -1.5e3"),
+        ('b = "true"', "b = true"),
+    ],
+)
+def test_the_error_has_the_expression_with_its_quotes(text: str, meant: str) -> None:
+    with pytest.raises(SchemaParseError) as caught:
+        parse_predicate(text, COLUMNS)
+    hint, _, expression = str(caught.value.hint).partition("quotes: ")
+    assert expression == meant
+    assert hint.endswith("texts stand in " if '"' in meant else "stand without ")
+    parse_predicate(expression, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sim = 'A'", "i = AAPL", "i > 1 +", "s = 'a' s", "s = (", "t > 2026-11-20", "s == b", "b = 1", "x = y", "=", ""],
+)
+def test_quotes_are_proposed_only_where_they_help(text: str) -> None:
+    with pytest.raises(SchemaParseError) as caught:
+        parse_predicate(text, COLUMNS)
+    assert "quotes: " not in str(caught.value.hint)
+
+
+def test_random_expressions_without_quotes_get_back_what_was_meant() -> None:
+    chance = random.Random(3)
+    for _ in range(300):
+        words = [chance.choice(["AAPL", "BRK.B", "a-b", "2026-11-20", "7x", "x/y"]) for _ in range(3)]
+        meant = chance.choice(
+            ['s == "{0}"', 'i > 1 && s != "{0}"', 's in ("{0}", "{1}") || b', '!(s < "{0}") and s > "{1}" or s = "{2}"']
+        ).format(*words)
+        with pytest.raises(SchemaParseError) as caught:
+            parse_predicate(meant.replace('"', ""), COLUMNS)
+        assert str(caught.value.hint).partition("quotes: ")[2] == meant
+
+
+def test_not_in_takes_every_type() -> None:
+    assert kept("b not in (true)", b=[True, False, None]) == [False, True, False]
+    assert kept("b not in [true, false]", b=[True, False, None]) == [False, False, False]
+    assert kept("i not in (1)", i=[1, 2, None]) == [False, True, False]
+    assert kept("d not in (1)", d=[1.0, math.nan, None]) == [False, True, False]
+    assert kept("s not in ('a')", s=["a", "b", None]) == [False, True, False]
+    assert kept("c not in ('a')", c=[97, 98, None]) == [False, True, False]
+    assert kept("t not in ('1970-01-01T00:00:00Z')", t=[0, 1, None]) == [False, True, False]
+
+
 def test_hints() -> None:
     for text, hint in (
         ("i > 1 & i < 2", "write &&"),
         ("I > 1", "names and values are case-sensitive: write i"),
         ("i == null", "a comparison with null is never true"),
+        ("s is null", "write isNull(column), !isNull(column)"),
+        ("i between 1 and 2", "write column >= low && column <= high"),
+        ("s <> 'a'", "write != for <>"),
+        ("t > 2026-11-20", 'an Instant compares with a text like "2026-11-20T14:30:00Z", or with nanoseconds'),
     ):
         with pytest.raises(SchemaParseError) as caught:
             parse_predicate(text, COLUMNS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -328,3 +329,29 @@ def test_findings_are_those_of_doctor(small: SmallTable) -> None:
     assert Finding("root", "ok", f"{small.root} has 1 tables") in found.findings
     next_ = {each.next for each in found.findings if each.check == "dates"}
     assert f"sparkhaven --root {small.root} merge NS.T --dates 2026-01-02" in next_
+
+
+@pytest.mark.slow
+def test_a_page_that_is_asked_while_rows_come_has_no_error(tmp_path: Path) -> None:
+    """One collector, as of a served page: each look sees at least the epochs of the one before, and nothing wrong."""
+    table, stop = SmallTable(tmp_path), threading.Event()
+    table.add("a", "2026-01-01", {"Size": [1]})
+
+    def ingest() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            table.add(f"s{number % 7}", f"2026-01-{number % 20 + 1:02}", {"Size": [number] * (number % 5 + 1)})
+
+    writer = threading.Thread(target=ingest)
+    writer.start()
+    looks = collector(tmp_path)
+    try:
+        seen = [one(looks.collect()) for _ in range(5)]
+    finally:
+        stop.set()
+        writer.join()
+    table.log().close()
+    assert [each.errors for each in seen if each.errors] == []
+    epochs = [each.streams[0].epoch for each in seen]
+    assert epochs == sorted(epochs) and epochs[-1] > epochs[0]

@@ -44,13 +44,51 @@ def test_few_dates_stand_by_themselves_and_of_many_the_newest() -> None:
     assert (found[0].first, found[0].label) == ("0000", f"0000 +{found[0].count - 1}")
 
 
-def test_a_run_of_dates_is_as_far_as_the_one_that_is_least_far() -> None:
+def test_the_axis_spans_the_epochs_that_there_are() -> None:
+    start, stop = summary.window(facts())
+    made = epochs(30)
+    first, last = made[0].time_ms, made[-1].time_ms
+    room = (last - first) // 40
+    assert summary.extent(made, start, stop) == (first - room, last + room)
+    assert summary.extent([], start, stop) == (start, stop)
+    assert summary.extent(epochs(1), start, stop) == (NOW_MS - 5000, NOW_MS + 5000)
+    rolled_back = EpochFacts(99, "commit", False, start + 1, 1)
+    older = EpochFacts(98, "commit", True, start - 1, 1)
+    assert summary.extent([older, rolled_back, *made], start, stop) == (first - room, last + room)
+    at_both_ends = [EpochFacts(1, "commit", True, start, 1), EpochFacts(2, "commit", True, stop - 1, 1)]
+    assert summary.extent(at_both_ends, start, stop) == (start, stop)
+
+
+@pytest.mark.parametrize("count", [1, 2, 200, 201, 5000])
+def test_epochs_fill_the_axis(count: int) -> None:
+    """Of a burst of ten minutes within the day that is asked for, no part is one bar."""
+    made = epochs(count, every_ms=600_000 // count, until_ms=NOW_MS - 3_600_000)
+    start, stop = summary.extent(made, *summary.window(facts()))
+    found = summary.points(made, start, stop)
+    assert sum(one.rows for one in found) == sum(one.rows for one in made)
+    assert stop - start < 700_000 and len(found) >= min(count, 90)
+
+
+def test_a_run_of_dates_has_the_mean_of_its_dates() -> None:
+    cells = [Cell(f"{n:04}", source, 10, "merged") for n in range(1000) for source in "ab"]
+    cells.append(Cell("0999", "c", 3, "merged"))
+    cells.append(Cell("0000", "d", 3, "merged"))
+    found = summary.heat(cells)
+    assert found.has_runs
+    rows = {
+        (found.spans[span].count > 1, found.sources[source]): rows for (span, source), (rows, _) in found.cells.items()
+    }
+    assert rows == {(many, source): 10 for many in (True, False) for source in "ab"} | {(False, "c"): 3, (True, "d"): 1}
+    assert not summary.heat(cells[:100]).has_runs
+
+
+def test_a_run_of_dates_has_the_tier_of_the_least_advanced_one() -> None:
     cells = [Cell(f"{n:04}", "a", 1, "truncated") for n in range(100)]
-    cells[3] = Cell("0003", "a", 10, "merged")
+    cells[3] = Cell("0003", "a", 1, "merged")
     found = summary.heat(cells)
     assert found.cells[0, 0][1] == "truncated" or found.spans[0].last >= "0003"
     place = next(n for n, span in enumerate(found.spans) if span.first <= "0003" <= span.last)
-    assert found.cells[place, 0] == (9 + found.spans[place].count, "merged")
+    assert found.cells[place, 0] == (1, "merged")
     assert {tier for at, (_, tier) in found.cells.items() if at[0] != place} == {"truncated"}
 
 

@@ -1,0 +1,54 @@
+"""What messages tell a person to run is taken by the command line: commands, their arguments, their options."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.docs.hints import calls, fault, known_options, messages, options_named
+from tests.support.places import REPOSITORY
+
+OTHERS = {"--help", "--py-files", "--packages", "--jars", "--include_imports", "--descriptor_set_out"}
+APPLICATIONS = {"sparkhaven ingest", "sparkhaven quarantine"}  # names in Spark's user interface
+
+
+@pytest.mark.slow
+def test_every_command_that_a_message_names_can_be_called() -> None:
+    refused = [
+        f"{message.file.relative_to(REPOSITORY)}:{message.line}: {' '.join(words)}: {why}"
+        for message in messages()
+        for words in calls(message.text)
+        if message.text not in APPLICATIONS
+        if (why := fault(words))
+    ]
+    assert refused == []
+
+
+@pytest.mark.slow
+def test_every_option_that_a_message_names_exists() -> None:
+    unknown = {
+        f"{message.file.relative_to(REPOSITORY)}:{message.line}: {option}"
+        for message in messages()
+        for option in options_named(message.text) - known_options() - OTHERS
+    }
+    assert unknown == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("`sparkhaven merge {table} --closd`", "No such option: --closd"),
+        ("run `sparkhaven epoch list NS.T s`", "no command 'epoch'"),
+        ("`epochs show NS.T`", "Missing parameter: stream"),
+        ("sparkhaven truncate NS.T --date, then again", "requires an argument"),
+        ("`sparkhaven epochs rollback NS.T s --to first`", "valid integer"),
+    ],
+)
+def test_a_command_that_is_refused_is_seen(text: str, refused: str) -> None:
+    (words,) = calls(text)
+    assert refused in str(fault(words))
+
+
+@pytest.mark.slow
+def test_many_messages_name_commands() -> None:
+    assert sum(len(list(calls(message.text))) for message in messages()) > 50
+    assert fault(["merge", "NS.T", "--dates", "7"]) is None
