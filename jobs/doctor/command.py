@@ -14,6 +14,7 @@ from jobs.doctor.finding import Check, CheckContext, Finding, Found, checked, he
 from jobs.doctor.locks import locks
 from jobs.doctor.machine import jars, jdk, versions
 from jobs.doctor.quarantine import quarantined
+from jobs.doctor.schemas import schemas
 from jobs.doctor.streams import clock, epochs, lag, logs
 from jobs.doctor.volumes import file_systems, free_space
 from jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
@@ -31,6 +32,7 @@ CHECKS: dict[str, Check] = {
     "free space": free_space,
 }
 OF_DATA: dict[str, Check] = {
+    "schemas": schemas,
     "logs": logs,
     "streams": epochs,
     "locks": locks,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from store.epochs.pins import Pin, left
-from store.errors import FormatError
+from store.errors import FormatError, SnapshotMovedError
 from store.format.parquet.names import in_parquet
 from store.io.fs import Fs
 from store.kernels import pc
@@ -117,10 +117,20 @@ class SliceReader:
     def _opened(self, column: Column) -> ColumnFile:
         at = self._slice
         if not in_parquet(self._sizes):
-            return open_column(self._fs, at.directory, column, self._sizes, at.rows, check=self._check)
-        if self._parquet is None:
-            self._parquet = open_parquet(self._fs, at.directory, self._sizes, at.rows, check=self._check)
-        return self._parquet.column(column)
+            opened = open_column(self._fs, at.directory, column, self._sizes, at.rows, check=self._check)
+        else:
+            if self._parquet is None:
+                self._parquet = open_parquet(self._fs, at.directory, self._sizes, at.rows, check=self._check)
+            opened = self._parquet.column(column)
+        if at.newer and opened.absent:  # not null: it was renamed or dropped
+            raise SnapshotMovedError(
+                f"the schema has changed since the table was opened: column {column.name} is no longer stored",
+                where=at.directory,
+                expected=f"files of column {column.name}",
+                found="files of a later version of the schema",
+                hint="open the table again, or restart the query; `sparkhaven schema history` lists the changes",
+            )
+        return opened
 
     def _check(self, path: Path, data: pa.Buffer) -> None:
         if self._checks is not None:

@@ -180,9 +180,8 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                     raise changes.left_unread(key, after, until)
                 if selection.takes_value(key.value) and selection.takes_source(key.internal):
                     directory = self._layout.intraday_location(self._table, key)
-                    yield Slice(
-                        "intraday", stream, key, directory, added.start, added.stop, at.rows, at.files, at.stats
-                    )
+                    rows, newer = (added.start, added.stop, at.rows), at.schema_version > self._schema.version
+                    yield Slice("intraday", stream, key, directory, *rows, at.files, at.stats, newer)
 
 
 def _all_added(

@@ -109,6 +109,11 @@ class ColumnFile:
     prefix: Prefix | None
     _reading: Reading | None
 
+    @property
+    def absent(self) -> bool:
+        """Whether the location has rows and no file of the column."""
+        return bool(self.rows) and self.prefix is None and self._reading is None
+
     def read(self, start: int = 0, stop: int | None = None, *, has_nulls: bool | None = None) -> pa.Array:
         """Rows ``[start, stop)``; ``has_nulls`` False promises that there are none in them, and saves looking.
 

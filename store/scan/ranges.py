@@ -61,7 +61,10 @@ class Snapshot:
 
 @frozen
 class Slice:
-    """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics."""
+    """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics.
+
+    ``newer``: a later version of the schema wrote it than the one that reads it.
+    """
 
     tier: Literal["intraday", "history"]
     stream: str | None
@@ -72,6 +75,7 @@ class Slice:
     rows: int
     files: Mapping[str, FileState]
     stats: Mapping[str, tuple[RangeStats, ...]]
+    newer: bool = False
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -151,9 +155,9 @@ def make_plan(
         if record is not None:
             records.append(record)
             known |= {output.internal for output in record.outputs}
-            found += _history(layout, snapshot.table, record)
+            found += _history(layout, snapshot, record)
         if tier != "history":
-            found += _remainder(layout, snapshot.table, located, record)
+            found += _remainder(layout, snapshot, located, record)
             if record is not None:
                 refuse_merged_sources(selection.sources or (), record)
     if selection.sources is not None:
@@ -239,16 +243,28 @@ def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState
     return sorted(found, key=lambda pair: (pair[1].key.internal, pair[0]))
 
 
-def _history(layout: Layout, table: TableName, record: MergeRecord) -> list[Slice]:
+def _history(layout: Layout, snapshot: Snapshot, record: MergeRecord) -> list[Slice]:
+    table, newer = snapshot.table, record.schema_version > snapshot.schema.version
     keys = [(LocationKey(output.internal, record.value), output) for output in record.outputs if output.rows]
     return [
-        Slice("history", None, key, layout.history_location(table, key), 0, out.rows, out.rows, out.files, out.stats)
+        Slice(
+            "history",
+            None,
+            key,
+            layout.history_location(table, key),
+            0,
+            out.rows,
+            out.rows,
+            out.files,
+            out.stats,
+            newer,
+        )
         for key, out in sorted(keys, key=lambda pair: pair[0])
     ]
 
 
 def _remainder(
-    layout: Layout, table: TableName, located: Sequence[tuple[str, LocationState]], record: MergeRecord | None
+    layout: Layout, snapshot: Snapshot, located: Sequence[tuple[str, LocationState]], record: MergeRecord | None
 ) -> list[Slice]:
     """Slices of intraday, each from the row after those that the record took in."""
     merged = merged_rows(record)
@@ -256,8 +272,12 @@ def _remainder(
     for stream, at in located:
         start = merged.get((stream, at.key.internal, at.since), 0)
         if at.rows > start:
-            directory = layout.intraday_location(table, at.key)
-            slices.append(Slice("intraday", stream, at.key, directory, start, at.rows, at.rows, at.files, at.stats))
+            directory, newer = (
+                layout.intraday_location(snapshot.table, at.key),
+                at.schema_version > snapshot.schema.version,
+            )
+            rows = start, at.rows, at.rows
+            slices.append(Slice("intraday", stream, at.key, directory, *rows, at.files, at.stats, newer))
     return slices
 
 

@@ -183,6 +183,8 @@ class LocationAppender:
                         hint=f"`sparkhaven inspect {self.directory / name}` shows it; it needs a new date, see E161",
                     )
         path = self.directory / TABLE_DEFINITION
+        if not new and any(name != current for name, (_, current) in self._columns.items()):
+            return  # files have names of before a rename, as the definition that is there
         with writing(path):
             if new:
                 self._fs.write_new(path, self._empty.tbl)

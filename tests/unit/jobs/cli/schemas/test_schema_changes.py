@@ -16,6 +16,8 @@ import pytest
 from jobs.logs.tables import ADMIN
 from jobs.streams.reports.schema_watch import SchemaWatch
 from readers.arrow.opening import open_table
+from store.errors import SnapshotMovedError
+from store.format.table.tblread import decode_tbl
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import newest, store_record
@@ -139,6 +141,8 @@ def test_a_start_refuses_what_is_no_addition_and_a_command_does_it(site: Site, c
     )
     for look in looks:
         assert look.exit_code == 2 and f"found: {found}\n" in look.stderr
+    looked = run(site.root, "doctor", TABLE, str(site.base / "s.toml"))
+    assert looked.exit_code == 1 and "takes more than additions" in looked.stdout and found in looked.stdout
     assert site.rows() == before and site.do("schema", "history", TABLE)["version"] == 1
     if words:
         assert site.deploy(code=2)["error"]["type"] == "SchemaChangeError"
@@ -216,12 +220,38 @@ def test_a_rename_keeps_every_value_in_every_reader_and_through_a_night(site: Si
         assert found["first"] == [{"N": "x", "n": 1}, {"N": "y", "n": 2}]
 
     check()
+    if not merged:  # other programs read the files of the open location by its definition
+        names = [
+            c.name
+            for c in decode_tbl(
+                (site.root / "Intraday/Test/Event/s" / DAY / "Event/table.tbl").read_bytes(), ""
+            ).columns
+        ]
+        assert "B" in names and "N" not in names
     site.night()
     check()
     site.write(schema())
     site.deploy("--rename", "N=B")
     assert [row["B"] for row in site.rows()] == ["x", "y", "y"]
     assert run(site.root, "validate", TABLE, "--date", DAY).exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["deephaven", "parquet"])
+@pytest.mark.parametrize("change", ["drop", "rename", "add"])
+def test_a_table_that_was_opened_before_shows_its_columns_or_says_why_not(site: Site, change: str, form: str) -> None:
+    begun(site)
+    opened = open_table(site.root, TABLE)
+    site.write(schema({"drop": WITHOUT_B, "rename": RENAMED, "add": {**COLUMNS, "D": "long"}}[change]))
+    site.deploy(*{"drop": ["--drop", "B"], "rename": ["--rename", "B=N"], "add": []}[change])
+    assert opened.to_arrow(["A", "B"]).to_pylist() == [{"A": 1, "B": "x"}]
+    site.merge("--format", form)
+    assert opened.to_arrow(["A"]).to_pylist() == [{"A": 1}]
+    if change == "add":
+        assert opened.to_arrow(["A", "B"]).to_pylist() == [{"A": 1, "B": "x"}]
+        return
+    with pytest.raises(SnapshotMovedError, match="schema has changed since the table was opened: column B"):
+        opened.to_arrow(["A", "B"])
 
 
 @pytest.mark.slow
@@ -235,6 +265,7 @@ def test_what_nobody_dropped_is_not_lost_at_night(site: Site) -> None:
         assert "columns that the deployed schema lacks and that no command dropped" in found.stderr
         assert "B (1 rows with values)" in found.stderr
     assert site.rows("B") == [{"B": "x"}]
+    assert "no command dropped B" in run(site.root, "doctor", TABLE).stdout
     gone = site.do("schema", "history", TABLE)["retired"]
     assert gone == [{"column": "B", "id": 2, "version": 1, "dropped": False}]
     site.write(schema())

@@ -1,0 +1,49 @@
+"""Schemas: columns that no command dropped, names that differ in case only, and what a start would be refused for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from jobs.doctor.finding import CheckContext, Found, each, headline
+from jobs.settings.deployment import deploy_schema
+from jobs.settings.stream_file import StreamSettings
+from store.errors import SchemaError
+from store.layout import TableName
+from store.schema.deployed.deploy import deployed_tables, load_deployed
+
+
+def schemas(context: CheckContext) -> Iterator[Found]:
+    """What is not well with a deployed schema, or with the schema of a named stream file."""
+    deployed = set(deployed_tables(context.fs, context.layout))
+    for table in context.tables:
+        if table in deployed:  # a lost one is reported by ``logs``
+            command = context.command("schema", "show", table)
+            yield from each(table, command, partial(_of_table, context, table))
+    for settings in context.feeds:
+        yield from _of_stream(context, settings)
+
+
+def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
+    schema = load_deployed(context.fs, context.layout, table)
+    gone = [column.name for column in schema.retired if column.id not in schema.dropped]
+    if gone:
+        what = f"{table}: no command dropped {', '.join(gone)}; a merge of a date with values of it is refused"
+        yield "note", what, context.command("schema", "history", table)
+    if schema.case_twins is not None:
+        one, other = schema.case_twins
+        what = f"{table}: {one} and {other} differ in case only; SQL, Spark and exports refuse the table"
+        yield "note", what, context.command("schema", "deploy", "FILE", "--rename", f"{other}=NEW")
+
+
+def _of_stream(context: CheckContext, settings: StreamSettings) -> Iterator[Found]:
+    name = f"{settings.table} {settings.spec.stream}"
+    try:
+        done = deploy_schema(context.fs, context.layout, settings.schema_file, dry_run=True)
+    except SchemaError as error:
+        columns = error.extra.get("columns")
+        yield "wrong", f"{name}: {headline(error)}" + (f"; {columns}" if columns else ""), error.hint
+    else:
+        if done.written and done.before is not None:
+            what = f"{name}: a start deploys schema version {done.schema.version}, which {done.change.words()}"
+            yield "note", what, context.command("schema", "diff", settings.table, settings.schema_file)
