@@ -24,6 +24,9 @@ DAY_MS = 86_400_000
 
 def integers(array: pa.Array, bits: int) -> Made:
     """Numbers of any kind as signed integers of so many bits; their smallest value is the null value of the type."""
+    kind = array.type
+    if pa.types.is_signed_integer(kind) and kind.bit_width <= bits:
+        return array.cast(pa.from_numpy_dtype(np.dtype(f"i{bits // 8}"))), np.zeros(len(array), np.bool_)
     values, bad, null = _whole(array)
     half = 1 << (bits - 1)
     bad = bad | (values < -half) | (values > half - 1)
@@ -50,6 +53,8 @@ def floats(array: pa.Array, bits: int, *, lossy: bool) -> Made:
 
     NaN stays NaN, infinities stay infinite.
     """
+    if pa.types.is_floating(array.type) and array.type.bit_width == bits:
+        return array, np.zeros(len(array), np.bool_)
     null = null_mask(array)
     to = np.dtype(f"f{bits // 8}")
     if pa.types.is_decimal(array.type):

@@ -75,9 +75,7 @@ def test_a_cell(tmp_path: Path, name: str, door: str, options: frozenset[str]) -
     array, (way, known) = SOURCE_ARRAYS[name], DOORS[door]
     given = options & known - ({"unit"} if source_of(array.type).group in (Group.TEXT, Group.BYTES) else set())
     for kind in STORED:
-        place = tmp_path / kind
-        place.mkdir()
-        _check(way(place, array, kind, given), array, kind, given, by_value=door != "import")
+        _check(way(tmp_path, array, kind, given), array, kind, given, by_value=door != "import")
 
 
 @pytest.mark.slow

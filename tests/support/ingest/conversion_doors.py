@@ -55,6 +55,9 @@ def _plain(array: pa.Array) -> list[Any]:
 
 
 def _write(path: Path, array: pa.Array, **more: pa.Array) -> Path:
+    """A file, unless it was written for another column type."""
+    if path.exists():
+        return path
     n = pa.array(range(len(array)), pa.int32())
     pq.write_table(pa.table({"n": n, "v": array, **more}), path)
     return path
@@ -101,7 +104,7 @@ def delta(place: Path, array: pa.Array, kind: str, given: frozenset[str]) -> lis
 def requeue(place: Path, array: pa.Array, kind: str, given: frozenset[str]) -> list[Any]:
     """Rows that were rejected for another column, which somebody has repaired."""
     count = len(array)
-    path = _write(place / "a.parquet", array, w=pa.array([2**40] * count))
+    path = _write(place / "w.parquet", array, w=pa.array([2**40] * count))
     options = FilesOptions(str(place), "parquet", binary_as_text="binary_as_text" in given)
     spec, table = replace(_spec(kind, given), feed=options), schema(w="int", n="int", v=kind)
     found: list[BadRow] = []
@@ -142,7 +145,8 @@ def imported(place: Path, array: pa.Array, kind: str, given: frozenset[str]) -> 
     values: list[Any] = []
     for row in range(len(array)):
         path = place / f"{row}.parquet"
-        pq.write_table(pa.table({"v": array.slice(row, 1)}), path)
+        if not path.exists():
+            pq.write_table(pa.table({"v": array.slice(row, 1)}), path)
         try:
             reader = LeafReader(FS, FoundLeaf(path, path.name, "d"), schema(v=kind), options=options)
             values += [value for rows in reader.read("d") for value in _plain(rows.columns[0])]
