@@ -130,6 +130,7 @@ fuzz-full: setup ## the same with 100 million inputs (hours)
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.disk.power_cuts --rounds 40
+	$(BIN)/python -m tests.crash.disk.quarantine_cuts --rounds 40
 
 power-cut-spark: setup ## the same under Spark jobs: our streams, deephaven_writer, Spark's Parquet sink, Delta
 	$(BIN)/python -m tests.crash.spark.power_cuts --rounds 5

@@ -18,9 +18,9 @@ pytestmark = [
 ]
 
 
-def cut(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def cut(tmp_path: Path, *options: str, program: str = "power_cuts") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.crash.disk.power_cuts", *options],
+        [sys.executable, "-m", f"tests.crash.disk.{program}", *options],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
@@ -44,3 +44,11 @@ def test_a_sync_that_is_left_out_is_found(tmp_path: Path, sabotage: str) -> None
     done = cut(tmp_path, "--rounds", "6", "--kinds", "xfs", "--modes", "fsync", "--sabotage", sabotage)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Tally(" in done.stdout
+
+
+def test_rejected_rows_survive_as_their_epochs_do(tmp_path: Path) -> None:
+    done = cut(tmp_path, "--rounds", "4", "--kinds", "ext4", program="quarantine_cuts")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rounds=4" in done.stdout and "acknowledged=0" not in done.stdout
+    done = cut(tmp_path, "--rounds", "6", "--kinds", "ext4", "--sabotage", program="quarantine_cuts")
+    assert done.returncode == 1, done.stdout + done.stderr
