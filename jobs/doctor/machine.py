@@ -65,7 +65,7 @@ def _version(name: str) -> str | None:
 
 
 def jdk(context: CheckContext) -> Iterator[Found]:
-    """The JDK that Spark starts; readers and merges with --local need none."""
+    """The JDK that Spark starts; readers, and ingests and merges with --local, need none."""
     yield "ok", f"JDK {check_jdk(context.fs, context.environ)}", None
     if context.fs.stat(class_archive(context.fs, context.environ)) is None:
         yield (
@@ -76,10 +76,10 @@ def jdk(context: CheckContext) -> Iterator[Found]:
 
 
 def jars(context: CheckContext) -> Iterator[Found]:
-    """The jars of Delta, which the quarantine needs."""
+    """The jars of Delta, with which Spark writes the quarantine."""
     name = f"delta-{delta_session.VERSION}"
     if present(context.fs, name, context.environ) is not None:
         yield "ok", f"jars of {name} are in {cache_directory(context.environ)}", None
     else:
-        what = f"jars of {name} are not in {cache_directory(context.environ)}: a stream with a quarantine"
-        yield "note", f"{what} fetches them when it starts", "sparkhaven jars"
+        what = f"jars of {name} are not in {cache_directory(context.environ)}: a stream in Spark"
+        yield "note", f"{what} with a quarantine fetches them when it starts", "sparkhaven jars"

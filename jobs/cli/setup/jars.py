@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def jars(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
     """Fetches the pinned jars of Delta Lake, once.
 
-    Only streams with a quarantine for bad rows need them. Later runs need no network.
+    Only streams in Spark with a quarantine for bad rows need them. Later runs need no network.
     """
     cli: CliContext = ctx.obj
     paths = [str(path) for path in delta_jars(Fs(), os.environ)]
