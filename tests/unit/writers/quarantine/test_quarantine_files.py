@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jobs.streams.quarantines import settle
+from store.delta.log import LOG
 from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
 from store.epochs.state.replay import StreamState
-from store.errors import SettingsError
+from store.errors import CommitError, SettingsError, UnsupportedVersionError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.streams.stream_kit import STREAM, TABLE
-from tests.support.writers.quarantine_cases import quarantine_at
+from tests.support.disks.model_fs import FaultFs
+from tests.support.streams.stream_kit import STREAM, TABLE, open_log
+from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at
+from tests.support.writers.quarantine_tables import FIRST, version
+from writers.quarantine import rows
 from writers.quarantine.spark_table import sync_delta
+
+FS = Fs()
 
 
 class Watching(Fs):
@@ -61,3 +69,52 @@ def test_a_place_that_moved_is_refused_while_the_old_one_has_rows(tmp_path: Path
     (old / "_delta_log" / f"{0:020}.json").unlink()  # a directory without a version is no table
     settle(fs, layout, TABLE, state, quarantine, "x.toml")
     assert read_ledger(fs, layout, TABLE, STREAM) == Ledger(str(old), "", 3)
+
+
+@pytest.mark.parametrize("kind", ["write", "sync"])
+def test_a_disk_that_is_full_keeps_nothing_of_a_batch(tmp_path: Path, kind: str) -> None:
+    open_log(Fs(), tmp_path).close()
+    quarantine_at(Fs(), tmp_path).add([rejected_at(tmp_path / "r", 1)], 1)
+    fs = FaultFs(kind, name="part-", code=errno.ENOSPC)
+    full = quarantine_at(fs, tmp_path)
+    files = sorted(full.place.iterdir())
+    with pytest.raises(OSError, match="No space left"):
+        full.add([rejected_at(tmp_path / "r", 2)], 2)
+    assert sorted(full.place.iterdir()) == files and fs.failed == 1
+    full.add([rejected_at(tmp_path / "r", 2)], 2)  # the retry
+    assert sorted(marks(full)) == [(1, None), (2, None)]
+
+
+def test_a_program_that_takes_every_version_first_is_an_error(tmp_path: Path) -> None:
+    class Always(Fs):
+        def link(self, source: Path, target: Path) -> bool:
+            return False
+
+    open_log(Fs(), tmp_path).close()
+    quarantine = quarantine_at(Always(), tmp_path)
+    with pytest.raises(CommitError, match="takes each version first"):
+        quarantine.add([rejected_at(tmp_path / "r", 1)], 1)
+    assert [path.name for path in quarantine.place.iterdir()] == [LOG] and FS.names(quarantine.place / LOG) == []
+
+
+def test_a_table_that_is_no_quarantine_is_not_written(tmp_path: Path) -> None:
+    open_log(FS, tmp_path).close()
+    quarantine = quarantine_at(FS, tmp_path)
+    version(quarantine.place, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, *FIRST[:1])
+    version(
+        quarantine.place, 1, {"metaData": {"id": "x", "schemaString": '{"fields":[{"name":"Epoch","type":"long"}]}'}}
+    )
+    with pytest.raises(UnsupportedVersionError) as caught:
+        quarantine.add([rejected_at(tmp_path / "r", 1)], 1)
+    assert (
+        "no column Namespace" in str(caught.value.found) and "Epoch" not in str(caught.value.found).split("Requeued")[0]
+    )
+    assert len(FS.names(quarantine.place / LOG)) == 2
+
+
+def test_rows_are_read_in_portions_of_their_payloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "AT_ONCE_BYTES", 100)
+    monkeypatch.setattr(rows, "AT_ONCE", 3)
+    payloads = np.array([60, 30, 20, 200, 1, 1, 1, 1], np.int64)
+    assert list(rows._portions(payloads)) == [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
+    assert list(rows._portions(payloads[:0])) == []
