@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from store.types.frozen import frozen
 
 
@@ -16,3 +19,13 @@ class ColumnDrop:
     name: str
     rows: int
     digest: str
+
+
+def encode_drops(drops: Sequence[ColumnDrop]) -> dict[str, Any]:
+    """The entry of a merge record; none where no column was dropped."""
+    return {"columnDrops": [[drop.id, drop.name, drop.rows, drop.digest] for drop in drops]} if drops else {}
+
+
+def decode_drops(record: Mapping[str, Any]) -> tuple[ColumnDrop, ...]:
+    """The inverse of ``encode_drops``; TypeError where a part is missing."""
+    return tuple(ColumnDrop(*entry) for entry in record.get("columnDrops", ()))

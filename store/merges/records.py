@@ -28,7 +28,7 @@ from store.framing.canonical import dump, load
 from store.framing.frames import HEADER, frame, header, read_header, scan
 from store.io.fs import Fs, Lock
 from store.layout import Layout, TableName, check_partition
-from store.merges.drops import ColumnDrop
+from store.merges.drops import ColumnDrop, decode_drops, encode_drops
 from store.types.committed import FileState, RangeStats, decode_range, encode_range
 from store.types.frozen import frozen
 
@@ -123,6 +123,11 @@ class MergeRecord:
     def complete(self) -> bool:
         """Whether readers take the date's history from this record."""
         return PHASES.index(self.phase) >= PHASES.index("record")
+
+    @property
+    def dropped_columns(self) -> tuple[tuple[str, int], ...]:
+        """Names of columns that a command dropped, with the rows that had values."""
+        return tuple((drop.name, drop.rows) for drop in self.column_drops)
 
     @property
     def published_ms(self) -> int:
@@ -300,11 +305,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
             "digestsOut": proof.digests_out,
             "dropped": proof.dropped,
         },
-        **(
-            {"columnDrops": [[d.id, d.name, d.rows, d.digest] for d in record.column_drops]}
-            if record.column_drops
-            else {}
-        ),
+        **encode_drops(record.column_drops),
     }
 
 
@@ -334,5 +335,5 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
         time_ms=data["timeMs"],
         replaces=tuple(data["replaces"]),
         details=data["details"],
-        column_drops=tuple(ColumnDrop(*entry) for entry in data.get("columnDrops", ())),
+        column_drops=decode_drops(data),
     )

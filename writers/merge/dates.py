@@ -43,7 +43,7 @@ class DateResult:
     ``outcome``: merged, supplement, resumed, nothing (already merged), empty, planned or failed. ``destinations``:
     (internal partition, rows) that this run wrote. ``waiting`` rows are committed but not synced, and left out.
     ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
-    files of a merge could not be removed.
+    files of a merge could not be removed. ``drops``: columns that a command dropped, with the rows that had values.
     """
 
     value: str
@@ -60,6 +60,7 @@ class DateResult:
     sort: tuple[str, ...] = ()
     clean_error: SparkhavenError | OSError | None = None
     format: str | None = None
+    drops: tuple[tuple[str, int], ...] = ()
 
 
 @frozen
@@ -147,11 +148,11 @@ def _dry(
     names = tuple((d.internal, 0) for d in planned.plan.destinations) if planned.plan else ()
     if planned.plan and not names:  # the merge creates the first partition
         names = ((DEFAULT_PARTITION, 0),)
-    rows = planned.plan.rows if planned.plan else 0
-    pieces = planned.plan.ranges() if planned.plan else 1
+    rows, pieces = (planned.plan.rows, planned.plan.ranges()) if planned.plan else (0, 1)
     generation, sort = planned.record.generation, _sort_of(planned.record)
     form, seconds = planned.plan.format if planned.plan else None, clock() - begun
-    return DateResult(value, outcome, "plan", rows, 0, names, seconds, generation, pieces, sort=sort, format=form)
+    done, drops = (rows, 0, names, seconds, generation, pieces), planned.record.dropped_columns
+    return DateResult(value, outcome, "plan", *done, sort=sort, format=form, drops=drops)
 
 
 def _sort_of(record: MergeRecord) -> tuple[str, ...]:
@@ -288,7 +289,7 @@ class _Merge:
         outcome, pieces = each.planned.outcome, each.plan.ranges()
         generation, sort, form = record.generation, _sort_of(record), each.plan.format
         done = each.plan.rows, rows, written, seconds, generation, pieces
-        return DateResult(each.value, outcome, phase, *done, sort=sort, format=form)
+        return DateResult(each.value, outcome, phase, *done, sort=sort, format=form, drops=record.dropped_columns)
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""

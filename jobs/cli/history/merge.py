@@ -216,6 +216,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             "generation": result.generation,
             "sort": list(result.sort),
             "format": result.format,
+            "columns_dropped": dict(result.drops),
             "waiting_rows": result.waiting,
             "seconds": round(result.seconds, 3),
             "dry_run": dry_run,
@@ -251,6 +252,8 @@ def _sentence(result: DateResult, parts: str) -> str:
     order = f", sorted by {', '.join(result.sort)}" if result.sort else ""
     if result.format in ("parquet", "both"):
         order += ", as Parquet" if result.format == "parquet" else ", as column files and Parquet"
+    if result.drops:
+        order += f", without {', '.join(f'{name} ({rows:,} rows with values)' for name, rows in result.drops)}"
     if result.outcome == "planned":
         return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
     if result.outcome in ("empty", "failed"):

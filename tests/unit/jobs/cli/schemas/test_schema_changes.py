@@ -182,7 +182,9 @@ def test_a_column_that_is_dropped_stays_readable_by_name_until_a_merge_that_says
     assert site.rows() == [{"Date": DAY, "A": 1, "C": 0.5}, {"Date": DAY, "A": 2, "C": 1.5}]
     assert site.rows("A", "B") == [{"A": 1, "B": "x"}, {"A": 2, "B": None}]
     assert site.do("read", TABLE, "--where", "B = 'x'", "--columns", "A")["rows"] == 1
-    site.merge()
+    for words in (["--dry-run"], []):
+        merged = run(site.root, "merge", TABLE, "--date", DAY, "--local", *words)
+        assert "without B (1 rows with values)" in merged.stdout
     record = newest(Fs(), Layout(site.root), TableName.parse(TABLE), DAY)
     assert record is not None
     (drop,) = record.column_drops

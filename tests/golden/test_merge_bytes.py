@@ -1,0 +1,42 @@
+"""Merge records: the bytes of each form, written before and read for ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from store.merges.drops import ColumnDrop
+from store.merges.records import MergeInput, MergeOutput, MergeRecord, Proof, decode_record, encode_record
+from store.types.committed import FileState, RangeStats
+from tests.support.places import GOLDEN
+
+DIGEST = "0123456789abcdef0123456789abcdef"
+PLAIN = MergeRecord(
+    table="Ns.Tab",
+    value="2026-11-20",
+    generation=2,
+    phase="record",
+    inputs=(MergeInput("s", "EWR", 1, 7, 3),),
+    outputs=(
+        MergeOutput(
+            "0.g2", 3, {"A": DIGEST}, {"A.dat": FileState(24, 99)}, {"A": (RangeStats(0, 3, nulls=1, low=5, high=9),)}
+        ),
+    ),
+    proof=Proof(3, 3, {"A": DIGEST}, {"A": DIGEST}),
+    schema_version=4,
+    time_ms=1_700_000_000_000,
+    replaces=("0",),
+    details={"sort": ["A"], "format": "deephaven"},
+)
+FORMS = {
+    "merge-v1.json": PLAIN,
+    "merge-v1-drops.json": replace(PLAIN, column_drops=(ColumnDrop(3, "B", 2, DIGEST[::-1]),)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_record_is_read_and_written_as_it_was(name: str) -> None:
+    data = (GOLDEN / name).read_bytes()
+    assert decode_record(data, name) == FORMS[name]
+    assert encode_record(FORMS[name]) == data
