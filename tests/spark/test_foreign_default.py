@@ -110,5 +110,6 @@ def test_a_default_file_system_that_does_not_answer_is_never_asked(spark: SparkS
         query.option("checkpointLocation", f"file:{tmp_path}/checkpoint").start().awaitTermination()
     copied = other.read.format("deephaven").option("root", str(second)).load("NS.T")
     copied = copied.withColumn("Date", to_timestamp("Date"))
-    write_frame(copied, tmp_path / "third", "NS.T", "copy", schema=schema, **route)
-    assert sorted(open_table(tmp_path / "third", "NS.T").to_arrow()["N"].to_pylist()) == [*range(10)]
+    for name, rows, expected in (("third", copied.where("N > 6"), range(7, 10)), ("fourth", copied, range(10))):
+        write_frame(rows, tmp_path / name, "NS.T", "copy", schema=schema, **route)
+        assert sorted(open_table(tmp_path / name, "NS.T").to_arrow()["N"].to_pylist()) == [*expected]

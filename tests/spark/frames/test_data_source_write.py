@@ -73,10 +73,11 @@ def test_a_frame_is_one_epoch_and_a_label_writes_it_once(spark: SparkSession, ro
     save(frame, root, label="first")
     assert (numbers(root), epochs(root)) == ([*range(40)], 1)
     found = spark.read.format("deephaven").option("root", str(root)).load(str(TABLE)).select(*NAMES)
+    assert (found.where("N > 30").count(), found.count(), found.where("Sym = 'a'").count()) == (9, 40, 20)
     assert sorted(found.collect()) == sorted(frame.collect())
     save(frame.repartition(2), root, LABEL="first")
     assert epochs(root) == 1
-    with pytest.raises(PySparkException, match="repeated with other rows"):
+    with pytest.raises(PySparkException, match="other rows were written under this label"):
         save(frame.where("N <> 7"), root, label="first")
     save(frame_of(spark, range(40, 44)), root)
     save(frame_of(spark, range(0)), root)
