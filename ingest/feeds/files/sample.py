@@ -160,7 +160,14 @@ def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, ev
     places: list[str] = []
     parts: list[tuple[dict[str, TypedPart], int]] = []
     for (file, known), share in zip(files, _shares(rows, len(files)), strict=True):
-        found, count, whole = first_rows(fs, file, share(len(places)), utc96=known.utc96, constants=known.constants)
+        found, count, whole = first_rows(
+            fs,
+            file,
+            share(len(places)),
+            utc96=known.utc96,
+            bytes_too=options.binary_as_text,
+            constants=known.constants,
+        )
         parts.append((found, count))
         places += [f"{_name(file)} row {number}" for number in range(1, count + 1)]
         every &= whole

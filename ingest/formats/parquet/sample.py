@@ -8,17 +8,25 @@ import pyarrow as pa
 
 from ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
 from ingest.samples import TypedPart
+from store.conversions.plain import plain
+from store.conversions.sources import Group, source_of
 from store.epochs.state.values import FileId
 from store.io.fs import Fs
 
 
 def first_rows(
-    fs: Fs, split: FileId, rows: int, *, utc96: bool = False, constants: Mapping[str, str | None] | None = None
+    fs: Fs,
+    split: FileId,
+    rows: int,
+    *,
+    utc96: bool = False,
+    bytes_too: bool = False,
+    constants: Mapping[str, str | None] | None = None,
 ) -> tuple[dict[str, TypedPart], int, bool]:
     """Columns of at most so many rows, how many they are, and whether the file has no more.
 
-    ``constants`` are columns beside those of the file, with one text for all rows. FeedError for a file that is
-    damaged, or has a column twice.
+    ``bytes_too``: bytes are texts where all of them are UTF-8. ``constants`` are columns beside those of the file, with
+    one text for all rows. FeedError for a file that is damaged, or has a column twice.
     """
     try:
         file = ParquetFile(fs, split, utc96)
@@ -39,20 +47,37 @@ def first_rows(
         raise no_parquet(split.path, error, "name a complete file") from error
     given = constants or {}
     declared = [name for name in file.declared.names if name not in given]
-    found = {name: _joined(batches, name, file.declared.field(name).type) for name in declared}
+    found = {name: _joined(batches, name, file.declared.field(name).type, bytes_too) for name in declared}
     found |= {name: TypedPart(pa.repeat(pa.scalar(value, pa.string()), count)) for name, value in given.items()}
     return found, count, whole
 
 
-def _joined(batches: list[Batch], name: str, kind: pa.DataType) -> TypedPart:
+def _joined(batches: list[Batch], name: str, kind: pa.DataType, bytes_too: bool) -> TypedPart:
     arrays = [_plain(batch.rows.column(name)) for batch in batches]
-    array = pa.concat_arrays(arrays) if arrays else _plain(pa.nulls(0, kind))
+    array = _readable(pa.concat_arrays(arrays) if arrays else _plain(pa.array([], kind)), bytes_too)
     far = next((batch.far[name].type for batch in batches if name in batch.far), None)
     old = any(name in batch.old for batch in batches)
     if far is None:
         return TypedPart(array, old=old)
     parts = [batch.far.get(name, pa.nulls(batch.rows.num_rows, far)) for batch in batches]
     return TypedPart(array, pa.concat_arrays(parts), old)
+
+
+def _readable(array: pa.Array, bytes_too: bool) -> pa.Array:
+    """Texts that Python can have: what is not UTF-8 in one is replaced. Bytes as texts, if that is asked for."""
+    if bytes_too and source_of(array.type).group is Group.BYTES:
+        try:
+            return plain(array).cast(pa.string())
+        except pa.ArrowInvalid:
+            return array
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        return array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        data = array.cast(pa.large_string()).view(pa.large_binary()).to_pylist()
+        return pa.array([None if value is None else value.decode("utf-8", "replace") for value in data], array.type)
+    return array
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -16,6 +16,7 @@ from ingest.bad_rows import Rejects
 from ingest.feeds.base import route
 from ingest.feeds.files.feed import FilesFeed
 from ingest.feeds.files.requeue import requeue_file_rows
+from ingest.formats.parquet.sample import first_rows
 from ingest.options.files import FilesOptions
 from ingest.spec import ColumnSpec, StreamSpec, TextForm
 from ingest.targets import resolve_targets
@@ -203,3 +204,25 @@ def test_infer_refuses_a_column_twice(tmp_path: Path) -> None:
     path = _with_columns(tmp_path / "a.parquet", ["v", "v"], [1], [2])
     found = run(tmp_path, "schema", "infer", str(path), "--table", "T.T")
     assert found.exit_code == 1 and f"feed file has a column twice\n  where: {path}" in found.output
+
+
+def test_a_sample_of_bytes_and_of_texts_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    broken = pa.array([b"a", b"\xffb", None]).view(pa.string())
+    fixed, odd = pa.array([b"IBM ", None, b"AAPL"], pa.binary(4)), pa.array([b"\xff", None, b"a"])
+    pq.write_table(pa.table({"broken": broken, "fixed": fixed, "odd": odd}), path)
+    columns, count, whole = first_rows(Fs(), file_id(path), 10, bytes_too=True)
+    assert (count, whole) == (3, True)
+    assert columns["broken"].array.to_pylist() == ["a", "\ufffdb", None]
+    assert columns["fixed"].array.to_pylist() == ["IBM ", None, "AAPL"]
+    assert columns["odd"].array.type == pa.binary()
+
+
+def test_a_file_without_rows_has_its_types(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    columns = {"uuid": pa.array([], pa.uuid()), "view": pa.array([], pa.string_view()), "n": pa.array([], pa.int8())}
+    pq.write_table(pa.table(columns), path)
+    found, count, _ = first_rows(Fs(), file_id(path), 10)
+    assert (
+        count == 0 and {name: str(part.array.type) for name, part in found.items()}["uuid"] == "extension<arrow.uuid>"
+    )
