@@ -159,6 +159,32 @@ class Rejects:
     reasons: Counter[str] = field(default_factory=Counter)
     _held: list[BadRow] = field(default_factory=list)
     _held_bytes: int = 0
+    _marks: int = 0
+
+    def mark(self) -> Rejects:
+        """What was noted so far. Until ``undo`` or ``settle`` nothing is handed on, so that it can be taken back."""
+        self._marks += 1
+        return replace(
+            self,
+            rows=list(self.rows),
+            ignored=self.ignored.copy(),
+            others=self.others.copy(),
+            reasons=self.reasons.copy(),
+            _held=list(self._held),
+        )
+
+    def undo(self, mark: Rejects) -> None:
+        """Takes back what was noted since a mark."""
+        self.rows, self.bad, self.read = mark.rows, mark.bad, mark.read
+        self.ignored, self.others, self.reasons = mark.ignored, mark.others, mark.reasons
+        self._held, self._held_bytes = mark._held, mark._held_bytes
+        self.settle()
+
+    def settle(self) -> None:
+        """What was noted since a mark stays."""
+        self._marks -= 1
+        if not self._marks and self._held_bytes >= HELD_BYTES:
+            self.flush()
 
     def add(self, row: BadRow) -> None:
         """Takes one bad row, whatever the budget says."""
@@ -197,7 +223,7 @@ class Rejects:
             row = replace(row, header=header, time_ns=self.time_ns if row.time_ns is None else row.time_ns)
         self._held.append(row)
         self._held_bytes += len(row.payload or b"")
-        if self._held_bytes >= HELD_BYTES:
+        if not self._marks and self._held_bytes >= HELD_BYTES:
             self.flush()
 
     def counts(self) -> dict[str, int]:

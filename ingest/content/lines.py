@@ -95,6 +95,12 @@ class LineBlock:
         np.cumsum(np.fromiter(map(len, lines), np.int32, len(lines)), out=ends[1:])
         return LineBlock(b"".join(lines), ends, self.numbers[indices], framed=self.framed)
 
+    def part(self, start: int, stop: int) -> LineBlock:
+        """The lines from one index to another, without those that were too long."""
+        if (start, stop) == (0, len(self)):
+            return replace(self, too_long=()) if self.too_long else self
+        return _portion(self, start, stop, ())
+
     def before(self, other: LineBlock) -> LineBlock:
         """These lines followed by those of another block."""
         if not len(self):

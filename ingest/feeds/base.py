@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from ingest.bad_rows import BadRow, Rejects, Unit
+from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
+from ingest.guard import FAILED_BLOCKS
 from ingest.options.traits import FeedOptions
 from ingest.router import Routed, Router
 from ingest.samples import Sample
 from ingest.settings.base_model import SettingsModel
 from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.values.refusals import Refusal, attempted
 from ingest.values.rows import Rows
 from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.state.replay import StreamState
@@ -197,10 +199,28 @@ def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationK
     for router, rows, payload in blocks:
         if closed:
             router.late(rows, payload, closed, rejects)
-        for routed in router.route(rows, payload, rejects):
+        for routed in _routed(router, rows, payload, rejects):
             if routed.key not in closed:
                 yield routed
     rejects.flush()
+
+
+def _routed(router: Router, rows: Rows, payload: Callable[[int], bytes], rejects: Rejects) -> list[Routed]:
+    """The batches of a block. A row that raises an exception on its way is a bad row."""
+    mark = rejects.mark()
+    found = attempted(lambda: list(router.route(rows, payload, rejects)))
+    if not isinstance(found, Refusal):
+        rejects.settle()
+        return found
+    rejects.undo(mark)
+    if len(rows) == 1:
+        number = int(rows.numbers[0])
+        raw = payload(number)
+        row = bad_row(router.file, number, None, found.reason, found.expected, "", raw, unit=router.unit)
+        rejects.add_all([row])
+        return []
+    rejects.others[FAILED_BLOCKS] += 1
+    return [routed for row in range(len(rows)) for routed in _routed(router, rows.part(row, row + 1), payload, rejects)]
 
 
 def reject_late(decode: Callable[[Rejects], Iterator[Block]], keys: frozenset[LocationKey], rejects: Rejects) -> int:

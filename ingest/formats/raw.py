@@ -17,7 +17,7 @@ from ingest.content.lines import LineBlock
 from ingest.spec import Target
 from ingest.values.exact import check_float, check_integer, check_string
 from ingest.values.instants import check_instant
-from ingest.values.refusals import Refusal, Value
+from ingest.values.refusals import Refusal, Value, attempted
 from ingest.values.rows import Ints, Rows, merge_rows
 from ingest.values.typed import texts_of
 from store.conversions.table import INTEGER_BITS
@@ -83,7 +83,7 @@ class RawRows:
     def _one(self, payload: bytes, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []
         for target in self._targets:
-            value = self._value(payload, target)
+            value = attempted(self._value, payload, target)
             if isinstance(value, Refusal):
                 shown = payload[:1024].decode("utf-8", "backslashreplace")
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, payload)

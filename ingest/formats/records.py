@@ -21,7 +21,7 @@ from ingest.values.exact import check_integer, from_json
 from ingest.values.instants import check_instant, local_instant
 from ingest.values.json_text import NoTextError, json_text, plain_text
 from ingest.values.numbers import number_value
-from ingest.values.refusals import Refusal, Value
+from ingest.values.refusals import Refusal, Value, attempted
 from ingest.values.rows import Rows, merge_rows
 from ingest.values.wire import Moment, Written
 from store.conversions import sources
@@ -96,7 +96,7 @@ class RecordRows:
             return bad_row(file, number, None, reason, expected, payload[:SHOWN_BYTES].hex(" "), payload)
         values: list[Value] = []
         for place, target in enumerate(self._targets):
-            value = records.value(record, place)
+            value = attempted(records.value, record, place)
             if isinstance(value, Refusal):
                 shown = records.shown(record, place)
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, payload)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from store.errors import SparkhavenError
 from store.types.frozen import frozen
 
+MOST_WORDS = 300  # characters of an exception
+Made = TypeVar("Made")
 Value = int | float | str | bool | None
 
 
@@ -13,6 +19,29 @@ class Refusal:
 
     reason: str
     expected: str
+
+
+ENVIRONMENT = (SparkhavenError, OSError, MemoryError, ImportError)
+"""Exceptions that are no fault of a record: errors of ours, of the operating system, of memory, of an installation."""
+DECODER_FAILED = "decoder failed"
+
+
+def unexpected(error: Exception) -> Refusal:
+    """Why a record is refused whose decoding raised an exception. Raises it again if it is no fault of the record."""
+    if isinstance(error, ENVIRONMENT):
+        raise error
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    return Refusal(
+        f"{DECODER_FAILED} ({words[:MOST_WORDS]})", "a record that the decoder reads; please report this one"
+    )
+
+
+def attempted(make: Callable[..., Made], *given: Any) -> Made | Refusal:
+    """What ``make`` gives, or why a record is refused for which it raises an exception."""
+    try:
+        return make(*given)
+    except Exception as error:  # noqa: BLE001 whatever a record raises is a bad row
+        return unexpected(error)
 
 
 @frozen

@@ -28,6 +28,23 @@ class Rows:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    def part(self, start: int, stop: int) -> Rows:
+        """Some rows that follow each other."""
+        return Rows(tuple(column.slice(start, stop - start) for column in self.columns), self.numbers[start:stop])
+
+
+def joined_rows(parts: Sequence[Rows]) -> Rows:
+    """Rows of one or more parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    each = zip(*(part.columns for part in parts), strict=True)
+    columns = (pa.concat_arrays([_decoded(column) for column in found]) for found in each)
+    return Rows(tuple(columns), np.concatenate([part.numbers for part in parts]))
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
 
 def typed_array(values: Sequence[Value], target: Target) -> pa.Array:
     """Values of the exact path as an array of the column's type."""

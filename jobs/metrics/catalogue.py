@@ -44,6 +44,11 @@ LATE = Metric("late_rows_total", "counter", "Rows rejected because their date wa
 OUTSIDE = Metric(
     "out_of_bounds_total", "counter", "Rows rejected because their date is null or too far from the clock."
 )
+DECODERS = Metric(
+    "decoder_errors_total",
+    "counter",
+    "Unexpected exceptions of decoders: rows rejected as decoder-failed, and blocks decoded anew because of one.",
+)
 CUT = Metric("recovery_bytes_cut", "gauge", "Bytes of an uncommitted batch that recovery truncated at the start.")
 EPOCH = Metric("epoch_current", "gauge", "Newest epoch of the stream.")
 FLOOR = Metric("epoch_floor", "gauge", "Oldest epoch that can be rolled back to.")
@@ -128,6 +133,7 @@ CATALOGUE = (
     REJECTED,
     LATE,
     OUTSIDE,
+    DECODERS,
     CUT,
     RECOVERY,
     EPOCH,

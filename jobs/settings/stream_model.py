@@ -61,8 +61,11 @@ class ColumnModel(SettingsModel):
     def _one_source(self) -> ColumnModel:
         if self.key is not None and (self.source, self.meta) != (None, None):
             raise ValueError("give one of from, key, meta: a field of the value, a field of the key, or the position")
-        if self.meta is not None and self.model_fields_set - {"meta"}:
-            raise ValueError("meta stands alone: the other keys describe a field of the payload")
+        beside = {"meta", "far"} if self.meta == "timestamp" else {"meta"}
+        if self.meta is not None and self.model_fields_set - beside:
+            raise ValueError(
+                "meta stands alone: the other keys describe a field of the payload; far goes with timestamp"
+            )
         return self
 
 

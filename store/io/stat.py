@@ -10,11 +10,14 @@ from pathlib import Path
 
 from store.types.frozen import frozen
 
+LATEST_NS = 2**63 - 1
+
 
 @frozen
 class Stat:
     """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
 
+    A time beyond the years 1677 and 2262 saturates, since logs and sources have 64 bits for it.
     ``links``: number of hard links; with more than one, a backup may share the file.
     """
 
@@ -33,8 +36,12 @@ class Stat:
         """As the system says it."""
         mode = found.st_mode
         kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
-        times = found.st_mtime_ns, found.st_ctime_ns
+        times = _saturated(found.st_mtime_ns), _saturated(found.st_ctime_ns)
         return Stat(found.st_size, *times, found.st_ino, found.st_dev, *kinds[:2], found.st_nlink, kinds[2])
+
+
+def _saturated(time_ns: int) -> int:
+    return min(max(time_ns, -LATEST_NS), LATEST_NS)
 
 
 def present(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects, Unit
+from ingest.bad_rows import Rejects, Unit, bad_row
 from ingest.content.file import changed, chunks, verify
 from ingest.content.lines import LineBlock, line_blocks
 from ingest.content.parts import part_lines
@@ -25,11 +25,14 @@ from ingest.formats.csv.parts import RecordRange, find_records, record_lines
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows
 from ingest.formats.parquet.rows import ParquetRows
+from ingest.guard import guarded_file
 from ingest.options.files import FilesOptions
 from ingest.options.formats import UTF8, Format
 from ingest.router import Router, reference_ns
 from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
+from ingest.values.instants import INSTANT_HIGH
+from ingest.values.refusals import out_of_range
 from ingest.values.rows import Rows
 from store.epochs.state.values import FileId, FilePart
 from store.errors import SettingsError
@@ -39,6 +42,7 @@ from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 Payload = Callable[[int], bytes]
+FAR_FILE = "the modification time of the file"
 
 
 @frozen
@@ -74,6 +78,19 @@ def file_blocks(
     Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
     read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
     """
+    return guarded_file(_blocks(fs, split, spec, options, schema, rejects, clock, known), known.place or split.path)
+
+
+def _blocks(
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    options: FilesOptions,
+    schema: TableSchema,
+    rejects: Rejects,
+    clock: Clock,
+    known: Known,
+) -> Iterator[Block]:
     rejects.time_ns = _time_ns(split, known)
     rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
     targets = resolve_targets(spec, schema)
@@ -83,6 +100,7 @@ def file_blocks(
     router = Router(targets, spec.partition, known.place or split.path, clock_ns, unit)
     payload_targets = [t for t in targets if t.meta is None]
     for rows, payload in decoded(fs, split, spec, options, payload_targets, rejects, known):
+        rows = _near(rows, targets, router, _time_ns(split, known), payload, rejects)
         yield router, _with_meta(rows, targets, split, clock, known), payload
     after = verify(fs, split)
     if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
@@ -192,7 +210,24 @@ def _clock_ns(
 
 
 def _time_ns(split: FileId, known: Known) -> int:
-    return split.mtime_ns if known.time_ns is None else known.time_ns
+    """The time of a file; one that no Instant holds is the last or first of 64 bits."""
+    time_ns = split.mtime_ns if known.time_ns is None else known.time_ns
+    return min(max(time_ns, -INSTANT_HIGH), INSTANT_HIGH)
+
+
+def _near(
+    rows: Rows, targets: Sequence[Target], router: Router, time_ns: int, payload: Payload, rejects: Rejects
+) -> Rows:
+    """The rows. None of them where a column has the time of a file that no Instant holds: they are bad."""
+    strict = [target for target in targets if target.meta == "timestamp" and target.far is None]
+    if abs(time_ns) < INSTANT_HIGH or not strict:
+        return rows
+    why, name = out_of_range(time_ns > 0), strict[0].column.name
+    rejects.add_all(
+        bad_row(router.file, number, name, why.reason, why.expected, FAR_FILE, payload(number), unit=router.unit)
+        for number in rows.numbers.tolist()
+    )
+    return rows.part(0, 0)
 
 
 def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Clock, known: Known) -> Rows:
@@ -209,5 +244,9 @@ def _meta(target: Target, rows: Rows, split: FileId, clock: Clock, known: Known)
         return pa.repeat(split.path, len(rows))
     if target.meta == "line":
         return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
-    stamp = _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS_PER_SECOND)
+    stamp: int | None = round(clock() * NS_PER_SECOND)
+    if target.meta == "timestamp":
+        stamp = _time_ns(split, known)
+        if abs(stamp) == INSTANT_HIGH and target.far == "null":
+            return pa.nulls(len(rows), target.column.type.arrow)
     return pa.array(np.full(len(rows), stamp, np.int64)).view(target.column.type.arrow)

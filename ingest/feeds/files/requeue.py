@@ -12,7 +12,7 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, bad_row
 from ingest.encodings import in_own_bytes, to_utf8
 from ingest.feeds.base import RequeuedRows, Row
-from ingest.feeds.files.decode import unit_of
+from ingest.feeds.files.decode import FAR_FILE, unit_of
 from ingest.formats.csv.records import Header
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows, strict_object
@@ -20,7 +20,8 @@ from ingest.formats.parquet.repaired import from_row_text
 from ingest.options.files import FilesOptions
 from ingest.options.formats import UTF8
 from ingest.spec import StreamSpec, Target
-from ingest.values.refusals import Refusal, Value
+from ingest.values.instants import INSTANT_HIGH
+from ingest.values.refusals import Refusal, Value, attempted, out_of_range
 from ingest.values.rows import Rows, typed_array
 
 One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
@@ -41,14 +42,20 @@ def requeue_file_rows(
     one, unit, encoding = _decoder(spec, options, payload_targets), unit_of(options.format), options.encoding
     complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
     rejects.complete = complete
+    strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]
     kept: list[Row] = []
     values: list[list[Value]] = []
     for row in rows:
         rejects.read += 1
         payload, number = to_utf8(row["Payload"] or b"", encoding), row["Position"]
-        found: list[Value] | BadRow
+        found: list[Value] | BadRow | Refusal
         if payload.strip():
-            found = one(payload, row, rejects)
+            found = attempted(one, payload, row, rejects)
+            if isinstance(found, Refusal):
+                found = bad_row(source, number, None, found.reason, found.expected, "", payload, unit=unit)
+            if strict and abs(row["SourceTime"] or 0) == INSTANT_HIGH and not isinstance(found, BadRow):
+                why = out_of_range(row["SourceTime"] > 0)
+                found = bad_row(source, number, strict[0], why.reason, why.expected, FAR_FILE, payload, unit=unit)
         else:
             found = bad_row(source, number, None, "empty", "a row", "", payload, unit=unit)
         if isinstance(found, BadRow):
@@ -110,4 +117,6 @@ def _meta(target: Target, source: str, kept: Sequence[Row], now_ns: int) -> pa.A
     if target.meta == "line":
         return pa.array([row["Position"] for row in kept], pa.int64()).cast(arrow)
     stamps = [row["SourceTime"] if target.meta == "timestamp" else now_ns for row in kept]
+    if target.meta == "timestamp" and target.far == "null":
+        stamps = [None if at_ns is not None and abs(at_ns) == INSTANT_HIGH else at_ns for at_ns in stamps]
     return pa.array(stamps, pa.int64()).view(arrow)

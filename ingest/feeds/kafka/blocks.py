@@ -7,12 +7,12 @@ from operator import methodcaller
 from typing import Literal, Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from ingest.content.lines import LineBlock, framed_block
 from ingest.encodings import to_utf8
 from ingest.options.formats import UTF8
 from ingest.values.columns import Mask
+from ingest.values.instants import INSTANT_HIGH
 from ingest.values.rows import Ints
 from store.types.frozen import frozen
 
@@ -78,8 +78,9 @@ class Messages(Protocol):
         """Values or keys in UTF-8."""
         ...
 
-    def instants(self) -> pa.Array:
-        """Timestamps as int64 ns since 1970, null where there is none."""
+    @property
+    def times(self) -> Ints:
+        """Timestamps in ms since 1970, -1 where there is none."""
         ...
 
 
@@ -124,12 +125,22 @@ class MessageBlock:
         whole = [payload for payload in payloads if payload is not None]
         return Payloads(framed_block(whole, self.offsets[there]), there)
 
-    def instants(self) -> pa.Array:
-        """Timestamps as int64 ns since 1970, null where there is none."""
-        return pa.array([time_ns(message) for message in self.messages], pa.int64())
+    @property
+    def times(self) -> Ints:
+        """Timestamps in ms since 1970, -1 where there is none."""
+        found = (message.timestamp() for message in self.messages)
+        return np.fromiter(
+            (at_ms if kind and at_ms >= 0 else -1 for kind, at_ms in found), np.int64, len(self.messages)
+        )
 
 
 def time_ns(message: Message) -> int | None:
-    """When a message was made or taken, by the broker; None if it has no timestamp."""
+    """When a message was made or taken, by the broker; None if it has no timestamp. A far one saturates."""
     kind, at_ms = message.timestamp()
-    return at_ms * MS if kind and at_ms >= 0 else None
+    return min(at_ms * MS, INSTANT_HIGH) if kind and at_ms >= 0 else None
+
+
+def far_times(times: Ints) -> Ints:
+    """Indices of the timestamps that no Instant holds."""
+    far: Ints = np.flatnonzero(times > INSTANT_HIGH // MS)
+    return far

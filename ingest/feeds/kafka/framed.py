@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from ingest.content.lines import LineBlock, framed_block
 from ingest.encodings import to_utf8
-from ingest.feeds.kafka.blocks import MS, Part, Payloads
+from ingest.feeds.kafka.blocks import Part, Payloads
 from ingest.options.formats import UTF8
 from ingest.values.columns import Mask
 from ingest.values.rows import Ints
@@ -115,9 +114,3 @@ class FramedMessages:
         if encoding != UTF8:
             block = framed_block([to_utf8(block.line(n), encoding) for n in range(len(block))], numbers)
         return Payloads(block, None if len(numbers) == len(there) else there)
-
-    def instants(self) -> pa.Array:
-        """Timestamps as int64 ns since 1970, null where there is none."""
-        if len(self.times) and self.times.max() > np.iinfo(np.int64).max // MS:
-            return pa.array([None if at < 0 else at * MS for at in self.times.tolist()], pa.int64())  # OverflowError
-        return pa.array(self.times * MS, pa.int64(), mask=self.times < 0)

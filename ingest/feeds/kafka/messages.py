@@ -14,17 +14,20 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
+from ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, Rejects, bad_row
 from ingest.encodings import reencoded, to_utf8
-from ingest.feeds.kafka.blocks import Messages, Part, time_ns
+from ingest.feeds.kafka.blocks import MS, Message, Messages, Part, far_times, time_ns
 from ingest.formats.confluent import Decode, likely_frame, without_frames
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows
 from ingest.formats.raw import RawRows
 from ingest.formats.records import RecordRows
+from ingest.guard import Records, guarded_rows
 from ingest.options.formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
+from ingest.values.instants import INSTANT_HIGH
+from ingest.values.refusals import Refusal, out_of_range
 from ingest.values.rows import Rows
 from store.types.frozen import frozen
 
@@ -68,6 +71,23 @@ class MessageRows:
 
     def decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> Rows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
+
+        def part(start: int, stop: int) -> Messages:
+            every = np.arange(len(block.offsets))
+            return block if stop - start == len(every) else block.where((every >= start) & (every < stop))
+
+        def refused(index: int, why: Refusal) -> BadRow:
+            rejects.complete = None
+            return _failed(block.at(int(block.offsets[index])), why, place)
+
+        def decode(messages: Messages) -> Rows:
+            return self._decode(messages, place, received_ns, rejects)
+
+        rows = guarded_rows(Records(len(block.offsets), part, decode, refused), rejects)
+        rejects.complete = partial(_completed, block, None)
+        return rows
+
+    def _decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> Rows:
         if self._feed.tombstones == "ignore":
             whole = block.where(block.valued())
             rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
@@ -84,6 +104,13 @@ class MessageRows:
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
         rejects.complete = partial(_completed, block, None)
+        for target in self._targets:
+            if target.meta == "timestamp" and target.far is None and len(far := far_times(block.times)):
+                rejects.add_all(_far(target, block, place, index) for index in far.tolist())
+                near = np.ones(len(block.offsets), np.bool_)
+                near[far] = False
+                columns = {n: column.filter(pa.array(near)) for n, column in columns.items()}
+                block = block.where(near)
         topic, _, partition = place.rpartition("/")
         for n, target in enumerate(self._targets):
             if n not in columns:
@@ -150,6 +177,21 @@ def _completed(block: Messages, part: _Part | None, row: BadRow) -> BadRow:
     return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 
 
+def _failed(message: Message, why: Refusal, place: str) -> BadRow:
+    """The bad row of a message whose decoding raised an exception."""
+    value = message.value()
+    shown = (value or b"")[:MAX_VALUE].decode("utf-8", "replace")
+    row = bad_row(place, message.offset(), None, why.reason, why.expected, shown, value or b"", unit="offset")
+    return replace(row, payload=None if value is None else row.payload, key=message.key(), time_ns=time_ns(message))
+
+
+def _far(target: Target, block: Messages, place: str, index: int) -> BadRow:
+    """The bad row of a message whose timestamp no Instant holds."""
+    why = out_of_range(True)
+    found = f"{block.times[index]} ms since 1970"
+    return bad_row(place, int(block.offsets[index]), target.column.name, why.reason, why.expected, found)
+
+
 def _with_frame(row: BadRow, payload: bytes, of: Part) -> BadRow:
     """The row with a reason that names the frame of a payload that cannot be read, if it looks as if it had one."""
     number = likely_frame(payload)
@@ -174,4 +216,12 @@ def _meta(target: Target, block: Messages, place: tuple[str, int], received_ns: 
         return pa.array(block.offsets, pa.int64())
     if target.meta == "receive_time":
         return pa.array(np.full(count, received_ns, np.int64)).view(arrow)
-    return block.instants().view(arrow)
+    far = far_times(block.times)
+    none = block.times < 0
+    stamps = np.where(none, 0, block.times)
+    stamps[far] = 0
+    stamps *= MS
+    if target.far == "null":
+        none[far] = True
+    stamps[far] = INSTANT_HIGH
+    return pa.array(stamps, pa.int64(), mask=none).view(arrow)

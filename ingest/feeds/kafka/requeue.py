@@ -10,7 +10,10 @@ from ingest.feeds.kafka.blocks import MS, MessageBlock
 from ingest.feeds.kafka.messages import MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
+from ingest.values.instants import INSTANT_HIGH
 from store.types.frozen import frozen
+
+LATEST_MS = 2**63 - 1
 
 
 @frozen
@@ -30,7 +33,9 @@ class _Message:
 
     def timestamp(self) -> tuple[int, int]:
         at_ns = self.row["SourceTime"]
-        return (0, -1) if at_ns is None else (1, at_ns // MS)
+        if at_ns is None:
+            return 0, -1
+        return 1, LATEST_MS if at_ns == INSTANT_HIGH else at_ns // MS  # a far one has saturated
 
 
 def requeue_messages(

@@ -9,6 +9,7 @@ the records whose quoted fields span lines. A record is bad as a whole, with all
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,10 +30,11 @@ from ingest.formats.csv.records import (
 )
 from ingest.formats.csv.scanner import CsvScanner, csv_scanner
 from ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Found, Span, Spans, fault_of, long_bytes
+from ingest.guard import tried
 from ingest.options.formats import CsvOptions, MissingColumns
 from ingest.spec import Target
 from ingest.values.exact import from_text
-from ingest.values.refusals import Refusal, Value
+from ingest.values.refusals import Refusal, Value, attempted
 from ingest.values.rows import Ints, Rows, merge_rows
 from store.errors import SettingsError
 
@@ -112,8 +114,10 @@ class CsvRows:
         first = max(first, self.start(block, file))
         header = self._header or Header(())
         rejects.header = header.names
-        made = self._scanned(block, first, header, last)
+        spans = deepcopy(self._spans)
+        made = tried(lambda: self._scanned(block, first, header, last), rejects)
         if made is None:
+            self._spans = spans
             made = self._sorted(block, first, header, last, hidden, file, rejects)
         self._held = block, made.starts, made.stops
         rejects.read += len(made.fast)
@@ -190,15 +194,19 @@ class CsvRows:
         plain = plain[~found.inner(len(block))[plain]]
         if block.too_long:
             self._reject_long_lines(block, [(0, hidden), *found.numbers(block)], file, rejects)
-        fast, columns, doubtful = self._plain(block, plain, header)
+        fast, columns, doubtful = self._plain(block, plain, header, rejects)
         todo = sorted([*found.spans, *(Span(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
         starts, stops = (np.array([getattr(s, end) for s in found.spans], np.int64) for end in ("start", "stop"))
         return _Decoded(fast, columns, todo, found.used, starts, stops)
 
-    def _plain(self, block: LineBlock, plain: Ints, header: Header) -> tuple[Ints, list[pa.Array], Ints]:
+    def _plain(
+        self, block: LineBlock, plain: Ints, header: Header, rejects: Rejects
+    ) -> tuple[Ints, list[pa.Array], Ints]:
         if self._only_exact:
             return np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets], plain
-        return plain_records(block, plain, header.names, self._targets, self._options)
+        found = tried(lambda: plain_records(block, plain, header.names, self._targets, self._options), rejects)
+        nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        return (np.empty(0, np.int64), nothing, plain) if found is None else found
 
     def _scanned(self, block: LineBlock, first: int, header: Header, last: bool) -> _Decoded | None:
         """By the scanner; None where there is none, or lines are missing."""
@@ -232,7 +240,8 @@ class CsvRows:
                 continue
             rejects.read += 1
             if span.fault is None:
-                found = self.one(raw, header, file, number, rejects)
+                found = attempted(self.one, raw, header, file, number, rejects)
+                found = _failed(found, raw, file, number) if isinstance(found, Refusal) else found
             else:
                 shown = raw[:MAX_VALUE].decode("utf-8", "replace")
                 size = len(raw) + long_bytes(block, number, int(block.numbers[span.stop - 1]))
@@ -264,7 +273,7 @@ class CsvRows:
         for target in self._targets:
             field, quoted = record.get(target.source, ("", False))
             absent = target.source not in record or (field in self._null and not (quoted and self._unquoted_null))
-            value = None if absent else from_text(field, target, self._alias)
+            value = None if absent else attempted(from_text, field, target, self._alias)
             if isinstance(value, Refusal):
                 return bad_row(file, number, target.column.name, value.reason, value.expected, field, raw)
             values.append(value)
@@ -272,6 +281,11 @@ class CsvRows:
             if name not in self._known:
                 rejects.ignored[name] += 1
         return values
+
+
+def _failed(why: Refusal, raw: bytes, file: str, number: int) -> BadRow:
+    """The bad row of a record that an exception is of as a whole."""
+    return bad_row(file, number, None, why.reason, why.expected, raw[:MAX_VALUE].decode("utf-8", "replace"), raw)
 
 
 def _is_whole(block: LineBlock) -> bool:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from ingest.content.lines import LineBlock
 from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
 from ingest.formats.json.scanner import Scanner, scanner_for
 from ingest.formats.json.source import SourceText
+from ingest.guard import Records, guarded_rows, tried
 from ingest.spec import Target
 from ingest.values.exact import exact_number, from_json
-from ingest.values.refusals import Refusal, Value
+from ingest.values.refusals import Refusal, Value, attempted
 from ingest.values.rows import Ints, Rows, merge_rows
 
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
@@ -51,11 +53,24 @@ class JsonRows:
         """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""
         rejects.read += len(block.too_long)
         rejects.add_all(too_long(file, line) for line in block.too_long)
-        if self._scanner is not None and len(block):
-            fast, columns, doubtful = self._scanned(self._scanner, block, rejects)
-        else:
-            fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-            doubtful = np.arange(len(block), dtype=np.int64)
+
+        def refused(index: int, why: Refusal) -> BadRow:
+            line = block.line(index)
+            shown = line[:MAX_VALUE].decode("utf-8", "replace")
+            return bad_row(file, int(block.numbers[index]), None, why.reason, why.expected, shown, line)
+
+        records = Records(len(block), block.part, partial(self._decode, file=file, rejects=rejects), refused)
+        return guarded_rows(records, rejects)
+
+    def _decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+        fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        doubtful = np.arange(len(block), dtype=np.int64)
+        scanner = self._scanner
+        scanned = None
+        if scanner is not None and len(block):
+            scanned = tried(lambda: self._scanned(scanner, block, rejects), rejects)
+        if scanned is not None:
+            fast, columns, doubtful = scanned
         rejects.read += len(fast)
         exact, values = self._exact(block, doubtful, file, rejects)
         return merge_rows(block.numbers, fast, columns, exact, values, self._targets)
@@ -107,8 +122,8 @@ class JsonRows:
         for target, path in zip(self._targets, self._paths, strict=True):
             there = value_at(record, path)
             if target.as_text and not isinstance(there, str | Refusal | None):
-                there = source.of(path)
-            value = there if isinstance(there, Refusal) else from_json(there, target, self._alias)
+                there = attempted(source.of, path)
+            value = there if isinstance(there, Refusal) else attempted(from_json, there, target, self._alias)
             if isinstance(value, Refusal):
                 shown = source.of(path[:1])
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, line)

@@ -16,9 +16,10 @@ from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
 from ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
 from ingest.formats.parquet.text import row_form, row_text
 from ingest.formats.parquet.values import Source, check_type, exact_value, plain_source, show, typed_values
+from ingest.guard import Records, guarded_rows
 from ingest.spec import Target
 from ingest.values.instants import NO_ZONE
-from ingest.values.refusals import Refusal, Value
+from ingest.values.refusals import Refusal, Value, attempted
 from ingest.values.rows import Ints, Rows, merge_rows
 from store.epochs.state.values import FileId
 from store.io.fs import Fs
@@ -107,6 +108,32 @@ class ParquetRows:
 
         ``others`` gives fields of a bad row that the batch lacks.
         """
+
+        def part(start: int, stop: int) -> tuple[Batch, Ints]:
+            return batch.slice(start, stop - start), numbers[start:stop]
+
+        def refused(row: int, why: Refusal) -> BadRow:
+            number = int(numbers[row])
+            return bad_row(file, number, None, why.reason, why.expected, "", self._unread(batch, row), unit=self._unit)
+
+        def decode(rows: tuple[Batch, Ints]) -> Rows:
+            return self._typed(*rows, file, rejects, others)
+
+        return guarded_rows(Records(batch.rows.num_rows, part, decode, refused), rejects)
+
+    def _unread(self, batch: Batch, row: int) -> bytes:
+        """The text of a row that raised an exception, as far as it has one."""
+        text = attempted(row_text, {**batch.fields(row), **self._constants}, self._form)
+        return b"" if isinstance(text, Refusal) else text
+
+    def _typed(
+        self,
+        batch: Batch,
+        numbers: Ints,
+        file: str,
+        rejects: Rejects,
+        others: Callable[[int], Mapping[str, pa.Scalar]],
+    ) -> Rows:
         count = batch.rows.num_rows
         rejects.read += count
         doubt = np.zeros(count, np.bool_)
@@ -146,7 +173,7 @@ class ParquetRows:
     def _one(self, sources: list[Source | None], row: int, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []
         for target, values_of in zip(self._targets, sources, strict=True):
-            value = None if values_of is None else exact_value(values_of, row, target, self._alias)
+            value = None if values_of is None else attempted(exact_value, values_of, row, target, self._alias)
             if isinstance(value, Refusal):
                 if value.reason == NO_ZONE and self._zone_of and target.source in self._constants:
                     value = replace(value, expected=f"a zone for column {target.column.name}: {self._zone_of}")
@@ -175,7 +202,7 @@ class _Others:
             raise no_parquet(self._split.path, error, AGAIN) from error
 
     def _fields(self, number: int) -> dict[str, pa.Scalar]:
-        if self._batches is None:
+        if self._batches is None or number < self._start:  # a block is decoded anew in parts
             file = ParquetFile(self._fs, self._split, self._utc96)
             self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
         while number >= self._stop:

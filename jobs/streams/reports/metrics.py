@@ -16,7 +16,9 @@ from prometheus_client.registry import Collector
 
 from ingest.bad_rows import reason_code
 from ingest.feeds.base import DATA_BYTES
+from ingest.guard import FAILED_BLOCKS
 from ingest.router import NULL_DATE, OUT_OF_BOUNDS
+from ingest.values.refusals import DECODER_FAILED
 from jobs.metrics import catalogue as named
 from jobs.metrics.catalogue import CATALOGUE, MODE, OF_LOGS, OF_TOPICS, PREFIX, STREAM, Metric
 from jobs.metrics.tables import TableCollector, TableFigures
@@ -30,6 +32,7 @@ from writers.batch.stream import BatchProgress
 
 LOOPBACK = "127.0.0.1"
 OUTSIDE_REASONS = tuple(map(reason_code, (NULL_DATE, OUT_OF_BOUNDS)))
+DECODER_ERRORS = (f"rejected.{reason_code(DECODER_FAILED)}", FAILED_BLOCKS)
 
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # times at which series began
@@ -147,6 +150,7 @@ class StreamMetrics:
         self._of(named.GAPS).inc(outcome.passed)
         self._of(named.LATE).inc(outcome.counts.get("rejected.late", 0))
         self._of(named.OUTSIDE).inc(sum(outcome.counts.get(f"rejected.{reason}", 0) for reason in OUTSIDE_REASONS))
+        self._of(named.DECODERS).inc(sum(outcome.counts.get(name, 0) for name in DECODER_ERRORS))
         for name, rows in outcome.counts.items():
             kind, _, reason = name.partition(".")
             if kind == "rejected" and reason:

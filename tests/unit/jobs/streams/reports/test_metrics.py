@@ -76,6 +76,7 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         figures.batch(BatchProgress(ingest(FS, tmp_path, log, more, 3), 3, 0.5))
         outcome = BatchOutcome(3, 3, 1, 5, passed=7, counts={"rejected": 5, "rejected.late": 2, "rejected.overflow": 3})
         outcome.counts["rejected.null-partition-value"] = outcome.counts["rejected.instant-out-of-bounds"] = 4
+        outcome.counts["rejected.decoder-failed"], outcome.counts["failed_blocks"] = 6, 1
         figures.batch(BatchProgress(outcome, 3, 0.1))
         figures.reported({"waiting_files": 4})
         scrape(url)
@@ -95,6 +96,7 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         ("quarantine_total", "reason=overflow"): 3,
         ("late_rows_total", ""): 2,
         ("out_of_bounds_total", ""): 8,
+        ("decoder_errors_total", ""): 7,
         ("source_end", "source=ticks/0"): 10,
         ("source_records_total", "source=ticks/0"): 2,
         ("source_records_total", "source=ticks/1"): 0,
