@@ -32,7 +32,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz fuzz-full power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz fuzz-full fuzz-decoders power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -127,6 +127,9 @@ fuzz: setup ## the compiled core against mutated input, with sanitizers (minutes
 
 fuzz-full: setup ## the same with 100 million inputs (hours)
 	$(BIN)/python -m native.fuzz.run --total 100_000_000
+
+fuzz-decoders: setup ## every decoder against 200,000 mutated records each (minutes); the last line is the verdict
+	$(BIN)/python -m tests.support.ingest.fuzz_decoders
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.disk.power_cuts --rounds 40

@@ -83,7 +83,7 @@ def parse_actions(path: Path, data: bytes) -> Iterator[tuple[int, str, dict[str,
         try:
             for kind, body in json.loads(line).items():
                 yield number, kind, body
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise damaged(path, f"line {number}: {error or type(error).__name__}") from error
 
 

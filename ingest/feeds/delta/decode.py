@@ -14,6 +14,7 @@ from ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values
 from ingest.feeds.delta.planner import entries_of
 from ingest.feeds.delta.snapshot import look, snapshot
 from ingest.feeds.files.decode import Known, file_blocks
+from ingest.guard import guarded_file
 from ingest.options.delta import DeltaOptions
 from ingest.options.files import FilesOptions
 from ingest.spec import StreamSpec
@@ -41,6 +42,18 @@ def version_blocks(
     Nothing of a range may be committed before the iterator has ended. Raises what ``file_blocks`` raises, and
     PositionGapError for a file that is gone.
     """
+    return guarded_file(_blocks(fs, split, spec, options, schema, rejects, clock), options.path)
+
+
+def _blocks(
+    fs: Fs,
+    split: OffsetRange,
+    spec: StreamSpec,
+    options: DeltaOptions,
+    schema: TableSchema,
+    rejects: Rejects,
+    clock: Clock,
+) -> Iterator[Block]:
     plain = data_files(options)
     for file, known in _files(fs, split, options):
         yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ingest.values.refusals import unexpected
 from store.delta.errors import damaged
 from store.delta.log import data_path, deleted_rows, parse_actions, require_features, version_file
 from store.errors import RetryableFeedError
@@ -90,8 +91,10 @@ def read_version(fs: Fs, table: Path, version: int) -> Actions | None:
     for number, kind, body in parse_actions(path, data):
         try:
             take(found, table, kind, body)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise damaged(path, f"line {number}: {error or type(error).__name__}") from error
+        except Exception as error:
+            unexpected(error)
+            words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise damaged(path, f"line {number}: {words}") from error
     return found
 
 
@@ -105,11 +108,13 @@ def take(found: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> Non
             found.changes |= body.get("dataChange") is not False
         case "metaData":
             fields = json.loads(body.get("schemaString") or "{}").get("fields", ())
-            columns = frozenset(field["name"] for field in fields)
+            columns = frozenset(str(field["name"]) for field in fields)
             instants = frozenset(field["name"] for field in fields if field.get("type") == "timestamp")
-            found.metadata = Metadata(body["id"], dict(body.get("configuration") or {}), columns, instants)
+            found.metadata = Metadata(str(body["id"]), dict(body.get("configuration") or {}), columns, instants)
         case "protocol":
-            found.protocol = Protocol(body["minReaderVersion"], frozenset(body.get("readerFeatures") or ()))
+            found.protocol = Protocol(
+                int(body["minReaderVersion"]), frozenset(map(str, body.get("readerFeatures") or ()))
+            )
         case "commitInfo":
             found.operation = str(body.get("operation") or found.operation)
 

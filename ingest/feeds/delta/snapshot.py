@@ -20,6 +20,7 @@ from ingest.feeds.delta.log import (
     require_whole,
     take,
 )
+from ingest.values.refusals import unexpected
 from store.delta.errors import damaged
 from store.delta.log import LOG, Listing, list_log
 from store.io.fs import Fs
@@ -99,7 +100,9 @@ def _checkpoint(fs: Fs, table: Path, path: Path, version: int, kinds: tuple[str,
                     column = batch.column(kind)
                     for body in column.filter(column.is_valid()).to_pylist():
                         _take(found, table, kind, body)
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+    except Exception as error:
+        if not isinstance(error, OSError):  # also what Arrow says of a damaged file
+            unexpected(error)
         raise damaged(path, str(error).partition("\n")[0] or type(error).__name__) from error
     return found
 

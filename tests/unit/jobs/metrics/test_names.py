@@ -15,6 +15,7 @@ METRICS = [
     ("quarantine_total", "counter", "table stream reason"),
     ("late_rows_total", "counter", "table stream"),
     ("out_of_bounds_total", "counter", "table stream"),
+    ("decoder_errors_total", "counter", "table stream"),
     ("recovery_bytes_cut", "gauge", "table stream"),
     ("recovery_seconds", "gauge", "table stream"),
     ("epoch_current", "gauge", "table stream"),
