@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ingest.feeds.base import LOOK_S
 from jobs.context import CliContext, report
 from jobs.options import (
     DryRun,
@@ -189,7 +190,7 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     done = deploy_schema(Fs(), layout, settings.schema_file, consent=consent, dry_run=True)
     known = spec.stream in list_streams(Fs(), layout, settings.table)
     state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
-    waiting = settings.feed.waiting(Fs(), state)
+    waiting = settings.feed.waiting(Fs(), state, LOOK_S)
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
     value |= {**waiting.counts, "columns": len(schema.stored), "dry_run": True}
     value["schema"] = {"version": done.schema.version, "before": done.before, **done.change.to_json()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ingest.bad_rows import Rejects
 from ingest.content.lines import framed_block
 from ingest.encodings import to_utf8
-from ingest.feeds.base import SILENT
+from ingest.feeds.base import LOOK_S, SILENT
 from ingest.feeds.kafka.blocks import MessageBlock
 from ingest.feeds.kafka.broker.errors import partition_name
 from ingest.feeds.kafka.broker.reader import KafkaReader
@@ -24,7 +24,7 @@ SAMPLED = ("json", "csv")
 def sample_topics(options: KafkaOptions, rows: int) -> Sample:
     """At most so many of the newest messages, about as many of each partition; FeedError if there are none."""
     require_format(options)
-    view = KafkaTopics(options).look()
+    view = KafkaTopics(options, patience=LOOK_S).look()
     partitions = [(topic, number) for topic in sorted(view) for number in sorted(view[topic].partitions)]
     reader = KafkaReader(options)
     found: dict[str, MessageBlock] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 
 from ingest.feeds.kafka.broker.clients import DENIED
+from ingest.options.kafka import KafkaOptions
 from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -17,6 +18,11 @@ _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, 
 def partition_name(topic: str, partition: int) -> str:
     """How a partition is named in messages and offsets."""
     return f"{topic}/{partition}"
+
+
+def place_of(name: str, feed: KafkaOptions) -> str:
+    """Where a topic or partition is: its name, and the address that was asked."""
+    return name if name == feed.bootstrap else f"{name} at {feed.bootstrap}"
 
 
 def retention_passed(topic: str, partition: int, ours: int, beginning: int) -> SparkhavenError:
@@ -82,7 +88,7 @@ def denied(where: str, text: str) -> SparkhavenError:
     )
 
 
-def translated(error: KafkaError, where: str, text: str) -> SparkhavenError:
+def translated(error: KafkaError, where: str, text: str, feed: KafkaOptions) -> SparkhavenError:
     """Any other error of the client; ``text`` is what it says, without secrets."""
     code = error.code()
     if code in _GONE:
@@ -94,4 +100,4 @@ def translated(error: KafkaError, where: str, text: str) -> SparkhavenError:
             "a message is damaged", where=where, expected="a message whose checksum holds", found=text,
             hint="see what the broker says of its log segments; nothing of this batch was committed",
         )  # fmt: skip
-    return unreachable("the broker cannot be read", where, text)
+    return unreachable("the broker cannot be read", place_of(where, feed), text)

@@ -23,6 +23,7 @@ from ingest.feeds.kafka.broker.clients import Troubles, make_admin
 from ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
+    place_of,
     recreated,
     retention_passed,
     translated,
@@ -30,7 +31,7 @@ from ingest.feeds.kafka.broker.errors import (
 )
 from ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, librdkafka
 from ingest.feeds.kafka.broker.objects import ObjectClient
-from ingest.feeds.kafka.broker.topics import topic_partitions
+from ingest.feeds.kafka.broker.topics import Waits, topic_partitions
 from ingest.feeds.kafka.framed import FramedMessages
 from ingest.options.kafka import KafkaOptions
 from store.epochs.state.offsets import TopicPartition
@@ -144,11 +145,11 @@ class RangeReader(ABC, Generic[Some]):
             if client.last != before:
                 since = self._clock()
             elif denied is not None:
-                raise translated(denied, wanted.path, self._feed.client.hide(denied.str()))
+                raise translated(denied, wanted.path, self._feed.client.hide(denied.str()), self._feed)
             elif self._clock() - since > self._patience:
                 raise unreachable(
                     f"no message came for {self._patience:.0f} seconds",
-                    wanted.path,
+                    place_of(wanted.path, self._feed),
                     self._troubles.take(f"nothing, while the partition is known to end at {client.end}"),
                 )
 
@@ -185,11 +186,11 @@ class RangeReader(ABC, Generic[Some]):
         code = error.code()
         name = partition_name(wanted.topic, wanted.partition)
         if code not in _NOT_THERE:
-            return translated(error, name, self._feed.client.hide(error.str()))
+            return translated(error, name, self._feed.client.hide(error.str()), self._feed)
         try:
             low, high = held.client.bounds(self._patience)
         except KafkaException as failed:
-            return translated(failed.args[0], name, self._feed.client.hide(failed.args[0].str()))
+            return translated(failed.args[0], name, self._feed.client.hide(failed.args[0].str()), self._feed)
         if low > wanted.start:
             return retention_passed(wanted.topic, wanted.partition, wanted.start, low)
         if high < wanted.stop:
@@ -206,7 +207,8 @@ class RangeReader(ABC, Generic[Some]):
         if not wanted.topic_id:
             return
         self._admin = self._admin or make_admin(self._feed, self._troubles)
-        found, _ = topic_partitions(self._admin, self._feed, [wanted.topic], self._troubles)[wanted.topic]
+        waits = Waits(self._admin, self._feed, self._troubles)
+        found, _ = topic_partitions(waits, self._feed, [wanted.topic])[wanted.topic]
         if found != wanted.topic_id:
             raise recreated(wanted.topic, wanted.topic_id, found)
 

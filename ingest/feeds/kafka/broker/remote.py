@@ -9,7 +9,7 @@ from ingest.feeds.kafka.broker.topics import KafkaTopics
 from ingest.options.kafka import KafkaOptions
 from store.errors import RetryableFeedError
 
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 1.5
 ASK_SECONDS = 1.0
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
-from ingest.feeds.kafka.broker.errors import partition_name, topic_gone, translated, unreachable
+from ingest.feeds.kafka.broker.errors import partition_name, place_of, topic_gone, translated, unreachable
 from ingest.options.kafka import KafkaOptions
 from store.epochs.state.offsets import TopicPartition
 from store.errors import RetryableFeedError, SparkhavenError
@@ -52,6 +52,7 @@ class KafkaTopics:
         self._stopped = threading.Event()
         self._troubles = Troubles(feed)
         self._admin = make_admin(feed, self._troubles)
+        self._waits = Waits(self._admin, feed, self._troubles, patience, self._stopped)
         level = dict(feed.client.values).get("isolation.level")
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED if level == _READ_UNCOMMITTED else IsolationLevel.READ_COMMITTED
@@ -64,7 +65,7 @@ class KafkaTopics:
     def look(self) -> dict[str, TopicView]:
         """All topics of the feed. FeedError when a named one does not exist, RetryableFeedError without an answer."""
         names = self._names()
-        described = topic_partitions(self._admin, self._feed, names, self._troubles, self._patience, self._stopped)
+        described = topic_partitions(self._waits, self._feed, names)
         partitions = [(name, number) for name in names for number in described[name][1]]
         beginnings = self._ask(partitions, lambda partition: OffsetSpec.earliest())
         ends = self._ask(partitions, lambda partition: OffsetSpec.latest())
@@ -124,12 +125,13 @@ class KafkaTopics:
         for partition, future in futures.items():
             name = partition_name(*partition)
             try:
-                offset = _result(future, self._admin, self._troubles, self._patience, self._stopped).offset
+                offset = self._waits.result(future).offset
             except KafkaException as error:
                 raise self._translated(error, name) from None
             # the client answers so, without an error, if the broker dies while it is asked
             if offset == OFFSET_INVALID:
-                raise unreachable("the broker cannot be read", name, "no answer where the partition begins or ends")
+                place = place_of(name, self._feed)
+                raise unreachable("the broker cannot be read", place, "no answer where the partition begins or ends")
             found[partition] = offset
         return found
 
@@ -152,48 +154,49 @@ class KafkaTopics:
         return _translated(error, where, self._admin, self._feed, self._troubles)
 
 
-def topic_partitions(
-    admin: AdminClient,
-    feed: KafkaOptions,
-    names: Sequence[str],
-    troubles: Troubles,
-    patience: float = PATIENCE_SECONDS,
-    stopped: threading.Event | None = None,
-) -> dict[str, tuple[str, list[int]]]:
+@frozen
+class Waits:
+    """How answers of one client are waited for; ``stopped`` ends a wait."""
+
+    admin: AdminClient
+    feed: KafkaOptions
+    troubles: Troubles
+    patience: float = PATIENCE_SECONDS
+    stopped: threading.Event | None = None
+
+    def result(self, future: Future[Any]) -> Any:
+        """The answer to a question; KafkaException as soon as it is known that there will be none."""
+        waited = 0.0
+        while True:
+            try:
+                return future.result(LOOK_SECONDS)
+            except TimeoutError:
+                waited += LOOK_SECONDS
+                if self.stopped is not None and self.stopped.is_set():
+                    raise _not_awaited() from None
+                self.admin.poll(0)  # lets the client tell its troubles
+                if self.troubles.denied is not None:
+                    raise KafkaException(self.troubles.denied) from None
+                if waited > self.patience + 5:  # the client keeps its own time
+                    raise
+
+
+def topic_partitions(waits: Waits, feed: KafkaOptions, names: Sequence[str]) -> dict[str, tuple[str, list[int]]]:
     """Id and partition numbers of each topic; FeedError when one does not exist."""
     if not names:
         return {}
-    futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=patience)
+    futures = waits.admin.describe_topics(TopicCollection(list(names)), request_timeout=waits.patience)
     found: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         try:
-            described = _result(futures[name], admin, troubles, patience, stopped)
+            described = waits.result(futures[name])
         except KafkaException as error:
-            raise _translated(error, name, admin, feed, troubles) from None
+            raise _translated(error, name, waits.admin, feed, waits.troubles) from None
         topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
         found[name] = "" if topic_id == _NO_ID else topic_id, sorted(item.id for item in described.partitions)
         if not found[name][1]:
             raise topic_gone(name)
     return found
-
-
-def _result(
-    future: Future[Any], admin: AdminClient, troubles: Troubles, patience: float, stopped: threading.Event | None = None
-) -> Any:
-    """The answer to a question; KafkaException as soon as it is known that there will be none."""
-    waited = 0.0
-    while True:
-        try:
-            return future.result(LOOK_SECONDS)
-        except TimeoutError:
-            waited += LOOK_SECONDS
-            if stopped is not None and stopped.is_set():
-                raise _not_awaited() from None
-            admin.poll(0)  # lets the client tell its troubles
-            if troubles.denied is not None:
-                raise KafkaException(troubles.denied) from None
-            if waited > patience + 5:  # the client keeps its own time
-                raise
 
 
 def _not_awaited() -> RetryableFeedError:
@@ -205,6 +208,6 @@ def _translated(
 ) -> SparkhavenError:
     admin.poll(0)  # lets the client tell its troubles
     if troubles.denied is not None:
-        return translated(troubles.denied, where, feed.client.hide(troubles.denied.str()))
+        return translated(troubles.denied, where, feed.client.hide(troubles.denied.str()), feed)
     failed = error.args[0]
-    return translated(failed, where, troubles.take(feed.client.hide(failed.str())))
+    return translated(failed, where, troubles.take(feed.client.hide(failed.str())), feed)

@@ -13,6 +13,7 @@ from ingest.feeds.kafka.broker import reader as module
 from ingest.feeds.kafka.broker.batches import BatchClient
 from ingest.feeds.kafka.broker.clients import Troubles
 from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
+from ingest.feeds.kafka.broker.topics import Waits
 from ingest.options.kafka import ClientSettings, KafkaOptions
 from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
@@ -91,8 +92,8 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[dict[str, str], li
         admins.append(object())
         return admins[-1]
 
-    def found(admin: object, feed: object, topics: list[str], troubles: object) -> dict[str, tuple[str, list[int]]]:
-        assert admin is admins[-1]
+    def found(waits: Waits, feed: object, topics: list[str]) -> dict[str, tuple[str, list[int]]]:
+        assert waits.admin is admins[-1]
         return {topic: (ids[topic], [0]) for topic in topics}
 
     monkeypatch.setattr(module, "make_admin", made)

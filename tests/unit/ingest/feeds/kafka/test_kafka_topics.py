@@ -36,7 +36,7 @@ def test_an_answer_without_an_offset_is_no_end(monkeypatch: pytest.MonkeyPatch) 
     assert topics.ends([one, other]) == {one: 50}
     with pytest.raises(RetryableFeedError, match="no answer where the partition begins or ends") as caught:
         topics.ends([other])
-    assert caught.value.where == "t/1"
+    assert caught.value.where == "t/1 at 127.0.0.1:1"
 
 
 def test_an_answer_without_an_offset_is_not_that_there_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
