@@ -16,7 +16,9 @@ from store.types.frozen import frozen
 from store.types.model import Column
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
-Meta = Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"]
+Meta = str
+"""topic, partition, offset, timestamp, receive_time, key, file, line, or a header of a message: ``header:NAME``."""
+HEADER = "header:"
 Refused = Literal["quarantine", "fail"]
 Payload = Literal["value", "key"]
 Far = Literal["null", "clamp"]

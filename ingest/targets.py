@@ -53,7 +53,7 @@ def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: b
     item = item or ColumnSpec(column.name)
     if item.meta is not None:
         known = spec.feed.traits.meta
-        types = known.get(item.meta)
+        types = known.get(item.meta.partition(":")[0])
         if types is None or column.type.name not in types:
             raise SettingsError(
                 f"column {column.name} cannot hold the {item.meta} of a row of this feed",

@@ -21,6 +21,7 @@ KAFKA_META: Mapping[str, frozenset[str]] = {
     "timestamp": frozenset({"Instant"}),
     "receive_time": frozenset({"Instant"}),
     "key": frozenset({"String"}),
+    "header": frozenset({"String"}),
 }
 FILES = "files"
 

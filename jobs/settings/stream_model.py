@@ -15,6 +15,7 @@ from ingest.spec import DEFAULT_BOUND_S, BadRowBudget, Unit
 from store.epochs.retention import DEFAULTS
 
 BUDGET = BadRowBudget()
+META = "^(topic|partition|offset|timestamp|receive_time|key|file|line|header:.+)$"
 
 
 class ColumnModel(SettingsModel):
@@ -52,9 +53,10 @@ class ColumnModel(SettingsModel):
     """Parquet, Avro, Protobuf, Delta: a float or double takes the nearest value of a number that it does not hold
     exactly. Default: a bad row. Texts of numbers (JSON, CSV) are read as the nearest in any case.
     """
-    meta: Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"] | None = None
+    meta: Annotated[str, Field(pattern=META)] | None = None
     """Takes the value from the source position: topic, partition, offset, timestamp, key of a message; file, line of a
-    file; `receive_time` is when it was read. Stands alone.
+    file; `receive_time` is when it was read. `"header:NAME"` is a header of a message: the last one of that name, null
+    if there is none. Stands alone.
     """
 
     @model_validator(mode="after")

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import methodcaller
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ingest.content.lines import LineBlock, framed_block
 from ingest.encodings import to_utf8
 from ingest.options.formats import UTF8
+from ingest.spec import HEADER
 from ingest.values.columns import Mask
 from ingest.values.instants import INSTANT_HIGH
 from ingest.values.rows import Ints
 from store.types.frozen import frozen
 
 MS = 1_000_000
-Part = Literal["value", "key"]
+Part = str
+"""Which payload of a message: ``value``, ``key``, or ``header:NAME``."""
+Headers = Sequence[tuple[str, bytes | None]]
 
 _offset, _key, _value = methodcaller("offset"), methodcaller("key"), methodcaller("value")  # no Python frame a message
 
@@ -39,6 +43,10 @@ class Message(Protocol):
 
     def timestamp(self) -> tuple[int, int]:
         """Kind (0: it has none) and ms since the epoch."""
+        ...
+
+    def headers(self) -> Headers | None:
+        """Names and values in order; None where there is none, or nobody has asked the client for them."""
         ...
 
 
@@ -114,7 +122,8 @@ class MessageBlock:
 
     def payloads(self, of: Part, encoding: str) -> Payloads:
         """Values or keys in UTF-8."""
-        payloads = list(map(_value if of == "value" else _key, self.messages))
+        taken = {"value": _value, "key": _key}.get(of) or partial(header_of, name=of.removeprefix(HEADER))
+        payloads: list[bytes | None] = list(map(taken, self.messages))
         if encoding != UTF8:
             payloads = [None if payload is None else to_utf8(payload, encoding) for payload in payloads]
         try:
@@ -132,6 +141,12 @@ class MessageBlock:
         return np.fromiter(
             (at_ms if kind and at_ms >= 0 else -1 for kind, at_ms in found), np.int64, len(self.messages)
         )
+
+
+def header_of(message: Message, name: str) -> bytes | None:
+    """The value of the last header of a name; None if there is none."""
+    values = [value for found, value in message.headers() or () if found == name]
+    return values[-1] if values else None
 
 
 def time_ns(message: Message) -> int | None:

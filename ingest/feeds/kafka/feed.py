@@ -21,7 +21,7 @@ from ingest.feeds.base import (
 from ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
 from ingest.options.kafka import KafkaOptions
 from ingest.samples import Sample
-from ingest.spec import Target
+from ingest.spec import HEADER, Target
 from store.epochs.state.offsets import Offsets
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import OffsetRange
@@ -89,7 +89,9 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from ingest.feeds.kafka.decode import message_blocks
 
         del fs
-        return message_blocks(kept_reader(self.options), split, self.spec, self.options, schema, rejects, clock)
+        headers = any(item.meta is not None and item.meta.startswith(HEADER) for item in self.spec.columns)
+        reader = kept_reader(self.options, headers=headers)
+        return message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:

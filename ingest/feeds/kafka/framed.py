@@ -41,6 +41,10 @@ class FramedMessage:
         """Kind (0: it has none) and ms since the epoch."""
         return (0, -1) if self.time_ms < 0 else (1, self.time_ms)
 
+    def headers(self) -> None:
+        """Messages with headers that somebody wants come as objects."""
+        return
+
 
 @frozen
 class FramedPart:
@@ -100,7 +104,7 @@ class FramedMessages:
         return there if self.chosen is None else there[self.chosen]
 
     def payloads(self, of: Part, encoding: str) -> Payloads:
-        """Those that are there, in UTF-8."""
+        """Those that are there, in UTF-8. They have no headers."""
         part = self.values if of == "value" else self.keys
         chosen = np.arange(len(self.offsets)) if self.chosen is None else self.chosen
         there = part.there[chosen]

@@ -7,7 +7,9 @@ part that is bad is reported, with topic, partition and offset, and the value as
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +18,7 @@ import pyarrow as pa
 
 from ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, Rejects, bad_row
 from ingest.encodings import reencoded, to_utf8
-from ingest.feeds.kafka.blocks import MS, Message, Messages, Part, far_times, time_ns
+from ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
 from ingest.formats.confluent import Decode, likely_frame, without_frames
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows
@@ -25,7 +27,7 @@ from ingest.formats.records import RecordRows
 from ingest.guard import Records, guarded_rows
 from ingest.options.formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
 from ingest.options.kafka import KafkaOptions
-from ingest.spec import StreamSpec, Target
+from ingest.spec import HEADER, StreamSpec, Target
 from ingest.values.instants import INSTANT_HIGH
 from ingest.values.refusals import Refusal, out_of_range
 from ingest.values.rows import Rows
@@ -52,18 +54,21 @@ class MessageRows:
     def __init__(self, targets: Sequence[Target], feed: KafkaOptions, spec: StreamSpec) -> None:
         self._targets, self._feed = tuple(targets), feed
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
+        names = list(dict.fromkeys(t.meta for t in targets if t.meta is not None and t.meta.startswith(HEADER)))
+        self._headers = tuple(name.removeprefix(HEADER) for name in names)
         keys = [n for n, t in enumerate(targets) if t.meta is None and t.of == "key"]
         values = [n for n, t in enumerate(targets) if t.meta is None and t.of == "value"]
         self._parts: list[_Part] = []
         parts: tuple[tuple[list[int], PayloadFormat, PayloadSchema | None, Part], ...] = (
             (wholes, "raw", None, "key"),
+            *(([n for n, t in enumerate(targets) if t.meta == name], "raw", None, name) for name in names),
             (keys, feed.key_format, feed.key_avro or feed.key_protobuf, "key"),
             (values, feed.format, feed.avro or feed.protobuf, "value"),
         )
         for places, format, schema, of in parts:
             if places:
                 wanted = tuple(targets[n] for n in places)
-                framed = (feed.frame if of == "value" else feed.key_frame) is not None
+                framed = {"value": feed.frame, "key": feed.key_frame}.get(of) is not None
                 decoder = _decoder(format, schema, wanted, feed, spec, framed=framed)
                 encoding = feed.encoding if format in ("json", "csv") else UTF8
                 framed |= isinstance(schema, AvroSource) and schema.registry is not None
@@ -78,13 +83,13 @@ class MessageRows:
 
         def refused(index: int, why: Refusal) -> BadRow:
             rejects.complete = None
-            return _failed(block.at(int(block.offsets[index])), why, place)
+            return _failed(block.at(int(block.offsets[index])), why, place, self._headers)
 
         def decode(messages: Messages) -> Rows:
             return self._decode(messages, place, received_ns, rejects)
 
         rows = guarded_rows(Records(len(block.offsets), part, decode, refused), rejects)
-        rejects.complete = partial(_completed, block, None)
+        rejects.complete = partial(_completed, block, None, self._headers)
         return rows
 
     def _decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> Rows:
@@ -95,7 +100,7 @@ class MessageRows:
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
-            rejects.complete = partial(_completed, block, part)
+            rejects.complete = partial(_completed, block, part, self._headers)
             rows = _part_rows(part, block, place, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
@@ -103,7 +108,7 @@ class MessageRows:
                 block = block.where(good)
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
-        rejects.complete = partial(_completed, block, None)
+        rejects.complete = partial(_completed, block, None, self._headers)
         for target in self._targets:
             if target.meta == "timestamp" and target.far is None and len(far := far_times(block.times)):
                 rejects.add_all(_far(target, block, place, index) for index in far.tolist())
@@ -162,7 +167,7 @@ def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> Ro
     return Rows(tuple(columns), np.sort(numbers))
 
 
-def _completed(block: Messages, part: _Part | None, row: BadRow) -> BadRow:
+def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row: BadRow) -> BadRow:
     """A bad row with what its decoder did not know of the message; ``part`` is what the reason is about."""
     message = block.at(row.line)
     of_key = part is not None and part.of == "key"
@@ -173,16 +178,37 @@ def _completed(block: Messages, part: _Part | None, row: BadRow) -> BadRow:
     key, at_ns = message.key(), time_ns(message)
     if part is not None and part.encoding != UTF8:
         row = reencoded(part.encoding, row)
-    said = replace(row, unit="offset", reason=f"key: {row.reason}" if of_key else row.reason)
+    of = part.of.partition(":")[0] if part is not None else "value"
+    said = replace(row, unit="offset", reason=row.reason if of == "value" else f"{of}: {row.reason}")
+    if headers:
+        said = replace(said, header=header_texts(message, headers))
     return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 
 
-def _failed(message: Message, why: Refusal, place: str) -> BadRow:
+def header_texts(message: Message, names: Sequence[str]) -> tuple[str, ...]:
+    """Headers as the quarantine keeps them: ``NAME:BASE64``, those that are there."""
+    found = ((name, header_of(message, name)) for name in names)
+    return tuple(f"{name}:{base64.b64encode(value).decode()}" for name, value in found if value is not None)
+
+
+def headers_of(texts: Sequence[str]) -> Headers:
+    """Headers by such texts. Names of CSV fields, which older rows have there, are none."""
+    found: list[tuple[str, bytes | None]] = []
+    for text in texts:
+        name, colon, value = text.rpartition(":")
+        with suppress(ValueError):
+            found += [(name, base64.b64decode(value, validate=True))] * bool(colon)
+    return found
+
+
+def _failed(message: Message, why: Refusal, place: str, headers: Sequence[str]) -> BadRow:
     """The bad row of a message whose decoding raised an exception."""
     value = message.value()
     shown = (value or b"")[:MAX_VALUE].decode("utf-8", "replace")
     row = bad_row(place, message.offset(), None, why.reason, why.expected, shown, value or b"", unit="offset")
-    return replace(row, payload=None if value is None else row.payload, key=message.key(), time_ns=time_ns(message))
+    kept = header_texts(message, headers) if headers else None
+    payload = None if value is None else row.payload
+    return replace(row, payload=payload, key=message.key(), time_ns=time_ns(message), header=kept)
 
 
 def _far(target: Target, block: Messages, place: str, index: int) -> BadRow:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import RequeuedRows, Row
-from ingest.feeds.kafka.blocks import MS, MessageBlock
-from ingest.feeds.kafka.messages import MessageRows
+from ingest.feeds.kafka.blocks import MS, Headers, MessageBlock
+from ingest.feeds.kafka.messages import MessageRows, headers_of
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
 from ingest.values.instants import INSTANT_HIGH
@@ -36,6 +37,10 @@ class _Message:
         if at_ns is None:
             return 0, -1
         return 1, LATEST_MS if at_ns == INSTANT_HIGH else at_ns // MS  # a far one has saturated
+
+    def headers(self) -> Headers | None:
+        """Those that columns took."""
+        return None if self.row["Header"] is None else headers_of(tuple(json.loads(self.row["Header"])))
 
 
 def requeue_messages(

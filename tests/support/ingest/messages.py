@@ -27,6 +27,7 @@ class Fake:
     name: bytes | None = None
     time_ms: int = 1000
     kind: int = 1
+    named: list[tuple[str, bytes | None]] | None = None
 
     def offset(self) -> int:
         return self.at
@@ -39,6 +40,9 @@ class Fake:
 
     def timestamp(self) -> tuple[int, int]:
         return self.kind, self.time_ms
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self.named
 
 
 def decode(

@@ -232,9 +232,9 @@ class BatchReader(RangeReader[FramedMessages]):
 
 
 @lru_cache(maxsize=8)
-def _reader_of(process: int, feed: KafkaOptions) -> KafkaReader | BatchReader:
+def _reader_of(process: int, feed: KafkaOptions, headers: bool) -> KafkaReader | BatchReader:
     del process  # a forked worker must not use the consumers of its parent
-    library = librdkafka()
+    library = None if headers else librdkafka()
     if library is None:
         return KafkaReader(feed)
     reason = reason_for_objects(library, feed)
@@ -244,6 +244,9 @@ def _reader_of(process: int, feed: KafkaOptions) -> KafkaReader | BatchReader:
     return BatchReader(library, feed)
 
 
-def kept_reader(feed: KafkaOptions) -> KafkaReader | BatchReader:
-    """The reader of this process for a feed; it and its consumers are kept as long as the process."""
-    return _reader_of(os.getpid(), feed)
+def kept_reader(feed: KafkaOptions, *, headers: bool = False) -> KafkaReader | BatchReader:
+    """The reader of this process for a feed; it and its consumers are kept as long as the process.
+
+    Messages with their ``headers`` come as objects.
+    """
+    return _reader_of(os.getpid(), feed, headers)
