@@ -8,6 +8,7 @@ errors of ours, of the operating system, and of memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from ingest.bad_rows import BadRow, Rejects
@@ -75,10 +76,11 @@ def tried(fast: Callable[[], Item], rejects: Rejects) -> Item | None:
     return None
 
 
-def guarded_file(items: Iterator[Item], file: str) -> Iterator[Item]:
-    """What decoding a file gives; FeedError that names it for an exception that is of the file as a whole."""
+@contextmanager
+def guarded_file(file: str) -> Iterator[None]:
+    """Turns an exception that is of a file as a whole into a FeedError that names it."""
     try:
-        yield from items
+        yield
     except Exception as error:
         found = unexpected(error).reason
         raise FeedError(

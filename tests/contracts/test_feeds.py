@@ -172,7 +172,7 @@ class TestKafkaWithoutBroker(PlannedContract):
         partition = Partition()
         for module in ("broker.remote", "broker.topics", "source"):
             monkeypatch.setattr(f"ingest.feeds.kafka.{module}.KafkaTopics", lambda options, **more: partition)
-        monkeypatch.setattr("ingest.feeds.kafka.broker.reader.kept_reader", lambda options: partition)
+        monkeypatch.setattr("ingest.feeds.kafka.broker.reader.kept_reader", lambda options, headers: partition)
         return KafkaCase(tmp_path, partition)
 
 

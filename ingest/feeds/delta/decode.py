@@ -42,23 +42,12 @@ def version_blocks(
     Nothing of a range may be committed before the iterator has ended. Raises what ``file_blocks`` raises, and
     PositionGapError for a file that is gone.
     """
-    return guarded_file(_blocks(fs, split, spec, options, schema, rejects, clock), options.path)
-
-
-def _blocks(
-    fs: Fs,
-    split: OffsetRange,
-    spec: StreamSpec,
-    options: DeltaOptions,
-    schema: TableSchema,
-    rejects: Rejects,
-    clock: Clock,
-) -> Iterator[Block]:
-    plain = data_files(options)
-    for file, known in _files(fs, split, options):
-        yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known)
-        rejects.others[DATA_FILES] += 1
-        rejects.others[DATA_BYTES] += file.size
+    with guarded_file(options.path):
+        plain = data_files(options)
+        for file, known in _files(fs, split, options):
+            yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known)
+            rejects.others[DATA_FILES] += 1
+            rejects.others[DATA_BYTES] += file.size
 
 
 def data_files(options: DeltaOptions) -> FilesOptions:

@@ -78,34 +78,22 @@ def file_blocks(
     Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
     read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
     """
-    return guarded_file(_blocks(fs, split, spec, options, schema, rejects, clock, known), known.place or split.path)
-
-
-def _blocks(
-    fs: Fs,
-    split: FileId,
-    spec: StreamSpec,
-    options: FilesOptions,
-    schema: TableSchema,
-    rejects: Rejects,
-    clock: Clock,
-    known: Known,
-) -> Iterator[Block]:
-    rejects.time_ns = _time_ns(split, known)
-    rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
-    targets = resolve_targets(spec, schema)
-    before = verify(fs, split)
-    unit = unit_of(options.format)
-    clock_ns = _clock_ns(fs, split, spec, options, targets, clock, known)
-    router = Router(targets, spec.partition, known.place or split.path, clock_ns, unit)
-    payload_targets = [t for t in targets if t.meta is None]
-    for rows, payload in decoded(fs, split, spec, options, payload_targets, rejects, known):
-        rows = _near(rows, targets, router, _time_ns(split, known), payload, rejects)
-        yield router, _with_meta(rows, targets, split, clock, known), payload
-    after = verify(fs, split)
-    if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
-        raise changed(split, after.size, after.mtime_ns)
-    rejects.complete = None
+    with guarded_file(known.place or split.path):
+        rejects.time_ns = _time_ns(split, known)
+        rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
+        targets = resolve_targets(spec, schema)
+        before = verify(fs, split)
+        unit = unit_of(options.format)
+        clock_ns = _clock_ns(fs, split, spec, options, targets, clock, known)
+        router = Router(targets, spec.partition, known.place or split.path, clock_ns, unit)
+        payload_targets = [t for t in targets if t.meta is None]
+        for rows, payload in decoded(fs, split, spec, options, payload_targets, rejects, known):
+            rows = _near(rows, targets, router, _time_ns(split, known), payload, rejects)
+            yield router, _with_meta(rows, targets, split, clock, known), payload
+        after = verify(fs, split)
+        if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
+            raise changed(split, after.size, after.mtime_ns)
+        rejects.complete = None
 
 
 def unit_of(format: Format) -> Unit:

@@ -167,8 +167,8 @@ def test_what_is_no_fault_of_a_record_goes_through(error: Exception) -> None:
         guarded_rows(Records(2, lambda start, stop: None, fail, lambda index, why: pytest.fail()), rejects)
     with pytest.raises(type(error)):
         tried(lambda: fail(None), Rejects(PLENTY))
-    with pytest.raises(type(error)):
-        list(guarded_file((fail(None) for _ in range(1)), "f"))
+    with pytest.raises(type(error)), guarded_file("f"):
+        fail(None)
 
 
 def test_nothing_of_a_block_is_handed_on_before_it_is_known_to_hold() -> None:
@@ -203,10 +203,8 @@ def test_what_a_file_raises_names_the_file(tmp_path: Path) -> None:
         yield 1
         raise KeyError("pages")
 
-    items = guarded_file(broken(), "/feed/a.json")
-    assert next(items) == 1
-    with pytest.raises(FeedError, match="cannot be decoded") as caught:
-        next(items)
+    with pytest.raises(FeedError, match="cannot be decoded") as caught, guarded_file("/feed/a.json"):
+        list(broken())
     assert (caught.value.where, "KeyError: 'pages'" in str(caught.value.found)) == ("/feed/a.json", True)
 
 
