@@ -11,6 +11,8 @@ import json
 import logging
 import math
 import os
+import re
+import shlex
 import sys
 import time
 import traceback
@@ -39,6 +41,7 @@ from store.io.system_errors import as_ours
 from store.layout import Layout
 
 EXIT_INTERRUPTED = 130
+_SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class CliContext:
     """Context of one call of the command line; commands get it as ``ctx.obj``."""
 
     root: Path | None = None
+    named_root: bool = False  # by --root: what a person is told to run needs it again
     json: bool = False
     verbose: bool = False
     logs: bool = False
@@ -107,13 +111,19 @@ class CliContext:
         if self.json:
             print(json_text(value), flush=True)
         elif isinstance(show, str):
-            print(show, flush=True)
+            print(self.runnable(show), flush=True)
         else:
             show()
 
     def note(self, text: str) -> None:
         """Prints a message on standard error, by one call: a result on standard output may not come between."""
-        print(f"{text}\n", end="", file=sys.stderr, flush=True)
+        print(f"{self.runnable(text)}\n", end="", file=sys.stderr, flush=True)
+
+    def runnable(self, text: str) -> str:
+        """A text whose commands have the root, if the user has named it by ``--root``."""
+        if self.root is None or not self.named_root:
+            return text
+        return _SHOWN_COMMAND.sub(f"sparkhaven --root {shlex.quote(str(self.root))} ", text)
 
 
 def json_text(value: object) -> str:

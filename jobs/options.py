@@ -62,7 +62,7 @@ def _set(name: str) -> Callable[[typer.Context, bool], bool]:
 
 def _set_root(ctx: typer.Context, value: Path | None) -> Path | None:
     if value is not None and isinstance(ctx.obj, CliContext):
-        ctx.obj.root = value
+        ctx.obj.root, ctx.obj.named_root = value, True
     return value
 
 

@@ -69,7 +69,9 @@ def options(
 ) -> None:
     """Options of every command; --root, --json and -v may stand behind it, too."""
     if isinstance(ctx.obj, CliContext):
+        source = ctx.get_parameter_source("root")
         ctx.obj.root, ctx.obj.logs = root, logs
+        ctx.obj.named_root = source is not None and source.name == "COMMANDLINE"
 
 
 def main() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import shlex
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from jobs.cli.main import app
 from tests.support.docs.hints import calls, fault, known_options, messages, options_named
 from tests.support.places import REPOSITORY
+from tests.support.tables.small_tables import SmallTable
 
 OTHERS = {"--help", "--py-files", "--packages", "--jars", "--include_imports", "--descriptor_set_out"}
 APPLICATIONS = {"sparkhaven ingest", "sparkhaven quarantine"}  # names in Spark's user interface
@@ -52,3 +58,24 @@ def test_a_command_that_is_refused_is_seen(text: str, refused: str) -> None:
 def test_many_messages_name_commands() -> None:
     assert sum(len(list(calls(message.text))) for message in messages()) > 50
     assert fault(["merge", "NS.T", "--dates", "7"]) is None
+
+
+@pytest.mark.slow
+def test_a_command_that_is_told_can_be_run_as_it_stands(tmp_path: Path) -> None:
+    """It has the root of the call, quoted for a shell; a root of the environment stays there."""
+    root = tmp_path / "my db"
+    small = SmallTable(root)
+    small.add("a", "2026-11-20", {"Size": [1]})
+    small.log().close()
+    words = "validate", "NS.T", "--dates", "2026-11-20"
+    after = CliRunner().invoke(app, [*words, "--root", str(root)], env={"SPARKHAVEN_ROOT": ""})
+    before = CliRunner().invoke(app, ["--root", str(root), *words], env={"SPARKHAVEN_ROOT": ""})
+    told = f"to do: sparkhaven --root '{root}' merge NS.T --dates 2026-11-20\n"
+    assert told in before.stderr and told in after.stderr
+    inside = CliRunner().invoke(app, list(words), env={"SPARKHAVEN_ROOT": str(root)})
+    assert "to do: sparkhaven merge NS.T --dates 2026-11-20\n" in inside.stderr
+    line = next(line for line in before.stderr.splitlines() if "to do: " in line).partition("to do: ")[2]
+    added = CliRunner().invoke(app, ["--root", str(root), "partitions", "add", "NS", "0"])
+    assert added.exit_code == 0
+    assert CliRunner().invoke(app, [*shlex.split(line)[1:], "--local"]).exit_code == 0
+    assert CliRunner().invoke(app, ["--root", str(root), *words]).exit_code == 0
