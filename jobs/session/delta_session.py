@@ -32,8 +32,8 @@ CONF = {
 }
 _WHY = "Spark writes rejected rows to a Delta table"
 _HINT = (
-    "run `sparkhaven jars` once with network access; or run `ingest --once --local`; or set [bad_rows] max_rows = 0: "
-    "then a bad row stops its batch"
+    "run `sparkhaven jars` once with network access; or run `ingest STREAM.toml --once --local`; or set"
+    " [bad_rows] max_rows = 0: then a bad row stops its batch"
 )
 
 

@@ -35,7 +35,7 @@ def served_schema(schema: TableSchema) -> ServedSchema:
 
     SchemaMismatchError: two names differ in case only.
     """
-    read = "read the table with `sparkhaven read`"
+    read = f"`sparkhaven read {schema.full_name}` reads the table"
     refuse_case_twins(schema.full_name, schema.columns, "clients of an engine", read)
     for column in schema.columns:
         if column.name in RESERVED:

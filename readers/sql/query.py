@@ -88,7 +88,7 @@ def open_query(
             for name, prefix in zip(names, prefixes, strict=True)
         )
         for scan in scans:
-            read = "read the table with `sparkhaven read` or open_table"
+            read = f"`sparkhaven read {scan.table.name}` or open_table reads the table"
             refuse_case_twins(scan.table.name, scan.table.schema.columns, "SQL", read)
         try:
             _register(connection, scans)

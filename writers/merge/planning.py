@@ -218,7 +218,7 @@ def merged_schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             hint="choose one of these types, or remove ExtendedStorage from the schema",
         )
     if schema.extended is not None:
-        tree = "read the table with `sparkhaven read`"
+        tree = f"`sparkhaven read {table}` reads the table"
         refuse_case_twins(schema.full_name, schema.columns, f"readers of its {schema.extended} tree", tree)
     for column in schema.stored:
         if not column.type.stored:

@@ -132,7 +132,7 @@ def test_a_start_refuses_what_is_no_addition_and_a_command_does_it(site: Site, c
     site.write(text)
     before = site.rows()
     said = site.ingest(code=2)
-    assert f"found: {found}\n" in said and f"sparkhaven schema deploy {site.file}" in said
+    assert f"found: {found}\n" in said and f" schema deploy {site.file}" in said
     if change in ("drop", "rename"):
         assert "columns: B (1 rows with values)" in said
     looks = (
