@@ -131,10 +131,8 @@ SkipSetAsideOption = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once; default: all cores.")
 ]
-LocalOption = Annotated[
-    bool, typer.Option("--local", help="Run in this process, without Spark, however much there is to do.")
-]
-SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, however little there is to do.")]
+LocalOption = Annotated[bool, typer.Option("--local", help="Run in this process, without Spark, also for large input.")]
+SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, also for small input.")]
 StopOnErrorOption = Annotated[
     bool, typer.Option("--stop-on-error", help="End with the first failure; default: go on with the others.")
 ]

@@ -30,6 +30,7 @@ from store.io.system_errors import as_storage_errors
 from store.layout import Layout, LocationKey, TableName
 from store.nearest import near
 from store.scan.checksums import checks_of
+from store.scan.dates import is_well_formed, refuse_malformed
 from store.scan.ranges import Slice, kept_slices
 from store.scan.selection import Selection
 from store.scan.sources import refuse_ambiguous_source
@@ -165,9 +166,10 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         """Slices of the rows that came between two offsets, in the order of the plan of a batch query."""
         selection = Selection.of(self._options.dates, self._options.sources)
         states = {state.stream: state for state in table.snapshot.streams}
+        keys = [key for state in states.values() for key in state.locations] if _needs_names(selection) else []
         for source in selection.sources or ():
-            known = {key.internal for state in states.values() for key in state.locations}
-            refuse_ambiguous_source(self._table, source, known)
+            refuse_ambiguous_source(self._table, source, {key.internal for key in keys})
+        refuse_malformed(selection.values or (), {key.value for key in keys}, new=True)  # a date may still come
         for stream in sorted(end):
             after, until = start.get(stream, 0), end[stream]
             if after == until:
@@ -182,6 +184,11 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                     directory = self._layout.intraday_location(self._table, key)
                     rows, newer = (added.start, added.stop, at.rows), at.schema_version > self._schema.version
                     yield Slice("intraday", stream, key, directory, *rows, at.files, at.stats, newer)
+
+
+def _needs_names(selection: Selection) -> bool:
+    """Whether it is to be compared with what the table has."""
+    return bool(selection.sources) or not all(map(is_well_formed, selection.values or ()))
 
 
 def _all_added(

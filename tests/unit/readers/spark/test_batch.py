@@ -242,6 +242,8 @@ def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
         ({"root": ""}, SettingsError, "SPARKHAVEN_ROOT"),
         ({"path": "NS.U"}, TableNotFoundError, "NS.U"),
         ({"dates": "2020-01-01"}, TableNotFoundError, "no partition"),
+        ({"dates": "2020-13-01"}, SettingsError, "malformed date"),
+        ({"where": "Sym = AAPL"}, SchemaParseError, 'texts stand in quotes: Sym = "AAPL"'),
     ],
 )
 def test_an_option_that_cannot_be_used_is_reported(

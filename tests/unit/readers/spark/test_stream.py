@@ -255,6 +255,30 @@ def test_expressions_and_selections_hold_for_every_batch(small: SmallTable) -> N
     assert flat(query.run()) == [30]
 
 
+def test_a_source_is_its_value_or_its_directory(small: SmallTable) -> None:
+    add(small, [1], "a%20b")
+    add(small, [2], "c")
+    assert flat(Query(small.root, sources="a b").run()) == [1]
+    query = Query(small.root, sources="a%20b")
+    assert flat(query.run()) == [1]
+    add(small, [3], "a%2520b")
+    with pytest.raises(SettingsError, match="two sources"):
+        query.run()
+
+
+@pytest.mark.parametrize("dates", ["yesterday", "2026-13-45", "2026-01-01..2026-13-45"])
+def test_a_date_that_is_none_is_refused(small: SmallTable, dates: str) -> None:
+    add(small, [1])
+    query = Query(small.root, dates=dates)
+    with pytest.raises(SettingsError, match="malformed date"):
+        query.run()
+    late = Query(small.root, dates=dates, start="latest")
+    late.run()
+    add(small, [2])
+    with pytest.raises(SettingsError, match="malformed date"):
+        late.run()
+
+
 @pytest.mark.parametrize(
     ("start", "words"),
     [("first", "earliest | latest"), ('{"t": 1}', "no stream 't'"), ('{"s": "x"}', "option 'start'")],
