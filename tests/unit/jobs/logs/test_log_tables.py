@@ -100,7 +100,7 @@ def test_listings_leave_log_tables_out(tmp_path: Path) -> None:
     _, listed = run_json(root, "tables", "--all")
     assert len(listed["tables"]) == 4
     assert [json.loads(line)["table"] for line in run(root, "stats", "--json").stdout.splitlines()] == ["Test.Event"]
-    assert len(run(root, "stats", "--all", "--json").stdout.splitlines()) == 3
+    assert len(run(root, "stats", "--all", "--json").stdout.splitlines()) == 4
     assert run_json(root, "stats", "SparkhavenInternal.IngestLog")[1]["rows"] == 2
     assert "SparkhavenInternal" not in run(root, "merge", "--status").stdout
     assert run_json(root, "verify", "--deep")[1]["tables"] == 1
