@@ -48,16 +48,9 @@ def command_of(words: tuple[str, ...]) -> Any:
     return command
 
 
-PRIVATE_WORDS = ("unless told", "what is there", "foreseen", "made again", "go back", "while all that goes on")
-PRIVATE_WORDS += (
-    "power cut may take",
-    "leaves the house",
-    "at 3 a.m.",
-    "gist",
-    "parked",
-    "spool",
-    "survivors",
-    "upkeep",
+PRIVATE_WORDS = (
+    *("unless told", "what is there", "foreseen", "made again", "go back", "while all that goes on"),
+    *("power cut may take", "leaves the house", "at 3 a.m.", "gist", "parked", "spool", "survivors", "upkeep"),
 )
 
 
