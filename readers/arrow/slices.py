@@ -128,7 +128,7 @@ class SliceReader:
                 where=at.directory,
                 expected=f"files of column {column.name}",
                 found="files of a later version of the schema",
-                hint="open the table again, or restart the query; `sparkhaven schema history` lists the changes",
+                hint="open the table again, or restart the query; `sparkhaven schema history NS.T` lists the changes",
             )
         return opened
 
