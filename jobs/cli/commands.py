@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete": ("jobs.cli.history.removal", "Removes the files of truncated dates."),
     "export": ("jobs.cli.history.export", "Exports rows as a tree of Parquet files for other programs."),
     "import": ("jobs.cli.history.import_tree", "Imports a tree of Parquet files into history."),
+    "metadata": ("jobs.cli.history.metadata", "List, validate and update the location indexes of history."),
     "clean": ("jobs.cli.history.status", "Removes replaced generations of history."),
     "read": ("jobs.cli.reading.read", "Reads rows of one snapshot of a table."),
     "sql": ("jobs.cli.reading.sql", "Runs a SELECT over snapshots of tables."),

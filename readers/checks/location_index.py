@@ -15,8 +15,6 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord
 
-REINDEX = "remove the file: the next merge (of new rows, or --rewrite) writes the index from the locations"
-
 
 def check_index(
     fs: Fs,
@@ -32,17 +30,16 @@ def check_index(
     ``times``: by date, when a merge of it began. While one is ``merging``, or was killed, the index is not written yet.
     """
     severity: Severity = "warning" if merging else "error"
-    path = layout.metadata_index(table)
+    path, reindex = layout.metadata_index(table), _reindex(table)
     if fs.stat(path) is None:
         if records:
-            hint = "merge any date with new rows, or one with --rewrite: that writes the index again from the locations"
-            yield finding(severity, path, "location index is missing", hint=hint)
+            yield finding(severity, path, "location index is missing", hint=reindex)
         return
     try:
         found = {(e.key.internal, e.key.value): e for e in decode_tlmi(fs.read(path), path, keep_empty=True)}
     except (SparkhavenError, OSError) as error:
         failed = from_error(error, path)
-        yield replace(failed, hint=REINDEX) if isinstance(error, SparkhavenError) else failed
+        yield replace(failed, hint=reindex) if isinstance(error, SparkhavenError) else failed
         return
     entries = {key: entry.rows for key, entry in found.items() if entry.rows}
     wanted = {(o.internal, v): o.rows for v, r in records.items() for o in r.outputs if o.rows}
@@ -57,7 +54,7 @@ def check_index(
                 at=f"internal partition {key[0]}, {key[1]}",
                 expected=wanted.get(key, "no entry"),
                 found=entries.get(key, "no entry"),
-                hint=REINDEX,
+                hint=reindex,
             )
 
 
@@ -78,5 +75,9 @@ def _entry_time(
             at=f"internal partition {entry.key.internal}, {entry.key.value}",
             expected=size.last_modified_ms,
             found=entry.modified_ms,
-            hint=REINDEX,
+            hint=_reindex(table),
         )
+
+
+def _reindex(table: TableName) -> str:
+    return f"`sparkhaven metadata update {table}` writes the index again from the merge records"

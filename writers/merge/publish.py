@@ -21,6 +21,7 @@ from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges.records import MergeRecord
 from store.types.frozen import frozen
 from store.volumes import absent_volume
+from writers.merge.location_index import entry_of
 from writers.merge.plan.plan import Destination
 
 
@@ -160,10 +161,10 @@ def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[Merg
         for internal in record.replaces:
             entries.pop(LocationKey(internal, record.value), None)
         for output in record.outputs:
-            key = LocationKey(output.internal, record.value)
-            known = entries.get(key)
+            entry = entry_of(record, output)
+            known = entries.get(entry.key)
             if known is None or known.rows != output.rows:
-                entries[key] = IndexEntry(key, output.rows, record.time_ms)
+                entries[entry.key] = entry
     path = layout.metadata_index(table)
     fs.keep_dirs(path.parent, layout.root)
     fs.replace(path, encode_tlmi(entries.values()))

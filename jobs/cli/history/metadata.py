@@ -1,0 +1,158 @@
+"""Commands on location indexes: ``metadata list|validate|update``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+import typer
+
+from jobs.context import CliContext, report
+from jobs.options import DryRun, Json, Verbose, group, help_end
+from jobs.text_table import table
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
+from store.format.index.tlmi import IndexEntry
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.schema.deployed.deploy import deployed_tables
+from writers.merge.location_index import Difference, differences, recorded_entries, stored_entries, update_index
+
+TablesArgument = Annotated[
+    str | None, typer.Argument(metavar="[NS.T|NS|GLOB]", help="A table, a namespace, or a pattern like 'Nyc*.Fl*'.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    usage, damaged = "no such table", "damaged records, or a damaged index"
+    metadata = group("List, validate and update the location indexes of history.")
+    metadata.command("list", epilog=help_end("metadata list Nyc13.Flight", usage=usage, bad_data=damaged))(list_)
+    different = "an index differs from the merge records"
+    metadata.command(epilog=help_end("metadata validate Nyc13", usage=usage, bad_data=different))(validate)
+    lines = "metadata update Nyc13.Flight --dry-run", "metadata update 'Nyc*.*'"
+    metadata.command(epilog=help_end(*lines, usage=usage, bad_data="damaged records", retry="a merge runs"))(update)
+    app.add_typer(metadata, name="metadata")
+
+
+def list_(ctx: typer.Context, tables: TablesArgument = None, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Lists the entries of location indexes: internal partition, date, rows, time and format."""
+    cli: CliContext = ctx.obj
+
+    def one(fs: Fs, layout: Layout, name: TableName) -> int:
+        stored = stored_entries(fs, layout, name)
+        entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
+        header = ["internal", "date", "rows", "modified_ms", "format"]
+        value = {"table": str(name), "index": stored is not None, "entries": entries}
+        text = f"{name}: {len(entries):,} locations" if stored is not None else f"{name}: no index"
+
+        def people() -> None:
+            print(text)
+            if entries:
+                table(header, [[entry[column] for column in header] for entry in entries])
+
+        cli.result(value, people)
+        return EXIT_DONE
+
+    _each(cli, tables, one)
+
+
+def validate(
+    ctx: typer.Context, tables: TablesArgument = None, as_json: Json = False, verbose: Verbose = False
+) -> None:
+    """Compares location indexes with the merge records.
+
+    An entry may be missing, extra, or have another size, format or time. Changes nothing.
+    """
+    cli: CliContext = ctx.obj
+
+    def one(fs: Fs, layout: Layout, name: TableName) -> int:
+        wanted = recorded_entries(fs, layout, name)
+        different = list(differences(fs, layout, name, wanted))
+        _show(cli, name, len(wanted), different, {}, "right" if not different else f"{len(different):,} differences")
+        return EXIT_BAD_DATA if different else EXIT_DONE
+
+    _each(cli, tables, one)
+
+
+def update(
+    ctx: typer.Context,
+    tables: TablesArgument = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Writes location indexes from the merge records, where they differ. Reads and moves no data."""
+    cli: CliContext = ctx.obj
+
+    def one(fs: Fs, layout: Layout, name: TableName) -> int:
+        done = update_index(fs, layout, name, dry_run=dry_run)
+        verb = "would be written" if dry_run else "written"
+        text = f"{len(done.differences):,} differences, {verb}" if done.differences else "right, nothing to write"
+        _show(cli, name, len(done.entries), done.differences, {"written": done.written, "dry_run": dry_run}, text)
+        return EXIT_DONE
+
+    _each(cli, tables, one)
+
+
+def _each(cli: CliContext, asked: str | None, one: Callable[[Fs, Layout, TableName], int]) -> None:
+    """Does it for each table that is asked for; an error of one does not stop the others."""
+    fs, layout, code = Fs(), cli.database(), EXIT_DONE
+    for name in _chosen(fs, layout, asked):
+        try:
+            code = one(fs, layout, name) or code
+        except SparkhavenError as error:
+            code = report(cli, error, table=str(name)) or code
+    if code:
+        raise typer.Exit(code)
+
+
+def _chosen(fs: Fs, layout: Layout, asked: str | None) -> list[TableName]:
+    every = deployed_tables(fs, layout)
+    if asked is None:
+        return every
+    pattern = asked if "." in asked else f"{asked}.*"
+    chosen = [name for name in every if fnmatchcase(str(name), pattern)]
+    if not chosen:
+        raise TableNotFoundError(
+            f"no table matches {asked}",
+            where=layout.root,
+            expected="a table NS.T, a namespace NS, or a pattern with * and ?",
+            found=", ".join(map(str, every)) or "no tables",
+            hint="`sparkhaven tables` lists the tables",
+        )
+    return chosen
+
+
+def _show(
+    cli: CliContext,
+    name: TableName,
+    entries: int,
+    different: list[Difference] | tuple[Difference, ...],
+    more: dict[str, object],
+    text: str,
+) -> None:
+    listed = [_difference(each) for each in different]
+    header = ["kind", "internal", "date", "expected", "found"]
+
+    def people() -> None:
+        print(f"{name}: {entries:,} locations, {text}")
+        if listed:
+            table(header, [[each.get(column) for column in header] for each in listed])
+
+    cli.result({"table": str(name), "entries": entries, "differences": listed, **more}, people)
+
+
+def _difference(each: Difference) -> dict[str, Any]:
+    internal, date = (each.key.internal, each.key.value) if each.key is not None else (None, None)
+    return {"kind": each.kind, "internal": internal, "date": date, "expected": each.expected, "found": each.found}
+
+
+def _entry(entry: IndexEntry) -> dict[str, Any]:
+    return {
+        "internal": entry.key.internal,
+        "date": entry.key.value,
+        "rows": entry.rows,
+        "modified_ms": entry.modified_ms,
+        "format": entry.format,
+    }

@@ -1,0 +1,113 @@
+"""The location index of a table's history, as its merge records say it should be.
+
+An engine that finds an index believes it, and lists no directories. So an index that lacks a location hides its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from store.errors import FormatError
+from store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry, decode_tlmi, encode_tlmi
+from store.format.parquet.names import in_parquet
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import MergeOutput, MergeRecord, all_values, load_records, lock_table
+from store.types.frozen import frozen
+
+Kind = Literal["lost", "damaged", "missing", "extra", "size", "format", "time"]
+Entries = dict[LocationKey, IndexEntry]
+
+
+@frozen
+class Difference:
+    """``lost`` and ``damaged`` are the whole index, ``missing`` and ``extra`` an entry, the others a part of one."""
+
+    kind: Kind
+    key: LocationKey | None = None
+    expected: str | None = None
+    found: str | None = None
+
+
+@frozen
+class IndexUpdate:
+    """What an update has found, and whether it has ``written`` the index. ``entries``: as they are to be."""
+
+    differences: tuple[Difference, ...]
+    entries: Mapping[LocationKey, IndexEntry]
+    written: bool = False
+
+
+def entry_of(record: MergeRecord, output: MergeOutput) -> IndexEntry:
+    """The entry of a location that a merge has written."""
+    key = LocationKey(output.internal, record.value)
+    return IndexEntry(key, output.rows, record.time_ms, PARQUET if in_parquet(output.files) else DEEPHAVEN)
+
+
+def recorded_entries(fs: Fs, layout: Layout, table: TableName) -> Entries:
+    """The entries that follow from the merge records, each with the time of the merge that wrote its location."""
+    entries: Entries = {}
+    for value in all_values(fs, layout, table):
+        complete = [record for record in load_records(fs, layout, table, value) if record.complete]
+        outputs = complete[-1].outputs if complete else ()
+        for output in outputs:
+            writer = next(r for r in complete if any(o.internal == output.internal for o in r.outputs))
+            if output.rows:
+                entries[LocationKey(output.internal, value)] = entry_of(writer, output)
+    return entries
+
+
+def stored_entries(fs: Fs, layout: Layout, table: TableName) -> Entries | None:
+    """The entries of the index; None if there is no index. Raises what ``decode_tlmi`` raises."""
+    path = layout.metadata_index(table)
+    if fs.stat(path) is None:
+        return None
+    return {entry.key: entry for entry in decode_tlmi(fs.read(path), path)}
+
+
+def differences(fs: Fs, layout: Layout, table: TableName, wanted: Entries) -> Iterator[Difference]:
+    """How the index differs from the entries that it should have."""
+    try:
+        stored = stored_entries(fs, layout, table)
+    except FormatError as error:
+        yield Difference("damaged", expected=f"{len(wanted)} entries", found=error.what)
+        return
+    if stored is None:
+        if wanted:
+            yield Difference("lost", expected=f"{len(wanted)} entries", found="no index")
+        return
+    for key in sorted({*stored, *wanted}):
+        entry, right = stored.get(key), wanted.get(key)
+        if entry is None or right is None:
+            kind: Kind = "missing" if entry is None else "extra"
+            yield Difference(kind, key, _rows(right), _rows(entry))
+            continue
+        if entry.rows != right.rows:
+            yield Difference("size", key, f"{right.rows} rows", f"{entry.rows} rows")
+        if entry.format != right.format:
+            yield Difference("format", key, right.format, entry.format)
+        if entry.modified_ms != right.modified_ms:
+            yield Difference("time", key, str(right.modified_ms), str(entry.modified_ms))
+
+
+def update_index(fs: Fs, layout: Layout, table: TableName, *, dry_run: bool = False) -> IndexUpdate:
+    """Writes the index from the merge records where it differs. LockLostError: a merge is running."""
+    if dry_run:
+        return _update(fs, layout, table, write=False)
+    with lock_table(fs, layout, table):
+        return _update(fs, layout, table, write=True)
+
+
+def _update(fs: Fs, layout: Layout, table: TableName, *, write: bool) -> IndexUpdate:
+    wanted = recorded_entries(fs, layout, table)
+    different = tuple(differences(fs, layout, table, wanted))
+    if different and write:
+        path = layout.metadata_index(table)
+        fs.keep_dirs(path.parent, layout.root)
+        fs.replace(path, encode_tlmi(wanted.values()))
+    return IndexUpdate(different, wanted, written=bool(different) and write)
+
+
+def _rows(entry: IndexEntry | None) -> str | None:
+    return None if entry is None else f"{entry.rows} rows"
