@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from typing import Annotated
 
 import typer
 
@@ -16,6 +17,7 @@ from jobs.doctor.machine import jars, jdk, versions
 from jobs.doctor.quarantine import quarantined
 from jobs.doctor.schemas import schemas
 from jobs.doctor.streams import clock, epochs, lag, logs
+from jobs.doctor.tables import tables
 from jobs.doctor.volumes import file_systems, free_space
 from jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
 from jobs.streams.starting import load_streams
@@ -53,13 +55,14 @@ def doctor(
     ctx: typer.Context,
     words: TableAndFilesArgument = None,
     feeds: OldFeedOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Show what is well, too.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Checks the database and names the next command to run.
 
-    Looks at machine, volumes, streams, dates and logs. Read-only and without Spark; works for a database that is empty,
-    damaged or mounted read-only.
+    Looks at machine, volumes, streams, dates, logs, and at what `verify` finds without --deep; shows what is not well.
+    Read-only and without Spark; works for a database that is empty, damaged or mounted read-only.
     """
     cli: CliContext = ctx.obj
     name, files = table_and_files(cli, words, feeds)
@@ -75,14 +78,16 @@ def doctor(
     notes = sum(each.state == "note" for each in found)
     value = {"root": str(context.layout.root), "wrong": wrong, "notes": notes}
     value["findings"] = [each.to_json() for each in found]
-    cli.result(value, "\n".join([*map(_line, found), f"{wrong} wrong, {notes} notes"]))
+    shown = [each for each in found if every or each.state != "ok"]
+    well = f", {len(found) - wrong - notes} ok" + ("" if every else " (--all shows them)")
+    cli.result(value, "\n".join([*map(_line, shown), f"{wrong} wrong, {notes} notes{well}"]))
     if wrong:
         raise typer.Exit(EXIT_BAD_DATA)
 
 
 def findings(context: CheckContext) -> list[Finding]:
     """All findings, in the order of the checks."""
-    return [*of_machine(context), *of_data(context)]
+    return [*of_machine(context), *of_data(context, verified=True)]
 
 
 def of_machine(context: CheckContext) -> list[Finding]:
@@ -90,14 +95,15 @@ def of_machine(context: CheckContext) -> list[Finding]:
     return [each for name, check in CHECKS.items() for each in checked(name, check, context)]
 
 
-def of_data(context: CheckContext) -> list[Finding]:
-    """The findings about the root, its streams and dates."""
+def of_data(context: CheckContext, *, verified: bool = False) -> list[Finding]:
+    """The findings about the root, its streams and dates. ``verified``: also of tables, which takes longest."""
     if context.fs.stat(context.layout.root) is None:
         what = f"{context.layout.root} does not exist: ingest creates it"
         return [Finding("root", "note", what, context.command("ingest", "STREAM.toml"))]
     found = checked("root", _root, context)
     if not any(each.state == "wrong" for each in found):
-        found += [each for name, check in OF_DATA.items() for each in checked(name, check, context)]
+        checks = OF_DATA | ({"tables": tables} if verified else {})
+        found += [each for name, check in checks.items() for each in checked(name, check, context)]
     return found
 
 

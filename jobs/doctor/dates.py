@@ -10,6 +10,7 @@ from jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
 from jobs.doctor.finding import CheckContext, Found, State, each, named
 from store.epochs.reading.load import StreamState
 from store.errors import SettingsError
+from store.io.walking import stats_below
 from store.layout import INTERNAL_NAMESPACE, TableName
 
 UTC = ZoneInfo("UTC")
@@ -69,21 +70,38 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
             ("truncate", "--dates"),
         ),
     )  # fmt: skip
+    emptied = _emptied(context, table)
+    waste = f"are truncated, and {sum(emptied.values()):,} bytes of their files not deleted"
+    steps += (("note", waste, list(emptied), ("delete", "--dates")),)
     pending = False
     for state, what, values, (command, *options) in steps:
         if values:
             pending = True
             text = f"{table}: {len(values):,} dates {what}: {named(values)}"
             yield state, text, context.command(command, table, *options, values[0])
-    old = sum(len(one.replaced) for one in found)
+    old = [location for one in found for location in one.replaced]
     if old:
+        size = sum(location.size for location in old)
         yield (
             "note",
-            f"{table}: {old:,} replaced locations of history are still on disk",
+            f"{table}: {len(old):,} replaced locations of history are still on disk, {size:,} bytes",
             context.command("clean", table),
         )
     if not pending:
         yield "ok", f"{table}: {len(merged):,} dates are merged, none is pending", None
+
+
+def _emptied(context: CheckContext, table: TableName) -> dict[str, int]:
+    """The dates with truncated locations, and the bytes of files that are left of them."""
+    bytes_of: dict[str, int] = {}
+    for of, _, state in context.streams():
+        if of != table or isinstance(state, Exception):
+            continue
+        for key, location in sorted(state.locations.items()):
+            if location.truncated:
+                sizes = stats_below(context.fs, context.layout.intraday_location(table, key))
+                bytes_of[key.value] = bytes_of.get(key.value, 0) + sum(stat.size for _, stat in sizes)
+    return dict(sorted(bytes_of.items()))
 
 
 def _zone(context: CheckContext, table: TableName) -> ZoneInfo:

@@ -54,6 +54,7 @@ class CheckContext:
     only: Sequence[TableName] = ()
     feeds: Sequence[StreamSettings] = ()
     _states: dict[tuple[TableName, str], StreamState | Exception] = field(default_factory=dict)
+    told: set[tuple[str, str]] = field(default_factory=set)  # damage that a check has reported: path and what
     _dates: dict[TableName, list[DateStatus]] = field(default_factory=dict)
 
     @property

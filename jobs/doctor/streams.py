@@ -54,7 +54,7 @@ def logs(context: CheckContext) -> Iterator[Found]:
     """Damaged, torn or missing commit logs: the checks of ``verify`` that read no column."""
     sound = 0
     for table in context.tables:
-        yield from _of_damage(context, table, list(stray_stream_files(context.fs, context.layout, table)))
+        yield from of_damage(context, table, list(stray_stream_files(context.fs, context.layout, table)))
         streams = list_streams(context.fs, context.layout, table)
         if not streams and _has_locations(context, table):
             what = f"{table} has intraday directories and no commit log: readers see none of its committed rows"
@@ -62,11 +62,13 @@ def logs(context: CheckContext) -> Iterator[Found]:
     for table, stream, state in context.streams():
         path = context.layout.stream_log(table, stream)
         if isinstance(state, Exception):
+            context.told.add((str(path), getattr(state, "what", str(state))))
             yield "wrong", f"{table} {stream} cannot be read: {headline(state)}", (
                 getattr(state, "hint", None) or context.command("verify", table)
             )  # fmt: skip
             continue
         unsettled = list(check_positions(context.fs, context.layout, table, state))
+        context.told.update((one.path, one.what) for one in unsettled)
         yield from (("wrong", f"{table} {stream}: {one.what}", one.hint) for one in unsettled)
         stat = context.fs.stat(path)
         if stat is not None and stat.size > WHOLE_LOG:
@@ -85,7 +87,7 @@ def logs(context: CheckContext) -> Iterator[Found]:
 
 def _of_log(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
     where = context.fs, context.layout, table, stream
-    yield from _of_damage(context, table, [*check_log(*where), *check_head(*where)])
+    yield from of_damage(context, table, [*check_log(*where), *check_head(*where)])
 
 
 def clock(context: CheckContext) -> Iterator[Found]:
@@ -122,9 +124,11 @@ def _times(
         yield "files are ingested only if they were modified after", state.horizon / 1e9
 
 
-def _of_damage(context: CheckContext, table: TableName, damage: list[Damage]) -> Iterator[Found]:
+def of_damage(context: CheckContext, table: TableName, damage: list[Damage]) -> Iterator[Found]:
+    """Damage as findings, each once whatever checks meet it."""
     for one in damage:
-        if one.severity != "note":
+        if one.severity != "note" and (one.path, one.what) not in context.told:
+            context.told.add((one.path, one.what))
             text = f"{one.path}: {one.what}" + (f", {one.at}" if one.at else "")
             state: State = "wrong" if one.severity == "error" else "note"
             yield state, text, one.hint or context.command("verify", table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -25,6 +26,9 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.commands import run, run_json
 from tests.support.tables.small_tables import SmallTable
+from tests.support.writers.merge_cases import DAY
+from tests.support.writers.merge_runs import make, merge
+from tests.support.writers.removals import NOW, empty
 
 WRITING = [
     "mkdirs", "keep_dirs", "keep_all_dirs", "write_at", "truncate", "replace", "replace_all", "write_new", "create",
@@ -167,7 +171,7 @@ def test_a_check_that_fails_is_a_finding(tmp_path: Path) -> None:
     assert checked("c", refused, seen) == [Finding("c", "wrong", "cut (/x): found 3 bytes", "restore it")]
 
 
-def test_of_each_location_one_small_file_is_read(tmp_path: Path) -> None:
+def test_of_each_location_no_column_is_read(tmp_path: Path) -> None:
     asked = []
     for count in (2, 40):
         small = SmallTable(tmp_path / str(count))
@@ -176,7 +180,35 @@ def test_of_each_location_one_small_file_is_read(tmp_path: Path) -> None:
         fs = ReadOnly()
         assert "wrong" not in {each.state for each in run_checks(closed(small), fs)}
         asked.append(fs.asked["read"])
-    assert asked[1] - asked[0] == 38
+    assert asked[1] - asked[0] == 38 * 4, "table.size twice, table.tbl, and the prefix of the column"
+
+
+def test_a_stray_location_of_history_and_a_lost_index_are_told(small: SmallTable) -> None:
+    small.merge_by_hand("2013-01-01", 1)
+    root = closed(small)
+    partitions = small.layout.partitions(small.table.namespace)
+    (source,) = partitions.glob("*/2013-01-01")
+    shutil.copytree(source, source.with_name("2013-01-09"))
+    small.layout.metadata_index(small.table).unlink(missing_ok=True)
+    found = {each.what.partition(": ")[2].partition(",")[0]: each for each in of(run_checks(root), "tables", "wrong")}
+    stray = found["no merge record names this location: readers ignore it"]
+    assert str(source.with_name("2013-01-09")) in stray.what and stray.next
+    assert "metadata update" in str(found["location index is missing"].next)
+
+
+def test_truncated_dates_and_their_waste(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 20)
+    merge(db.layout)
+    merge(db.layout, rewrite=True)
+    empty(db)
+    db.log.close()
+    told = {each.what.partition(": ")[2]: each.next for each in of(run_checks(tmp_path, now_s=NOW), "dates", "note")}
+    (deletes,) = [what for what in told if "truncated, and" in what]
+    assert re.fullmatch(rf"1 dates are truncated, and [1-9][0-9,]+ bytes of their files not deleted: {DAY}", deletes)
+    assert told[deletes] == f"sparkhaven --root {tmp_path} delete Test.Every --dates {DAY}"
+    assert any(
+        re.search(r"2 replaced locations of history are still on disk, [1-9][0-9,]+ bytes", what) for what in told
+    )
 
 
 def test_mounts_and_what_they_guarantee() -> None:
@@ -217,7 +249,10 @@ def test_the_command_tells_people_and_programs(small: SmallTable) -> None:
     root = closed(small)
     result = run(root, "doctor")
     assert result.exit_code == 0 and "next: sparkhaven --root" in result.stdout
-    assert result.stdout.splitlines()[-1].startswith("0 wrong, ")
+    lines = result.stdout.splitlines()
+    assert lines[-1].startswith("0 wrong, ") and lines[-1].endswith(" ok (--all shows them)")
+    assert not any(line.startswith("ok ") for line in lines)
+    assert any(line.startswith("ok ") for line in run(root, "doctor", "--all").stdout.splitlines())
     code, value = run_json(root, "doctor", str(small.table))
     assert (code, value["wrong"]) == (0, 0) and {"check", "state", "what"} <= value["findings"][0].keys()
     code, value = run_json(root, "doctor", "No.Such")
