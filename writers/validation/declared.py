@@ -15,7 +15,7 @@ from store.types.model import Rule, Storage
 from writers.validation.keys import Lanes, distinct, row_keys
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet
-from writers.validation.scope import Evaluate, Measure, Scope, names_in, plural, within
+from writers.validation.scope import Evaluate, Measure, Scope, names_in, number, plural, within
 
 
 def _size(scope: Scope, rule: Rule) -> Measure:
@@ -23,14 +23,23 @@ def _size(scope: Scope, rule: Rule) -> Measure:
 
 
 def _expected_size(scope: Scope, rule: Rule) -> Measure:
-    """Rows of the date over the mean of its neighbours that are merged."""
+    """Rows of the date over the mean of its neighbours that are merged.
+
+    Passes where none is: of the first date of a table there is no history to compare with.
+    """
     wide = []
     for name in ("partitionsBefore", "partitionsAfter"):
         value = Decimal(rule.attributes[name].strip())
         if value < 0 or value != int(value):
             raise NotEvaluatedError(f"{name} {value} is not a number of dates")
         wide.append(int(value))
+    if not any(wide):
+        raise NotEvaluatedError("partitionsBefore and partitionsAfter are both 0: there is no date to compare with")
     found = scope.around.neighbours(wide[0], wide[1])
+    if not found:
+        bounds = number(rule.attributes["min"]), number(rule.attributes["max"])
+        message = f"{plural(scope.rows.rows, 'row')}, no history to compare with: no neighbouring date is merged"
+        return Measure(True, None, *bounds, message)
     if not sum(found):
         raise NotEvaluatedError("no neighbouring date has rows in history to compare with")
     mean = Fraction(sum(found), len(found))

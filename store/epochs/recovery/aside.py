@@ -51,6 +51,11 @@ class SetAside:
         return LocationKey(self.internal, self.value)
 
 
+def aside_of(directory: Path, since: int) -> Path:
+    """Where the directory of a location lies once it is set aside."""
+    return directory.with_name(f"{SET_ASIDE}{directory.name}-{since}")
+
+
 def list_set_aside(
     fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
 ) -> list[SetAside]:
@@ -119,7 +124,7 @@ def _set_aside(
             hint=f"`sparkhaven epochs show {table} {stream}` lists them",
         )
     directory = layout.intraday_location(table, key)
-    place = directory.with_name(f"{SET_ASIDE}{directory.name}-{location.since}")
+    place = aside_of(directory, location.since)
     note = layout.set_aside(table) / key.internal / key.value / f"{table.table}-{location.since}{NOTE}"
     if fs.stat(place) is None:
         made = _note(stream, location, reason, time_ms, place)

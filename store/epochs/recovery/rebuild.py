@@ -175,6 +175,8 @@ def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
     locations = {}
     for key, then in known.locations.items():
         now = found.locations.get(key)
+        if key in found.deleted:
+            continue
         if not then.truncated and (now is None or now.since != then.since or now.rows < then.rows):
             raise TableExistsError(
                 "a location differs from the known state",

@@ -15,6 +15,7 @@ from pathlib import Path
 from store.epochs.files.publish import DATA_OFFSET, TABLE_SIZE, read_mark, walk_locations
 from store.epochs.files.removals import read_removals
 from store.epochs.reading.known import known_state
+from store.epochs.recovery.deleted import gone_after_merge
 from store.epochs.recovery.named import named_by_head, named_by_ledger
 from store.epochs.state.removal import Named, Removal
 from store.epochs.state.replay import StreamState
@@ -36,7 +37,8 @@ class Found:
 
     ``known``: the newest readable state. ``epoch``, ``generation``: the newest that any file names. ``damaged``:
     location -> defect. ``unpublished``: locations of the stream without a record of their committed rows. ``missing``:
-    locations of the known state that do not exist. ``merged``: what history has of each location.
+    locations of the known state that do not exist. ``merged``: what history has of each location. ``deleted``: those of
+    the known state that history has whole, and whose directories are gone: the state is older than their removal.
     """
 
     known: StreamState
@@ -47,6 +49,7 @@ class Found:
     unpublished: tuple[Path, ...]
     missing: tuple[LocationKey, ...]
     merged: Mapping[LocationKey, MergeInput]
+    deleted: frozenset[LocationKey] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -90,10 +93,25 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
         else:
             locations[key] = _location(fs, directory, key, record, then, tombstones or (), merged)
     there = {*locations, *damaged}
-    missing = (key for key, at in known.locations.items() if key not in there and not at.truncated)
+    missing = {key: at for key, at in known.locations.items() if key not in there and not at.truncated}
+    deleted = {
+        key
+        for key, location in missing.items()
+        if key in merged and gone_after_merge(fs, layout, table, location, merged[key])
+    }
     generation = max(known.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
     generation = max(generation, Named.by(tombstones or ()).generation)
-    return Found(known, max(named), generation, locations, damaged, tuple(unpublished), tuple(sorted(missing)), merged)
+    return Found(
+        known,
+        max(named),
+        generation,
+        locations,
+        damaged,
+        tuple(unpublished),
+        tuple(sorted({*missing} - deleted)),
+        merged,
+        frozenset(deleted),
+    )
 
 
 # --- one location ------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from store.epochs.files.lock import named_generation
 from store.epochs.files.publish import TABLE_SIZE, walk_locations
 from store.epochs.files.removals import read_named
 from store.epochs.reading.load import StreamState, load_stream
+from store.epochs.recovery.deleted import gone_after_merge, words_of
 from store.epochs.recovery.named import Known, named_by_head, named_by_ledger
 from store.epochs.state.removal import Named
 from store.epochs.state.rollbacks import restored
@@ -117,7 +118,23 @@ class Witnesses:
     def merges(self) -> Iterator[Witness]:
         """The newest merge record of each date: the streams that it took rows from must have got that far."""
         for value in all_values(self._fs, self._layout, self._table):
-            yield from self.merge(value)
+            record = newest(self._fs, self._layout, self._table, value)
+            if record is not None:
+                yield from self.merge(value, [record])
+                yield from self._deleted(record)
+
+    def _deleted(self, record: MergeRecord) -> Iterator[Witness]:
+        """Locations that history has whole, and that the log still has, but not the disk: they were deleted since."""
+        where = self._fs, self._layout, self._table
+        for taken in record.inputs:
+            state, key = self._states.get(taken.stream), LocationKey(taken.internal, record.value)
+            if state is None or not gone_after_merge(*where, state.locations.get(key), taken):
+                continue
+            now = self._again(taken.stream, lambda now: False)
+            if now is not None and gone_after_merge(*where, now.locations.get(key), taken):
+                log = self._layout.stream_log(self._table, taken.stream)
+                words = words_of(self._table, key, taken, log)
+                yield Witness(taken.stream, self._layout.merges(self._table) / record.value, *words)
 
     def merge(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
         """The same for one date. ``complete``: its complete records by generation, where they have been read."""

@@ -129,7 +129,8 @@ CASES: list[tuple[str, dict[str, Any], bool | None, object]] = [
     ("<assertSymbolsUnique/>", {}, True, 0),
     ("<assertDigestEqual/>", {}, True, None),
     ("<assertOffsetsContiguous/>", {}, True, 0),
-    ('<assertExpectedTableSize partitionsBefore="1" partitionsAfter="1" min="0.5" max="2"/>', {}, None, None),
+    ('<assertExpectedTableSize partitionsBefore="1" partitionsAfter="1" min="0.5" max="2"/>', {}, True, None),
+    ('<assertExpectedTableSize partitionsBefore="0" partitionsAfter="0" min="0.5" max="2"/>', {}, None, None),
 ]
 
 
@@ -263,6 +264,21 @@ def test_the_expected_size_comes_from_the_neighbours(tmp_path: Path) -> None:
     assert found.message == "20 rows, 10 is the mean of 3 neighbouring dates"
     small = validate_date(FS, db.layout, TABLE, "2024-03-01").results[-1]
     assert (small.passed, small.measured) == (False, 0.125)
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 0), (0, 3)])
+def test_the_first_date_has_no_history_to_compare_with(tmp_path: Path, before: int, after: int) -> None:
+    rule = f'<assertExpectedTableSize partitionsBefore="{before}" partitionsAfter="{after}" min="0.5" max="2"/>'
+    db, first = validated(tmp_path, rule, changed({}))
+    assert first.passed and first.unevaluated == ()
+    found = first.results[-1]
+    assert (found.passed, found.measured, found.lower, found.upper) == (True, None, 0.5, 2)
+    assert found.message == "20 rows, no history to compare with: no neighbouring date is merged"
+    day = "2024-03-06" if before else "2024-03-04"
+    db.commit({("a", day): as_table(changed({})[:1])})
+    merge(db.layout, day)
+    small = validate_date(FS, db.layout, TABLE, day)
+    assert (small.passed, small.results[-1].measured) == (False, 0.05), "from the second date on it counts"
 
 
 def test_rules_on_types_that_are_not_stored_are_not_evaluated() -> None:
