@@ -36,7 +36,10 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(ctx: typer.Context, tables: TablesArgument = None, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Lists the entries of location indexes: internal partition, date, rows, time and format."""
+    """Lists the entries of location indexes.
+
+    Each has internal partition, date, rows, time of its merge, and format.
+    """
     cli: CliContext = ctx.obj
 
     def one(fs: Fs, layout: Layout, name: TableName) -> int:

@@ -13,6 +13,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -171,8 +172,8 @@ def campaign(base: Path, *, epochs: int, locations: int, calls: int, rounds: int
     for words in (("ingest", str(root), str(stream)), ("maintain", str(root), str(stream), str(rounds))):
         process = start(*words)
         try:
-            while process.poll() is None and not (root / "Intraday/Beside/Rows/.streams/rows.log").exists():
-                pass
+            while process.poll() is None and not any((root / "Intraday").glob("Beside/Rows/*/*/Rows/table.size")):
+                time.sleep(0.01)
             beside(process, root, out / words[0], calls=calls, tally=tally)
         finally:
             code = process.wait()
