@@ -85,7 +85,10 @@ def update(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Writes location indexes from the merge records, where they differ. Reads and moves no data."""
+    """Writes location indexes from the merge records.
+
+    Only where they differ. Reads and moves no data.
+    """
     cli: CliContext = ctx.obj
 
     def one(fs: Fs, layout: Layout, name: TableName) -> int:
