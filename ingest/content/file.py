@@ -14,11 +14,16 @@ from typing import Any
 from ingest.content.packing import (
     MAGIC_BYTES,
     PACKINGS,
+    WINDOW,
+    XZ_MEMORY,
     CutPackingError,
     DamagedPackingError,
+    LongWindowError,
     Packing,
+    packing_of,
     packing_of_name,
     unpacked,
+    unread_packing,
 )
 from store.epochs.state.values import FileId
 from store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
@@ -123,14 +128,22 @@ def chunks(fs: Fs, split: FileId) -> Iterator[bytes]:
     raw = RawFile(fs, split)
     magic = raw.read(MAGIC_BYTES)
     raw.seek(0)
-    packing = next((packing for packing in PACKINGS if magic.startswith(packing.magic)), None)
-    promised = packing_of_name(split.path)
+    packing, promised = packing_of(magic), packing_of_name(split.path)
+    unread = unread_packing(split.path, magic) if magic else None
+    if unread is not None:
+        raise FeedError(
+            "feed file has an unknown packing",
+            where=split.path,
+            expected=f"a plain file, or one of {', '.join(each.name for each in PACKINGS)}",
+            found=unread,
+            hint=f"unpack it, or pack it with one of these, and deliver it under a new name; {_COMPLETE}",
+        )
     if magic and promised is not None and packing is not promised:
         raise FeedError(
             "feed file is not packed as its name says",
             where=split.path,
             expected=f"first bytes {promised.magic.hex()}, of {promised.name}",
-            found=magic.hex(),
+            found=magic[: len(promised.magic)].hex(),
             hint="pack the file again, or rename it",
         )
     if packing is not None:
@@ -143,6 +156,14 @@ def chunks(fs: Fs, split: FileId) -> Iterator[bytes]:
 def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
     try:
         yield from unpacked(iter(lambda: raw.read(CHUNK >> 2), b""), packing)
+    except LongWindowError as error:
+        raise FeedError(
+            "feed file is packed with a longer window than is read",
+            where=split.path,
+            expected=f"at most {WINDOW >> 20} MiB for zstd (--long=27), {XZ_MEMORY >> 20} MiB for xz",
+            found=error,
+            hint="pack it again without --long (zstd) or with -9 (xz), and deliver it under a new name",
+        ) from error
     except DamagedPackingError as error:
         raise FeedError(
             "feed file is damaged: it cannot be unpacked",

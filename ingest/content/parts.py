@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ingest.content.file import CHUNK, RawFile
-from ingest.content.packing import MAGIC_BYTES, PACKINGS, packing_of_name
+from ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name, unread_packing
 from ingest.options.files import FilesOptions
 from ingest.options.formats import UTF8
 from ingest.spec import Clock
@@ -43,7 +43,7 @@ def is_cuttable(fs: Fs, file: FileId) -> bool:
         head = fs.read_range(Path(file.path), 0, min(MAGIC_BYTES, file.size))
     except (OSError, CorruptFileError):
         return False  # whoever reads it says what is wrong
-    return not any(head.startswith(packing.magic) for packing in PACKINGS)
+    return packing_of(head) is None and unread_packing(file.path, head) is None
 
 
 def part_lines(fs: Fs, part: FilePart, chunk: int = CHUNK) -> tuple[int, Iterator[bytes]]:

@@ -54,7 +54,7 @@ def file_feed(fs: Fs, source: str) -> dict[str, Any]:
         raise SettingsError(
             "the format of the file cannot be recognized by its name",
             where=first.path,
-            expected=f"a name that ends in {', '.join(FORMATS)}, or so with .gz, .zst or .xz behind it",
+            expected=f"a name that ends in {', '.join(FORMATS)}, or so with .gz, .bz2, .zst or .xz behind it",
             found=first.path.name,
             hint='name the format in a stream file: [feed] with type = "files", path and format',
         )

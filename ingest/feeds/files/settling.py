@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ingest.content.packing import MAGIC_BYTES, PACKINGS, packing_of_name
+from ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name
 from ingest.encodings import line_feed
 from ingest.options.files import FilesOptions
 from store.epochs.state.values import FileId
@@ -57,7 +57,7 @@ class Settling:
             if self._feed.format == "parquet":
                 return self._bytes(file, -4) in _FOOTERS
             head = self._bytes(file, MAGIC_BYTES)
-            if any(head.startswith(packing.magic) for packing in PACKINGS):
+            if packing_of(head) is not None:
                 return True
             end = line_feed(self._feed.encoding, head)
             return file.size % len(end) == 0 and self._bytes(file, -len(end)) == end

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +15,28 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.content.packing import ENOUGH, PACKINGS, CutPackingError, DamagedPackingError, Packing, unpacked
+from ingest.content.file import chunks
+from ingest.content.packing import (
+    ENOUGH,
+    MAGIC_BYTES,
+    PACKINGS,
+    CutPackingError,
+    DamagedPackingError,
+    LongWindowError,
+    Packing,
+    packing_of,
+    unpacked,
+    unread_packing,
+)
+from store.epochs.state.values import FileId
+from store.errors import FeedError
+from store.io.fs import Fs
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, 9),
     "zstd": lambda data: zstandard.compress(data, 19),
     "xz": lzma.compress,
+    "bzip2": bz2.compress,
 }
 BY_NAME = {packing.name: packing for packing in PACKINGS}
 
@@ -94,5 +112,74 @@ def test_every_cut_is_noticed(name: str) -> None:
 def test_a_dictionary_that_is_too_large_is_an_error() -> None:
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 300 << 20}]
     header = lzma.compress(b"x" * 100, filters=filters)
-    with pytest.raises(DamagedPackingError, match="limit"):
+    with pytest.raises(LongWindowError, match="limit"):
         list(unpacked([header], BY_NAME["xz"]))
+
+
+SKIPPED = b"\x53\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"hello"  # a frame of zstd that a reader skips
+
+
+def put(path: Path, data: bytes) -> FileId:
+    path.write_bytes(data)
+    stat = path.stat()
+    return FileId(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 18])
+def test_frames_that_are_skipped_come_anywhere(size: int) -> None:
+    packed = zstandard.compress(b"some ") + SKIPPED + zstandard.compress(b"text") + SKIPPED
+    assert b"".join(unpacked(pieces(SKIPPED + packed, size), BY_NAME["zstd"])) == b"some text"
+    assert packing_of((SKIPPED + packed)[:MAGIC_BYTES]) is BY_NAME["zstd"]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a"])
+def test_the_first_bytes_tell_the_packing(tmp_path: Path, name: str) -> None:
+    for pack in (*PACK.values(), lambda data: SKIPPED + zstandard.compress(data)):
+        assert b"".join(chunks(Fs(), put(tmp_path / name, pack(b"{}\n")))) == b"{}\n"
+    assert b"".join(chunks(Fs(), put(tmp_path / "a.zst", SKIPPED + zstandard.compress(b"{}\n")))) == b"{}\n"
+
+
+def long_frame(window_log: int) -> bytes:
+    """A frame of unknown size that needs a window of so many bits."""
+    parameters = zstandard.ZstdCompressionParameters(window_log=window_log, enable_ldm=True)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    return packer.compress(b"some text") + packer.flush()
+
+
+def test_long_windows_are_named_as_such(tmp_path: Path) -> None:
+    assert b"".join(chunks(Fs(), put(tmp_path / "27.zst", long_frame(27)))) == b"some text"
+    for window_log in (28, 31):
+        with pytest.raises(FeedError, match="longer window than is read") as caught:
+            list(chunks(Fs(), put(tmp_path / f"{window_log}.zst", SKIPPED + long_frame(window_log))))
+        assert "--long=27" in str(caught.value.expected)
+
+
+UNREAD = {
+    "a.json.zip": (b"PK\x03\x04\x14\0\0\0\x08\0", "zip"),
+    "a.json": (b"PK\x03\x04\x14\0\0\0\x08\0", "zip"),
+    "b.json": (b"\x04\x22\x4d\x18\x64\x40\xa7", "lz4"),
+    "a.lz4": (SKIPPED, "lz4"),
+    "c.json": (b"\xff\x06\0\0sNaPpY", "snappy"),
+    "a.json.snappy": (b'\x0a\x04{"a":1}', "snappy"),
+    "a.json.br": (b"\x8b\x02\x80{}", "brotli"),
+    "a.7z": (b"7z\xbc\xaf\x27\x1c\0\x04", "7z"),
+    "a.json.Z": (b"\x1f\x9d\x90", "compress"),
+    "a.tar": (b"one.json\0\0", "tar"),
+    "a.tar.gz": (gzip.compress(b"one.json"), "tar"),
+    "a.tgz": (gzip.compress(b"one.json"), "tar"),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_other_packings_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    data, kind = UNREAD[name]
+    with pytest.raises(FeedError, match="unknown packing") as caught:
+        list(chunks(Fs(), put(tmp_path / name, data)))
+    assert caught.value.found == kind and "unpack it, or pack it with one of these" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.lz4", "a.br", "a.snappy", "BZh", "PK"])
+def test_plain_text_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
+    for text in (b'{"a":1}\n', b"BZh91,x\n", b"PK,x\n", b"LZIP,x\n", b"7z,Rar!\n"):
+        assert unread_packing(name, text[:MAGIC_BYTES]) is None
+        assert b"".join(chunks(Fs(), put(tmp_path / name, text))) == text
