@@ -6,6 +6,7 @@ settings say that missing columns are null. A source that declares none of them 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 
@@ -31,7 +32,7 @@ def require_columns(
     ``source`` is what declares them, at ``where``.
     ``further`` names columns that are declared elsewhere and null here; it is only asked if one is missing.
     """
-    wanted = dict.fromkeys(target.source for target in targets if target.meta is None)
+    wanted = {target.source: target for target in targets if target.meta is None}
     lacking = [name for name in wanted if name not in declared]
     if not lacking:
         return
@@ -40,16 +41,19 @@ def require_columns(
     none = len(lacking) == len(wanted)
     if not lacking or (missing == "null" and not none):
         return
-    near = {name: found for name in lacking if (found := near_name(name, [n for n in declared if n not in wanted]))}
+    routing = any(not wanted[name].stored for name in lacking)
+    others = [name for name in declared if name not in wanted]
+    near = {wanted[name].column.name: found for name in lacking if (found := near_name(name, others))}
     has, lacks = ("have", "lack") if source.startswith("names") else ("has", "lacks")
+    needing = "the partition needs" if routing else "the table stores"
     raise kind(
         f"{source} {has} no field that a column takes: all rows would be nulls"
         if none
-        else f"{source} {lacks} columns that the table stores: they would be null in all rows",
+        else f"{source} {lacks} columns that {needing}: they would be null in all rows",
         where=where,
         expected=_listed(lacking),
         found=_listed(list(dict.fromkeys(declared))) or "no column at all",
-        hint=_hint(near, none),
+        hint=_hint(near, none or routing),
     )
 
 
@@ -71,8 +75,9 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:SHOWN])) + more
 
 
-def _hint(near: dict[str, str], none: bool) -> str:
-    mapped = ", ".join(f"{name} = {{ from = {found!r} }}" for name, found in list(near.items())[:3])
+def _hint(near: dict[str, str], needed: bool) -> str:
+    named = {name: json.dumps(found, ensure_ascii=False) for name, found in list(near.items())[:3]}
+    mapped = ", ".join(f"{name} = {{ from = {text} }}" for name, text in named.items())
     meant = f"if these are meant, write {mapped} under [columns]; " if near else ""
-    allow = "" if none else '; or set missing_columns = "null" in [feed] to store nulls'
+    allow = "" if needed else '; or set missing_columns = "null" in [feed] to store nulls'
     return f"{meant}correct the producer, or the names under [columns] or in [feed]{allow}"

@@ -8,6 +8,7 @@ location is that of the file.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
+from ingest.declared import near_name
 from ingest.spec import PartitionSpec, Target, ValueRule
 from ingest.values.rows import Ints, Rows
 from ingest.values.zones import ZoneTable, zone_table
@@ -130,7 +132,22 @@ class Router:
             keys = internal if internal.codes[row] < 0 else value
             reason, expected, found = (keys.reasons or {})[row]
             number = int(rows.numbers[row])
-            yield bad_row(self.file, number, keys.column, reason, expected, found, payload(number), unit=self.unit)
+            text = payload(number)
+            if found == "null":
+                expected += self._meant(str(keys.column), text)
+            yield bad_row(self.file, number, keys.column, reason, expected, found, text, unit=self.unit)
+
+    def _meant(self, column: str, payload: bytes) -> str:
+        """The field of a row of JSON that may be meant by the column that it lacks."""
+        target = self.targets[_place(self.targets, column)]
+        try:
+            row = json.loads(payload)
+        except ValueError:
+            return ""
+        if target.meta is not None or not isinstance(row, dict) or target.source in row:
+            return ""
+        near = near_name(target.source, list(row))
+        return "" if near is None else f"; the row has no field {target.source}: did you mean {near}?"
 
     def _internal(self, rows: Rows) -> _Keys:
         rule = self.partition.internal

@@ -53,6 +53,7 @@ class Sample:
     ``places`` names each row. ``unnamed`` are fields that ``from`` cannot name, with the reason. ``lacking`` are fields
     that some file with a header or a schema does not declare. ``null`` are the texts of CSV that mean null where they
     are not quoted, ``quoted_null``: also where they are. ``messages``: rows have a topic, a partition and an offset.
+    ``remarks``: what of the feed should be looked at by a person.
     """
 
     origin: str
@@ -66,6 +67,7 @@ class Sample:
     null: tuple[str, ...] = ("",)
     quoted_null: bool = False
     messages: bool = False
+    remarks: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:

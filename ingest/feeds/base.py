@@ -7,7 +7,8 @@ A ``Feed`` decodes splits. A ``PlannedFeed`` is one that a stream file can name:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
@@ -91,6 +92,15 @@ class RequeuedRows:
     complete: Callable[[BadRow], BadRow] | None = None
 
 
+@frozen
+class Trial:
+    """What became of the first rows that wait: their number, how many are rejected, and the first of those."""
+
+    rows: int
+    rejected: int
+    first: tuple[BadRow, ...]
+
+
 class Remote(Protocol):
     """A server that can be asked beside the stream. Without an answer it raises RetryableFeedError."""
 
@@ -155,6 +165,14 @@ class PlannedFeed(Feed[O, S]):
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         """What a run would take after ``state``; nothing is opened for writing. A server has ``patience`` seconds."""
 
+    def trial(self, fs: Fs, state: StreamState | None, schema: TableSchema) -> Trial | None:
+        """Decodes and routes the first rows that a run would take after ``state``, and stores nothing; None: no rows.
+
+        Raises what ``decode`` and ``route`` raise. A feed that does not look at rows beforehand returns None.
+        """
+        del fs, state, schema
+        return None
+
     @abstractmethod
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
@@ -193,6 +211,13 @@ def split_of(feed: Feed[Any, S], split: object) -> S:
             hint="a stream keeps the type of its feed; read another source as a new stream",
         )
     return cast("S", split)
+
+
+def try_rows(blocks: Iterable[Iterator[Block]], rejects: Rejects) -> Trial | None:
+    """What becomes of the first block of some splits."""
+    routed = [one for split in blocks for one in route(islice(split, 1), rejects)]
+    rows = sum(len(one.batch) for one in routed)
+    return Trial(rows + rejects.bad, rejects.bad, tuple(rejects.rows)) if rows + rejects.bad else None
 
 
 def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationKey] = frozenset()) -> Iterator[Routed]:

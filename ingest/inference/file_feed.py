@@ -1,16 +1,19 @@
-"""``[feed]`` for files that somebody names: the format by the end of a name, the delimiter of CSV by its header."""
+"""``[feed]`` for files that somebody names: the format by the end of a name, of CSV the delimiter and the header."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ingest.content.file import chunks
 from ingest.content.lines import line_blocks
 from ingest.content.packing import packing_of_name
+from ingest.feeds.files.header import first_records, header_doubt
 from ingest.feeds.files.listing import FeedListing
 from ingest.formats.csv.records import read_record
 from ingest.options.files import FilesOptions
+from ingest.options.formats import CsvOptions
 from store.epochs.state.values import FileId
 from store.errors import SettingsError
 from store.io.fs import Fs
@@ -29,8 +32,8 @@ FORMATS = {
 DELIMITERS = ",\t;|\x01"
 
 
-def file_feed(fs: Fs, source: str) -> dict[str, Any]:
-    """The keys of ``[feed]`` for a file, a directory or a glob; the path is absolute.
+def file_feed(fs: Fs, source: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The keys of ``[feed]`` for a file, a directory or a glob, and remarks on them; the path is absolute.
 
     SettingsError if there is no such file, or the format cannot be recognized.
     """
@@ -60,10 +63,18 @@ def file_feed(fs: Fs, source: str) -> dict[str, Any]:
         )
     feed: dict[str, Any] = {"type": "files", "path": named, "format": kind}
     if kind == "csv":
-        delimiter = _delimiter(fs, FileId(str(first.path), first.stat.size, first.stat.mtime_ns))
+        file = FileId(str(first.path), first.stat.size, first.stat.mtime_ns)
+        delimiter = _delimiter(fs, file)
         if delimiter != ",":
             feed["delimiter"] = delimiter
-    return feed
+        dialect = replace(options, format="csv", csv=CsvOptions(delimiter=delimiter))
+        doubt = header_doubt(fs, file, dialect)
+        if doubt is not None and doubt.certain:
+            fields = len(first_records(fs, file, dialect)[0])
+            feed |= {"header": False, "names": [f"Column{number}" for number in range(1, fields + 1)]}
+            names = "names the fields Column1, Column2, …"
+            return feed, (f"the first line of {first.path.name} is taken for a row ({doubt}): header = false {names}",)
+    return feed, ()
 
 
 def format_of(path: Path) -> str | None:

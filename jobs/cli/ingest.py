@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import traceback
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest.feeds.base import LOOK_S
+from ingest.feeds.base import LOOK_S, Trial
 from jobs.context import CliContext, report
 from jobs.options import (
     DryRun,
@@ -192,7 +192,8 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
     waiting = settings.feed.waiting(Fs(), state, LOOK_S)
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
-    value |= {**waiting.counts, "columns": len(schema.stored), "dry_run": True}
+    trial = settings.feed.trial(Fs(), state, schema)
+    value |= {**waiting.counts, "columns": len(schema.stored), "sample": _trial_json(trial), "dry_run": True}
     value["schema"] = {"version": done.schema.version, "before": done.before, **done.change.to_json()}
     text = f"{spec.stream}: would ingest {waiting.words} of {spec.feed.path} into {spec.table}"
     new = ""
@@ -201,4 +202,14 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     left = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(f"{spec.stream}: {unbuilt}")
+    left += "".join(f"\n  {remark}" for remark in waiting.counts.get("remarks", ()))
+    if trial is not None and trial.rejected:
+        left += f"\n  would reject {trial.rejected:,} of the first {trial.rows:,} rows: {trial.first[0]}"
     cli.result(value, f"{text}, after epoch {value['epoch']}{new}{left}")
+
+
+def _trial_json(trial: Trial | None) -> dict[str, Any] | None:
+    """Counts of the rows that were tried, and the first ones that would be rejected."""
+    if trial is None:
+        return None
+    return {"rows": trial.rows, "rejected": trial.rejected, "first": [str(row) for row in trial.first]}

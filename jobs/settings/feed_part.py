@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,19 @@ class FeedPart:
     """What is known of a stream that has no schema yet.
 
     ``raw``: its tables as written, paths relative to ``base``. ``files``: no stream file was named, but files.
+    ``remarks``: how they were understood, where it is in doubt.
     """
 
     raw: Mapping[str, Any]
     base: Path
     options: FeedOptions
     files: bool = False
+    remarks: tuple[str, ...] = ()
 
     def sample(self, fs: Fs, rows: int) -> Sample:
         """Rows of the feed."""
         found: Sample = planned_class(self.options.traits.feed).sample(fs, self.options, rows)
-        return found
+        return replace(found, remarks=(*self.remarks, *found.remarks))
 
     def beside(self, directory: Path) -> dict[str, Any]:
         """The tables as they are written in a file of another directory."""
@@ -66,11 +69,11 @@ def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
     SettingsError for a faulty stream file, and where there are no such files.
     """
     if not source.endswith(".toml"):
-        feed = file_feed(fs, source)
+        feed, remarks = file_feed(fs, source)
         base = Path.cwd()
         raw: dict[str, Any] = {"feed": {**feed, "path": literal(feed["path"])}}
         settings = parse_stream({**LACKING, **raw}, base / "sample.toml", environ, fs)
-        return FeedPart(raw, base, settings.spec.feed, files=True)
+        return FeedPart(raw, base, settings.spec.feed, files=True, remarks=remarks)
     path = local_path(source)
     found = fs.stat(path)
     if found is None or found.is_dir:

@@ -89,6 +89,10 @@ class Run:
             self.older = count
             fresh = {reason: found for reason, found in said.get("passed", {}).items() if reason not in self.passed}
             progress.passed(self.name, passed_lines(fresh))
+            for remark in said.get("remarks", ()):
+                if remark not in self.passed:
+                    progress.remark(self.name, remark)
+                    self.passed.add(remark)
             growing = [path for path in said.get("growing", ()) if path not in self.passed]
             if growing:
                 progress.growing(self.name, growing)

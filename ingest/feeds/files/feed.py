@@ -6,9 +6,23 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ingest.bad_rows import Rejects
+from ingest.bad_rows import SHOWN, Rejects
 from ingest.content.parts import can_be_cut
-from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, ResumeRules, Row, Source, Waiting
+from ingest.feeds.base import (
+    PATIENCE_S,
+    SILENT,
+    Block,
+    Clock,
+    PlannedFeed,
+    RequeuedRows,
+    ResumeRules,
+    Row,
+    Source,
+    Trial,
+    Waiting,
+    try_rows,
+)
+from ingest.feeds.files.header import remarks_on
 from ingest.feeds.files.managed import refuse_managed, refuse_managed_above
 from ingest.feeds.files.pattern import missing_directory, split_pattern
 from ingest.feeds.files.planner import FilePlanner
@@ -23,6 +37,9 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import TableName
 from store.types.model import TableSchema
+
+TRIED = 3  # files of a trial
+WHOLE = 64 << 20  # bytes of a file that a trial reads whole
 
 
 class FilesFeed(PlannedFeed[FilesOptions, FileId]):
@@ -73,8 +90,19 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         planner = FilePlanner(fs, self.options, state.files if state else FileWindow(), time.time)
         planner.look()
         files, size = planner.waiting()
-        counts = {"waiting_files": files, "waiting_bytes": size, "passed": planner.passed().to_json()}
+        remarks = [remark for file in planner.first(1) for remark in remarks_on(fs, file, self.options)]
+        passed = planner.passed().to_json()
+        counts = {"waiting_files": files, "waiting_bytes": size, "passed": passed, "remarks": remarks}
         return Waiting(counts, f"{files:,} files, {size:,} bytes", bytes=size)
+
+    def trial(self, fs: Fs, state: StreamState | None, schema: TableSchema) -> Trial | None:
+        """The beginnings of the first files. Where the newest row of a file is the clock, large ones are left out."""
+        planner = FilePlanner(fs, self.options, state.files if state else FileWindow(), time.time)
+        planner.look()
+        whole = self.spec.partition.clock.kind == "batch"
+        files = [file for file in planner.first(TRIED) if not whole or file.size <= WHOLE]
+        rejects = Rejects(SILENT, keep=SHOWN)
+        return try_rows((self.decode(fs, file, schema, rejects, time.time) for file in files), rejects)
 
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         """Rows of a file, or of a part of one."""

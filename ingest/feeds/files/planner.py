@@ -113,6 +113,10 @@ class FilePlanner:
         """Files and bytes that are seen and not planned."""
         return len(self._pending), sum(file.size for file in self._pending.values())
 
+    def first(self, files: int) -> list[FileId]:
+        """The first files of the next batch, at most so many; they are not planned by this."""
+        return self._admit(Limit(files=files))
+
     def take(self, files: Iterable[FileId]) -> None:
         """Remembers files as planned; harmless for those that are remembered already."""
         fresh = [file for file in files if self._window.status(file) == "fresh"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from ingest.content.lines import line_blocks
 from ingest.encodings import utf8_chunks
 from ingest.feeds.base import SILENT
 from ingest.feeds.files.decode import Known
+from ingest.feeds.files.header import header_doubt, header_remark
 from ingest.feeds.files.listing import FeedListing
 from ingest.feeds.files.pattern import missing_directory
 from ingest.formats.csv.sample import CsvRecords
@@ -123,7 +125,10 @@ def _csv(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every:
     unnamed: dict[str, str] = dict.fromkeys([name for name in fields if not name], WITHOUT_NAME)
     named = {name: values for name, values in fields.items() if name}
     null, quoted = options.csv.null, options.csv.quoted_null
-    return Sample(Path(options.path).name, "csv", named, places, every, tuple(bad), unnamed, lacking, null, quoted)
+    origin = Path(options.path).name
+    sample = Sample(origin, "csv", named, places, every, tuple(bad), unnamed, lacking, null, quoted)
+    doubt = header_doubt(fs, files[0][0], options)
+    return sample if doubt is None else replace(sample, remarks=(header_remark(files[0][0], doubt),))
 
 
 def _records(

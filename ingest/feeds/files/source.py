@@ -11,21 +11,22 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from ingest.content.parts import MIN_PART, SMALL_BATCH, is_cuttable
+from ingest.feeds.files.header import remarks_on
 from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.row_size import row_bytes
 from ingest.feeds.planning import Offset, PlanningReader
 from ingest.options.files import FilesOptions, MissingDirectory
-from ingest.options.formats import Format, Limit
+from ingest.options.formats import CsvOptions, Format, Limit
 from store.epochs.reading.load import load_positions
 from store.epochs.state.files import FileWindow
 from store.epochs.state.values import FileId, FilePart
@@ -63,6 +64,7 @@ def source_options(
         "settleSeconds": repr(feed.settle_s),
         "unfinished": json.dumps(feed.unfinished),
         "missingDirectory": feed.missing_directory,
+        "csv": json.dumps(asdict(feed.csv)),
         **{name: str(value) for name, value in given.items() if value is not None},
     }
 
@@ -125,6 +127,7 @@ class FilesReader(PlanningReader):
         self._older: deque[str] = deque(maxlen=OLDER_NAMED)
         self._older_count = 0
         self._growing: list[str] = []
+        self._remarks: list[str] | None = None  # on the first file that is planned
 
     def initialOffset(self) -> Offset:
         """Before the first batch of a checkpoint."""
@@ -141,6 +144,8 @@ class FilesReader(PlanningReader):
             self._growing = [file.path for file in plan.growing[:GROWING_NAMED]]
             if not plan.files:
                 return start
+            if self._remarks is None:
+                self._remarks = remarks_on(self._fs, plan.files[0], self._feed)
             self._batch += 1
             end = {"n": self._batch, "files": [[f.path, f.size, f.mtime_ns] for f in plan.files]}
             return self.planned(start, end)
@@ -158,7 +163,7 @@ class FilesReader(PlanningReader):
         """What is still waiting and what is never taken, for the progress report; this is no offset to read from."""
         files, size = self._planner.waiting()
         older = {"older_files": self._older_count, "older": list(self._older)}
-        left = {"growing": self._growing, "passed": self._planner.passed().to_json()}
+        left = {"growing": self._growing, "passed": self._planner.passed().to_json(), "remarks": self._remarks or []}
         return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, **older, **left}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -243,6 +248,7 @@ def _feed(options: dict[str, str]) -> FilesOptions:
     feed = FilesOptions(options["path"], max_per_trigger=limit)
     return replace(
         feed,
+        csv=_dialect(options["csv"]) if "csv" in options else feed.csv,
         format=cast("Format", options.get("format", feed.format)),
         encoding=options.get("encoding", feed.encoding),
         max_file_age_s=float(options.get("maxfileageseconds", feed.max_file_age_s)),
@@ -250,6 +256,12 @@ def _feed(options: dict[str, str]) -> FilesOptions:
         unfinished=tuple(json.loads(options["unfinished"])) if "unfinished" in options else feed.unfinished,
         missing_directory=cast("MissingDirectory", options.get("missingdirectory", feed.missing_directory)),
     )
+
+
+def _dialect(text: str) -> CsvOptions:
+    given: dict[str, Any] = json.loads(text)
+    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in given.items()}
+    return CsvOptions(**values)
 
 
 def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:

@@ -70,6 +70,8 @@ def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterat
         first = sample.unreadable[0]
         remark = f"{len(sample.unreadable):,} records cannot be read, first {first.place}: {shown(first.reason)}"
         yield f"  {comment(remark)}"
+    for remark in sample.remarks:
+        yield f"  {comment(remark)}"
     if sample.form == "csv" and any(sample.null):
         remark = f"texts that mean null: {', '.join(repr(text) for text in sample.null)}"
         yield f"  {comment(remark)}"

@@ -41,6 +41,8 @@ def _lines(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: Stream
         f"{sample.rows:,} rows of {comment(sample.origin)} ({'all there are' if sample.whole else 'there are more'})"
     )
     yield f"# {schema.full_name} from {extent}: look it over before use."
+    for remark in sample.remarks:
+        yield f"# {comment(remark)}"
     yield f"name   = {toml_value(literal(wishes.name))}"
     yield f"table  = {toml_value(schema.full_name)}"
     yield f"schema = {toml_value(literal(wishes.schema_path))}"

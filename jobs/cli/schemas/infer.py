@@ -189,13 +189,20 @@ def _tell(cli: CliContext, sample: Sample, fit: Fit | None = None) -> None:
     if sample.unreadable:
         first = sample.unreadable[0]
         cli.note(f"{len(sample.unreadable):,} records cannot be read: bad rows; first {first.place}: {first.reason}")
+    for remark in sample.remarks:
+        cli.note(remark)
     for one in fit.columns if fit is not None else ():
         if one.bad:
             cli.note(f"column {one.column.name}: {one.bad:,} values of the sample cannot be stored: bad rows")
 
 
 def _sample_json(sample: Sample) -> dict[str, Any]:
-    return {"rows": sample.rows, "whole": sample.whole, "unreadable": len(sample.unreadable)}
+    return {
+        "rows": sample.rows,
+        "whole": sample.whole,
+        "unreadable": len(sample.unreadable),
+        "remarks": list(sample.remarks),
+    }
 
 
 def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
