@@ -13,7 +13,7 @@ from tests.support.docs.hints import calls, fault, known_options, messages, opti
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 
-OTHERS = {"--help", "--py-files", "--packages", "--jars", "--include_imports", "--descriptor_set_out"}
+OTHERS = {"--help", "--py-files", "--packages", "--jars", "--include_imports", "--descriptor_set_out", "--long"}
 APPLICATIONS = {"sparkhaven ingest", "sparkhaven quarantine"}  # names in Spark's user interface
 
 
