@@ -47,7 +47,7 @@ def test_a_file_that_lacks_a_column_is_refused(tmp_path: Path, form: str, names:
     error = caught.value
     assert str(error.where).startswith(split.path)
     assert (error.expected, error.found) == ("'price'", ", ".join(map(repr, names)))
-    meant = f"price = {{ from = {names[0]!r} }} under [columns]" if len(names) > 1 else "correct the producer"
+    meant = f'price = {{ from = "{names[0]}" }} under [columns]' if len(names) > 1 else "correct the producer"
     assert meant in str(error.hint) and 'missing_columns = "null"' in str(error.hint)
     routed, _ = decode(split, _spec(form, "null"), TABLE)
     assert (values(routed, "price"), values(routed, "size")) == ([None], [1])
