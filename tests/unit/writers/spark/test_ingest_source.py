@@ -52,7 +52,15 @@ def test_offsets_hold_the_files_of_their_batch(tmp_path: Path) -> None:
     assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
     first = reader.latestOffset(START, ReadMaxFiles(2))
     assert (first["n"], _rows(first)) == (1, files[:2])
-    said = {"waiting_files": 1, "waiting_bytes": 100, "older_files": 0, "older": [], "growing": [], "passed": {}}
+    said = {
+        "waiting_files": 1,
+        "waiting_bytes": 100,
+        "older_files": 0,
+        "older": [],
+        "growing": [],
+        "passed": {},
+        "remarks": [],
+    }
     assert reader.reportLatestOffset() == {"n": 1, **said}
     assert [row[3:] for run in reader.partitions(START, first) for row in reader.read(run)] == [(0, 1, 0, 100)] * 2
     second = reader.latestOffset(first, ReadMaxFiles(2))
