@@ -79,7 +79,7 @@ def test_spark_takes_its_classes_from_the_archive_that_the_command_makes(tmp_pat
         path.symlink_to(of_setup)
     assert command() == {"path": str(path), "made": made}
     assert command() == {"path": str(path), "made": False}
-    assert sorted(name for name in FS.names(path.parent) if name.startswith("classes-")) == [path.name]
+    assert sorted(name for name in FS.names(path.parent) if name.endswith(".jsa")) == [path.name]
     said, log = tmp_path / "said", tmp_path / "loaded"
     start = "from jobs.session.spark_session import build_session; build_session('t', workers=1).range(3).count()"
     with said.open("w", encoding="utf-8") as out:

@@ -25,7 +25,7 @@ ROWS = [*range(24)]
 def tell(fs: Fs, root: Path, committed: Callable[[int], None] = lambda batch: None) -> None:
     """All batches from the first, as Spark repeats them from a checkpoint that knows none."""
     given = write_options(options(root), {}, streaming=True)
-    columns = {field.name: field.dataType.simpleString() for field in TYPES.fields}
+    columns = [(field.name, field.dataType.simpleString()) for field in TYPES.fields]
     for number, parts in enumerate(BATCHES):
         write = begin(fs, given, columns)
         messages = []

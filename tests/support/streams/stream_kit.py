@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.epochs.files.publish import physical_size
+from store.epochs.files.publish import OWNER, physical_size
 from store.epochs.log import StreamLog
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import FileId, LocationState, OffsetRange, Split
@@ -210,10 +210,10 @@ def numbers(root: Path, state: StreamState) -> list[int]:
 
 
 def tree_bytes(root: Path) -> dict[str, bytes]:
-    """Every column file and definition of the table, by path."""
+    """Every column file and definition of the table, by path; not the mark of an owner, which says its generation."""
     top = Layout(root).intraday(TABLE)
     return {
         str(path.relative_to(top)): path.read_bytes()
         for path in sorted(top.rglob("*"))
-        if path.is_file() and ".streams" not in path.parts and path.name != "table.size"
+        if path.is_file() and ".streams" not in path.parts and path.name not in ("table.size", OWNER)
     }
