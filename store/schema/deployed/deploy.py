@@ -6,7 +6,8 @@ with the ids that its columns were given (``store.schema.deployed.history``).
 Deploying runs in this order, so that a stop between any two steps leaves the old version or the new one:
 
 1. take the lock of the directory; read the deployed version
-2. compare: a change of how existing data are stored is refused (E161)
+2. compare: another storage of existing data is refused (E161), and without consent all but additions
+   (``store.schema.deployed.changes``)
 3. replace the history, which then names the new version and the SHA-256 of its bytes
 4. replace the schema file: from here on the new version is the deployed one
 
