@@ -27,7 +27,7 @@ from jobs.options import (
 from jobs.settings.deployment import deploy_schema
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
-from jobs.streams.feeds import passed_lines
+from jobs.streams.feeds import passed_lines, remarks_of
 from jobs.streams.starting import NotStarted, load_streams, report_failed, try_each
 from store.epochs.reading.load import list_streams, load_stream
 from store.epochs.state.files import NO_HORIZON
@@ -194,6 +194,8 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
     trial = settings.feed.trial(Fs(), state, schema)
     value |= {**waiting.counts, "columns": len(schema.stored), "sample": _trial_json(trial), "dry_run": True}
+    remarks = remarks_of(waiting.counts, settings.feed.resume.remember_s)
+    value["remarks"] = remarks
     value["schema"] = {"version": done.schema.version, "before": done.before, **done.change.to_json()}
     text = f"{spec.stream}: would ingest {waiting.words} of {spec.feed.path} into {spec.table}"
     new = ""
@@ -202,7 +204,7 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     left = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(f"{spec.stream}: {unbuilt}")
-    left += "".join(f"\n  {remark}" for remark in waiting.counts.get("remarks", ()))
+    left += "".join(f"\n  {remark}" for remark in remarks)
     if trial is not None and trial.rejected:
         left += f"\n  would reject {trial.rejected:,} of the first {trial.rows:,} rows: {trial.first[0]}"
     cli.result(value, f"{text}, after epoch {value['epoch']}{new}{left}")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
+from jobs.streams.feeds import remarks_of
 from readers.checks.findings import Finding as Damage
 from readers.checks.streams import check_head, check_log, check_positions, stray_stream_files
 from store.epochs.reading.load import list_streams
@@ -43,11 +44,13 @@ def lag(context: CheckContext) -> Iterator[Found]:
         if isinstance(state, Exception):
             continue
         try:
-            words = settings.feed.waiting(context.fs, state, ASK_SECONDS).words
+            waiting = settings.feed.waiting(context.fs, state, ASK_SECONDS)
         except (SparkhavenError, OSError) as error:
             yield "wrong", f"{name}: {headline(error)}", getattr(error, "hint", None)
         else:
-            yield "ok", f"{name}: {words} wait", None
+            yield "ok", f"{name}: {waiting.words} wait", None
+            for remark in remarks_of(waiting.counts, settings.feed.resume.remember_s):
+                yield "note", f"{name}: {remark}", None
 
 
 def logs(context: CheckContext) -> Iterator[Found]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ingest.feeds.base import Remote
+from ingest.options.files import DAY_S
 from jobs.settings.stream_file import StreamSettings
 from jobs.streams.reports.source_watch import Seen, SourceWatch
 from store.epochs.state.values import FileId, OffsetRange
@@ -51,6 +52,23 @@ def watch_ends(
 ) -> SourceWatch:
     """A watch over the topic partitions that have a position."""
     return SourceWatch(lambda: remote.ends(tuple(positions())), clock, on_change)
+
+
+def older_line(count: int, paths: Sequence[str], max_file_age_s: float) -> str:
+    """New files that are too old to be ingested, the newest of them by name, and what to do."""
+    named = ", ".join(paths[-count:]) + (f" and {count - len(paths)} more" if count > len(paths) else "")
+    days = max_file_age_s / DAY_S
+    return (
+        f"{count:,} new files are not ingested: older than max_file_age ({days:g} d): {named}; "
+        "touch a file to have it ingested"
+    )
+
+
+def remarks_of(waiting: Mapping[str, Any], max_file_age_s: float) -> list[str]:
+    """What of the waiting input a person should look at: files too old to be taken, and remarks of the feed."""
+    count = waiting.get("older_files", 0)
+    older = [older_line(count, waiting["older"], max_file_age_s)] if count else []
+    return [*older, *waiting.get("remarks", ())]
 
 
 def passed_lines(passed: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ingest.options.files import DAY_S
 from ingest.spec import NO_BAD_ROWS
 from jobs.logs.stream_rows import StreamRecorder
 from jobs.logs.writer import LogWriter
@@ -23,7 +22,7 @@ from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.budget import Budget
 from jobs.streams.decoding import Decoder
-from jobs.streams.feeds import passed_lines, watch_ends
+from jobs.streams.feeds import older_line, passed_lines, watch_ends
 from jobs.streams.quarantines import catch_up, settle
 from jobs.streams.reports.data_warnings import DataWarnings
 from jobs.streams.reports.metrics import Metrics
@@ -84,8 +83,8 @@ class Run:
         def listen(said: Mapping[str, Any]) -> None:
             count = int(said.get("older_files", 0))
             if count > self.older:
-                days = self.settings.feed.resume.remember_s / DAY_S
-                progress.older(self.name, count - self.older, said.get("older", ()), days)
+                age_s = self.settings.feed.resume.remember_s
+                progress.older(self.name, older_line(count - self.older, said.get("older", ()), age_s))
             self.older = count
             fresh = {reason: found for reason, found in said.get("passed", {}).items() if reason not in self.passed}
             progress.passed(self.name, passed_lines(fresh))

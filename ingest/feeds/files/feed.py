@@ -24,6 +24,7 @@ from ingest.feeds.base import (
 )
 from ingest.feeds.files.header import remarks_on
 from ingest.feeds.files.managed import refuse_managed, refuse_managed_above
+from ingest.feeds.files.passed import OLDER_NAMED
 from ingest.feeds.files.pattern import missing_directory, split_pattern
 from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.settings import FilesFeedModel, files_options
@@ -92,7 +93,9 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         files, size = planner.waiting()
         remarks = [remark for file in planner.first(1) for remark in remarks_on(fs, file, self.options)]
         passed = planner.passed().to_json()
-        counts = {"waiting_files": files, "waiting_bytes": size, "passed": passed, "remarks": remarks}
+        older = [file.path for file in planner.older()]
+        newcomers = {"older_files": len(older), "older": older[-OLDER_NAMED:]}
+        counts = {"waiting_files": files, "waiting_bytes": size, **newcomers, "passed": passed, "remarks": remarks}
         return Waiting(counts, f"{files:,} files, {size:,} bytes", bytes=size)
 
     def trial(self, fs: Fs, state: StreamState | None, schema: TableSchema) -> Trial | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 SINK_LOG = "_spark_metadata"
+OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 SHOWN = 5  # names of each kind that a report has; all are counted
 HIDDEN, UNFINISHED, OTHER, NO_FILE = "hidden", "unfinished", "other name", "no regular file"
 UNCOMMITTED = f"not committed by {SINK_LOG}"

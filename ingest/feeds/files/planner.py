@@ -134,6 +134,10 @@ class FilePlanner:
         whole.merge(self._listing.passed())
         return whole
 
+    def older(self) -> tuple[FileId, ...]:
+        """Newcomers since the last plan that are too old to be taken."""
+        return tuple(self._older)
+
     def look(self) -> None:
         """Looks for files that are new since the last look.
 

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from ingest.content.parts import MIN_PART, SMALL_BATCH, is_cuttable
 from ingest.feeds.files.header import remarks_on
+from ingest.feeds.files.passed import OLDER_NAMED
 from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.row_size import row_bytes
 from ingest.feeds.planning import Offset, PlanningReader
@@ -38,7 +39,6 @@ SOURCE = "sparkhaven_files"
 # start and stop: the part of the file; task: whose work it is; waiting: files left behind
 SCHEMA = "path string, size bigint, mtime_ns bigint, task int, waiting bigint, start bigint, stop bigint"
 FILE_COST = 64 << 10  # bytes that are decoded in the time that it takes to open, type and route one more file
-OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 GROWING_NAMED = 20
 
 

@@ -8,7 +8,7 @@ import typer
 
 from jobs.context import CliContext, report
 from jobs.options import AsOfOption, Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
-from jobs.streams.feeds import passed_lines
+from jobs.streams.feeds import passed_lines, remarks_of
 from jobs.streams.reports.data_warnings import fields
 from jobs.streams.starting import load_streams, report_failed
 from jobs.text_table import table
@@ -89,7 +89,8 @@ def stats(
                 for settings in asked:
                     if (settings.table, settings.spec.stream) == (each, line["stream"]):
                         state = load_stream(Fs(), layout, each, line["stream"])
-                        line |= settings.feed.waiting(Fs(), state).counts
+                        waiting = settings.feed.waiting(Fs(), state).counts
+                        line |= {**waiting, "remarks": remarks_of(waiting, settings.feed.resume.remember_s)}
         except SparkhavenError as error:  # report the other tables all the same
             failed = report(cli, error, table=str(each))
             code = code or failed
@@ -108,7 +109,7 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes{waste}")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
     by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
-    left = {"ignored", "passed", "positionsUnknown", "schemaBehind"}
+    left = {"ignored", "older", "passed", "positionsUnknown", "remarks", "schemaBehind"}
     keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place and key not in left)
     streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
     known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
@@ -138,6 +139,8 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
             print("It takes the deployed version when it starts again with that schema.")
         if line.get("ignored"):
             print(f"\n{line['stream']}, fields without a column: {fields(line['ignored'])}")
+        for remark in line.get("remarks", ()):
+            print(f"\n{line['stream']}: {remark}")
         for files in passed_lines(line.get("passed", {})):
             print(f"\n{line['stream']}, not ingested: {files}")
     for each in found.get("set_aside", ()):

@@ -102,16 +102,9 @@ class Progress:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
             self.say(stream, f"seconds: {parts}")
 
-    def older(self, stream: str, count: int, paths: Sequence[str], days: float) -> None:
-        """Reports new files that are not ingested, the newest of them by name."""
-        named = ", ".join(map(escape, paths[-count:])) + (
-            f" and {count - len(paths)} more" if count > len(paths) else ""
-        )
-        self.say(
-            stream,
-            f"[yellow]{count:,} new files are not ingested: older than max_file_age ({days:g} d): {named}; "
-            "touch a file to have it ingested[/yellow]",
-        )
+    def older(self, stream: str, line: str) -> None:
+        """Reports new files that are too old to be ingested."""
+        self.say(stream, f"[yellow]{escape(line)}[/yellow]")
 
     def source(self, stream: str, reachable: bool, seconds: float, reason: str) -> None:
         """Reports that the source does not answer, or answers again after ``seconds``."""

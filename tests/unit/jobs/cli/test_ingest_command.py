@@ -28,6 +28,7 @@ from store.layout import Layout
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file
+from tests.support.streams.schema_site import Site as SchemaSite
 from tests.support.writers.merge_cases import TABLE
 from writers.batch.stream import StreamPlan, StreamTotals
 
@@ -274,3 +275,27 @@ def test_a_jvm_that_is_gone_is_reported_by_its_name_wherever_it_is_missed(
             ingest_run.run_one(app, run)
         assert isinstance(run.error, CommitError) and "JVM has ended" in str(run.error)
         assert run.error.exit_code == EXIT_RETRY
+
+
+@pytest.mark.slow
+def test_a_file_that_is_too_old_is_reported_by_every_command_that_looks_at_the_feed(tmp_path: Path) -> None:
+    rows = SchemaSite(tmp_path)
+    stream = rows.stream()
+    rows.put({"A": 1, "B": "x", "C": 0.5})
+    rows.ingest()
+    late = tmp_path / "s" / "late.json"
+    late.write_text('{"A": 2, "B": "y", "C": 0.5}\n')
+    os.utime(late, (0, 0))
+    line = f"1 new files are not ingested: older than max_file_age (7 d): {late}; touch a file to have it ingested"
+    assert line in rows.ingest()
+    for words in (("ingest", stream, "--dry-run"), ("stats", "Test.Event", stream)):
+        code, value = run_json(rows.root, *words)
+        counts = value["streams"][0] if "streams" in value else value
+        assert (code, counts["older_files"], counts["older"]) == (0, 1, [str(late)])
+        assert counts["remarks"] == [line]
+        assert line in run(rows.root, *words).stdout
+    assert line in run(rows.root, "doctor", stream).stdout.replace("\n", " ")
+    late.touch()
+    assert run_json(rows.root, "stats", "Test.Event", stream)[1]["streams"][0]["remarks"] == []
+    rows.ingest()
+    assert len(rows.rows()) == 2
