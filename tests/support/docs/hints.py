@@ -97,7 +97,8 @@ def fault(words: list[str]) -> str | None:
         return None
     while True:
         try:
-            command.make_context(words[0], list(rest))
+            # a command keeps the help option of its first context: that of the whole program
+            command.make_context(words[0], list(rest), **_program().context_settings)
         except Exception as error:  # what a parser raises, whichever it is
             if "unexpected extra argument" in str(error) and rest[-1:] == [FILLED]:
                 rest.pop()  # filled in were options

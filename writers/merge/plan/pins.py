@@ -33,9 +33,13 @@ class Pins:
         self._asked_all = False
 
     def states(self) -> tuple[StreamState, ...]:
-        """The newest durable state of each stream."""
+        """The newest durable state of each stream, not older than this call.
+
+        A stream that commits while its log is read is read again at the next call: looked at until it rests, a busy one
+        would never be answered.
+        """
         stamp = self._now()
-        while stamp != self._stamp:
+        if stamp != self._stamp:
             names = list_streams(self._fs, self._layout, self._table)
             loaded = [load_read(self._fs, self._layout, self._table, name) for name in names]
             newest = [found.state for found in loaded]
@@ -47,7 +51,7 @@ class Pins:
             refuse(self._witnesses.merged_locations())
             self._states = tuple(self._durable(state) for state in newest)
             self._waiting = _waiting(newest, self._states)
-            self._stamp, stamp = stamp, self._now()
+            self._stamp = stamp
             self._by_value = _by_value(self._states)
         return self._states
 
