@@ -26,7 +26,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	  $(BIN)/pip --python "$$made/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
 	    --only-binary :all: -r requirements/$(1).txt; \
 	  touch "$$made/.ready"; \
-	  $(BIN)/python -m jobs.session.unused "$$made"; \
+	  $(BIN)/python -m sparkhaven.jobs.session.unused "$$made"; \
 	fi; \
 	touch "$$made/.ready"; \
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
@@ -38,7 +38,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: $(STAMP) ## virtual environment with pinned packages and the console script
-	@$(BIN)/python -m jobs.session.spark_session
+	@$(BIN)/python -m sparkhaven.jobs.session.spark_session
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -66,25 +66,25 @@ setup-machine: $(STAMP) ## Debian packages that some tests need (a browser, file
 	@$(BIN)/python -m tests.support.machine
 
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
-	@$(BIN)/python -m jobs.demo.flights --db $(DB)
+	@$(BIN)/python -m sparkhaven.jobs.demo.flights --db $(DB)
 
 demo-kafka: setup ## the same flights through a topic of a real Kafka broker, with a kill in between
-	@$(BIN)/python -m jobs.demo.kafka_demo --db $(KAFKA_DB)
+	@$(BIN)/python -m sparkhaven.jobs.demo.kafka_demo --db $(KAFKA_DB)
 
 demo-live: setup setup-deephaven ## trades through a broker and a Spark stream into a ticking Deephaven engine, with a picture of its grid
-	@$(BIN)/python -m jobs.demo.live.run --db $(LIVE_DB)
+	@$(BIN)/python -m sparkhaven.jobs.demo.live.run --db $(LIVE_DB)
 
 demo-airflow: setup setup-airflow ## one night of the flights in a real Airflow: ingest, merge, validate, truncate, delete
-	@$(BIN)/python -m jobs.demo.nights --db $(AIRFLOW_DB)
+	@$(BIN)/python -m sparkhaven.jobs.demo.nights --db $(AIRFLOW_DB)
 
 airflow: setup setup-airflow ## Airflow on 127.0.0.1:8080 with the flights and all DAGs, until Ctrl-C
-	@$(BIN)/python -m jobs.demo.nights --db $(AIRFLOW_DB) --serve
+	@$(BIN)/python -m sparkhaven.jobs.demo.nights --db $(AIRFLOW_DB) --serve
 
 kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
-	@$(BIN)/python -m jobs.demo.broker
+	@$(BIN)/python -m sparkhaven.jobs.demo.broker
 
 cluster: setup ## a standalone Spark cluster on loopback, a master and two workers, until Ctrl-C
-	@$(BIN)/python -m jobs.demo.cluster
+	@$(BIN)/python -m sparkhaven.jobs.demo.cluster
 
 test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end
 	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
@@ -147,7 +147,7 @@ bench: setup ## all benchmarks, each a table of ratios (long)
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 
 sparkhaven.zip: $(SOURCES) | $(STAMP)
-	@$(BIN)/python -m jobs.session.zipped $@
+	@$(BIN)/python -m sparkhaven.jobs.session.zipped $@
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 environment: environment.tar.gz ## a Python environment for the workers of a cluster, for spark-submit --archives

@@ -26,11 +26,11 @@ from pathlib import Path
 import pyspark
 
 from benchmarks.ingest_files import SCHEMA, STREAM, write_feed
-from jobs.demo.cluster import Cluster
-from jobs.session.fast_start import python_launcher
-from jobs.session.spark_session import JVM_OPTIONS
-from jobs.session.zipped import write_zip
-from store.io.fs import Fs
+from sparkhaven.jobs.demo.cluster import Cluster
+from sparkhaven.jobs.session.fast_start import python_launcher
+from sparkhaven.jobs.session.spark_session import JVM_OPTIONS
+from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")

@@ -31,30 +31,30 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, profile, report
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import route
-from ingest.feeds.kafka.broker.librdkafka import librdkafka
-from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.feeds.kafka.decode import message_blocks
-from ingest.options.kafka import KafkaOptions
-from jobs.demo.broker import Broker
-from jobs.session.delta_session import delta_conf
-from jobs.session.kafka_connector import connector_conf
-from jobs.session.spark_session import build_session
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams.decoding import Decoder
-from jobs.streams.process import run_streams
-from jobs.streams.reports.progress import Progress
-from jobs.streams.run import Options, open_stream
-from store.epochs.state.values import OffsetRange, Split
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.deploy import load_deployed
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.task import Task, TaskResult, run_task
-from writers.target import Decode, StreamTarget
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.feeds.kafka.decode import message_blocks
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.jobs.session.delta_session import delta_conf
+from sparkhaven.jobs.session.kafka_connector import connector_conf
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.process import run_streams
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.run import Options, open_stream
+from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.target import Decode, StreamTarget
 
 TOPIC = "trades"
 PARTITIONS = 2

@@ -39,12 +39,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.served.writer import COLUMNS, DAY, OWN, Kind, rows, schema, write
-from jobs.options import memory_bytes
-from readers.live.places import Place
-from readers.live.root import LiveRoot
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.options import memory_bytes
+from sparkhaven.readers.live.places import Place
+from sparkhaven.readers.live.root import LiveRoot
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 

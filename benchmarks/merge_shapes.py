@@ -40,7 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from store.layout import Layout
+from sparkhaven.store.layout import Layout
 from tests.support.tables.intraday_rows import IntradayRows
 
 DAY = "2024-03-05"

@@ -33,14 +33,14 @@ import pyarrow.parquet as pq
 
 from benchmarks.ingest_files import STOCK_JVM
 from benchmarks.steps import StepFs
-from jobs.session.spark_session import build_session
-from store.layout import Layout, TableName
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import Executor, LocalExecutor
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.spark import SparkExecutor
 from tests.support.tables.intraday_rows import IntradayRows
-from writers.merge.dates import merge_dates
-from writers.merge.executor import Executor, LocalExecutor
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.spark import SparkExecutor
 
 DAY = "2024-03-05"
 TABLE = TableName("Bench", "Quote")

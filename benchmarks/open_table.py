@@ -27,18 +27,18 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.parts.commit_cost import TABLE, open_log, prepare
-from readers.arrow.opening import open_table
-from store.epochs.files.removals import write_removals
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import load_positions
-from store.epochs.state.removal import Removal
-from store.epochs.state.values import Batch, FileId, LocationReport
-from store.format.table.tbl import encode_tbl
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.schema.deployed.deploy import deploy
-from store.types.committed import FileState, RangeStats
-from store.types.model import TableSchema
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import load_positions
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
+from sparkhaven.store.format.table.tbl import encode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.model import TableSchema
 from tests.support.tables.column_files import create_column
 
 LIMIT_MS = 50.0

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from jobs.dataframes.frames import read_frame, register
+from sparkhaven.jobs.dataframes.frames import read_frame, register
 from sparkhaven.testing import make_table
 
 DATES = [f"2026-11-{day:02}" for day in range(2, 12)]

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import pyspark
 
-from jobs.cli.setup.class_archive import small_stream
-from jobs.session.fast_start import class_archive
-from jobs.session.spark_session import import_root
-from store.io.fs import Fs
-from store.io.user_cache import cache_directory
+from sparkhaven.jobs.cli.setup.class_archive import small_stream
+from sparkhaven.jobs.session.fast_start import class_archive
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.user_cache import cache_directory
 
 PR_SET_CHILD_SUBREAPER = 36
 KINDS = ("plain", "launcher", "launcher and archive")

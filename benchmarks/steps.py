@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs
 
 
 class StepFs(Fs):

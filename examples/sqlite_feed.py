@@ -28,23 +28,23 @@ from pydantic import Field, field_validator
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
-from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
-from ingest.formats.json.rows import JsonRows
-from ingest.options.formats import Limit
-from ingest.options.traits import Traits
-from ingest.router import Router
-from ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
-from ingest.spec import Target
-from ingest.targets import resolve_targets
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import OffsetRange
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import TableName
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
+from sparkhaven.ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.options.traits import Traits
+from sparkhaven.ingest.router import Router
+from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.model import TableSchema
 
 NAME = "examples.sqlite_feed:SqliteFeed"
 BLOCK_ROWS = 50_000

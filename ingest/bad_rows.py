@@ -16,12 +16,12 @@ from typing import Literal
 
 import pyarrow as pa
 
-from ingest.content.lines import LongLine
-from ingest.spec import BadRowBudget
-from store.epochs.state.values import IGNORED
-from store.errors import ErrorBudgetExceeded
-from store.rejected import REJECTED
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.lines import LongLine
+from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.store.epochs.state.values import IGNORED
+from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.rejected import REJECTED
+from sparkhaven.store.types.frozen import frozen
 
 MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
 MAX_PAYLOAD = 1 << 20  # bytes of a row kept for quarantine

@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 
-from ingest.options.formats import MissingColumns
-from ingest.spec import Target
-from store.errors import FeedError, SparkhavenError
+from sparkhaven.ingest.options.formats import MissingColumns
+from sparkhaven.ingest.spec import Target
+from sparkhaven.store.errors import FeedError, SparkhavenError
 
 SHOWN = 20  # names of a kind in a message
 

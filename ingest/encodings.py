@@ -10,9 +10,9 @@ import codecs
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ingest.bad_rows import MAX_PAYLOAD, BadRow
-from ingest.options.formats import UTF8
-from store.errors import FeedError
+from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow
+from sparkhaven.ingest.options.formats import UTF8
+from sparkhaven.store.errors import FeedError
 
 ENCODINGS = {
     UTF8: UTF8,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from ingest.bad_rows import BadRow, Rejects
-from ingest.values.refusals import Refusal, attempted, unexpected
-from ingest.values.rows import Rows, joined_rows
-from store.errors import FeedError
-from store.types.frozen import frozen
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.values.refusals import Refusal, attempted, unexpected
+from sparkhaven.ingest.values.rows import Rows, joined_rows
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.types.frozen import frozen
 
 FAILED_BLOCKS = "failed_blocks"
 """Count of blocks that were decoded anew, record by record, because of an exception."""

@@ -12,14 +12,14 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.table import planned_feed
-from ingest.router import Routed, Router, reference_ns
-from ingest.spec import StreamSpec
-from ingest.targets import resolve_targets
-from store.instants import NS_PER_SECOND
-from store.layout import LocationKey
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.table import planned_feed
+from sparkhaven.ingest.router import Routed, Router, reference_ns
+from sparkhaven.ingest.spec import StreamSpec
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.model import TableSchema
 
 
 def decode_requeued(

@@ -17,15 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
-from ingest.declared import near_name
-from ingest.spec import PartitionSpec, Target, ValueRule
-from ingest.values.rows import Ints, Rows
-from ingest.values.zones import ZoneTable, zone_table
-from store.errors import ErrorBudgetExceeded, InvalidNameError
-from store.instants import NS_PER_SECOND, UNIT_NS
-from store.layout import LocationKey, encode_internal
-from store.types.frozen import frozen
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
+from sparkhaven.ingest.declared import near_name
+from sparkhaven.ingest.spec import PartitionSpec, Target, ValueRule
+from sparkhaven.ingest.values.rows import Ints, Rows
+from sparkhaven.ingest.values.zones import ZoneTable, zone_table
+from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError
+from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS
+from sparkhaven.store.layout import LocationKey, encode_internal
+from sparkhaven.store.types.frozen import frozen
 
 NULL_DATE, OUT_OF_BOUNDS = "null partition value", "instant out of bounds"
 FEW_TEXTS = 256  # of a dictionary, which is not worth decoding

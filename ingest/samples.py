@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 Form = Literal["json", "csv", "parquet"]
 

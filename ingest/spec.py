@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Literal
 
-from ingest.options.files import DAY_S
-from ingest.options.traits import FeedOptions
-from store.types.frozen import frozen
-from store.types.model import Column
+from sparkhaven.ingest.options.files import DAY_S
+from sparkhaven.ingest.options.traits import FeedOptions
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
 Meta = str

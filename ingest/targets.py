@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ingest.spec import ColumnSpec, StreamSpec, Target
-from ingest.values.form_rules import check_form
-from store.errors import SchemaMismatchError, SettingsError
-from store.layout import check_partition, encode_internal
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec, Target
+from sparkhaven.ingest.values.form_rules import check_form
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.layout import check_partition, encode_internal
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 
 def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]:

@@ -25,11 +25,11 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from jobs.arrow_start import forgo_pandas
-from jobs.logs.logged import logged_command
-from jobs.plain_values import plain_values
-from jobs.xml_start import forgo_http
-from store.errors import (
+from sparkhaven.jobs.arrow_start import forgo_pandas
+from sparkhaven.jobs.logs.logged import logged_command
+from sparkhaven.jobs.plain_values import plain_values
+from sparkhaven.jobs.xml_start import forgo_http
+from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
     EXIT_USAGE,
@@ -37,8 +37,8 @@ from store.errors import (
     SparkhavenError,
     TableNotFoundError,
 )
-from store.io.system_errors import as_ours
-from store.layout import Layout
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout
 
 EXIT_INTERRUPTED = 130
 _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
@@ -103,7 +103,7 @@ class CliContext:
         command = logged_command(self.words)
         if not self.logs or command is None or not self.results or self.root is None or not self.root.is_dir():
             return
-        from jobs.logs.command_rows import log_command  # most commands write nothing
+        from sparkhaven.jobs.logs.command_rows import log_command  # most commands write nothing
 
         log_command(Layout(self.root.absolute()), command, self.words, self.results, code, seconds, self.note)
 

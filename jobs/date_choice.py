@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from store.epochs.state.replay import StreamState
-from store.errors import SettingsError, TableNotFoundError
-from store.layout import TableName
-from store.scan.dates import begin_of, is_well_formed, range_of, refuse_malformed, within
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.scan.dates import begin_of, is_well_formed, range_of, refuse_malformed, within
+from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo  # which takes longer than all other modules here

@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from ingest.settings.units import parse_size
-from jobs.context import CliContext, CommandGroup
-from jobs.session.choice import Where
-from store.errors import SettingsError
-from store.io.local_path import local_path
+from sparkhaven.ingest.settings.units import parse_size
+from sparkhaven.jobs.context import CliContext, CommandGroup
+from sparkhaven.jobs.session.choice import Where
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.local_path import local_path
 
 _JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
 BAD_DATA = "damaged files"

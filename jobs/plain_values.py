@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 
 from typer import core
 
-from store.io.local_path import local_path
+from sparkhaven.store.io.local_path import local_path
 
 BUILD = "build_runtime_param"  # what Typer calls for a parameter that has a value
 _FORMS = {int: re.compile(r"[0-9]{1,9}\Z"), float: re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")}

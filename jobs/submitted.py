@@ -18,10 +18,10 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
     """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the given words; ``--root`` may be anywhere among them."""
     separate_outputs()
     try:
-        from jobs.cli.main import app
-        from jobs.context import quiet_libraries
-        from jobs.session.choice import is_submitted
-        from jobs.session.signals import forward_signals
+        from sparkhaven.jobs.cli.main import app
+        from sparkhaven.jobs.context import quiet_libraries
+        from sparkhaven.jobs.session.choice import is_submitted
+        from sparkhaven.jobs.session.signals import forward_signals
     except ModuleNotFoundError as error:
         print(
             f"error: {sys.executable}: the driver's Python lacks a package that the job needs\n"

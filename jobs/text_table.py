@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from unicodedata import category, east_asian_width
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 TEXT, USUAL, GAP = 24, 80, "  "
 ALL_COLUMNS = "--json, or a pipe like `| less -S`, shows all"

@@ -11,21 +11,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from readers.arrow.opening import open_table
-from readers.checks.extended import extended_use
-from readers.checks.symbol_tables import SymbolFile
-from store.epochs.files.publish import physical_size
-from store.epochs.reading.load import EpochEntry, list_epochs, load_stream
-from store.epochs.state.values import add_count, ignored_in
-from store.errors import SparkhavenError
-from store.format.column.ends import WIDTH
-from store.format.parquet.trees import EXTENDED
-from store.io.fs import Fs
-from store.io.walking import stats_below
-from store.layout import Layout, TableName, without_generation
-from store.scan.ranges import Slice
-from store.schema.deployed.deploy import deployed_tables
-from store.types.frozen import frozen
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.extended import extended_use
+from sparkhaven.readers.checks.symbol_tables import SymbolFile
+from sparkhaven.store.epochs.files.publish import physical_size
+from sparkhaven.store.epochs.reading.load import EpochEntry, list_epochs, load_stream
+from sparkhaven.store.epochs.state.values import add_count, ignored_in
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.column.ends import WIDTH
+from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.layout import Layout, TableName, without_generation
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.store.types.frozen import frozen
 
 RATE_MS = 60_000
 DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes", ".parquet")

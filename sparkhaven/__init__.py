@@ -9,37 +9,23 @@
 ``errors``            the errors that they raise
 ``testing``           small tables for tests, and their comparison with a DataFrame; to be imported by its name
 
-The packages ``store``, ``ingest``, ``writers``, ``readers`` and ``jobs`` are the implementation: import from here only.
-Reading needs neither Spark nor a JVM; what needs them imports pyspark when it is first used, and ``sql`` DuckDB.
+The packages below ``sparkhaven`` are the implementation: import from here only. Each name is imported when it is first
+used, so reading needs neither Spark nor a JVM. In a checkout, the packages are links to the top-level folders.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import store
-
-if Path(str(store.__file__)).parent.parent != Path(__file__).parent.parent:
-    raise ImportError(
-        f"another package is named `store`: found {store.__file__}, expected it beside {Path(__file__).parent}; "
-        "remove that directory from PYTHONPATH, or uninstall the package"
-    )
-
-from readers import Table, open_table
-from sparkhaven import errors
-
 if TYPE_CHECKING:
-    from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
-    from jobs.dataframes.frames import read_frame, register
-    from readers.sql.query import sql
+    from sparkhaven import errors
+    from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
+    from sparkhaven.jobs.dataframes.frames import read_frame, register
+    from sparkhaven.readers import Table, open_table
+    from sparkhaven.readers.sql.query import sql
 
-try:
-    __version__ = version("sparkhaven")
-except PackageNotFoundError:  # a checkout or zip that is not installed
-    __version__ = "not installed"
+    __version__: str
 
 __all__ = [
     "FrameWriter",
@@ -55,7 +41,9 @@ __all__ = [
 ]
 _ON_USE = {
     "FrameWriter": "jobs.dataframes.frame_writer",
+    "Table": "readers",
     "deephaven_writer": "jobs.dataframes.frame_writer",
+    "open_table": "readers",
     "read_frame": "jobs.dataframes.frames",
     "register": "jobs.dataframes.frames",
     "sql": "readers.sql.query",
@@ -64,10 +52,25 @@ _ON_USE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what needs Spark or DuckDB when it is first used."""
-    if name not in _ON_USE:
+    """Imports what is asked for, and keeps it; AttributeError: the API has no such name."""
+    if name == "errors":
+        return import_module("sparkhaven.errors")
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _ON_USE:
+        value = getattr(import_module(f"sparkhaven.{_ON_USE[name]}"), name)
+    else:
         raise AttributeError(f"module 'sparkhaven' has no attribute {name!r}")
-    return getattr(import_module(_ON_USE[name]), name)
+    return globals().setdefault(name, value)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("sparkhaven")
+    except PackageNotFoundError:  # a checkout or zip that is not installed
+        return "not installed"
 
 
 def __dir__() -> list[str]:

@@ -4,8 +4,8 @@ An error has ``what``, ``where``, ``expected``, ``found`` and ``hint`` as attrib
 ``from_spark`` finds it in an exception of Spark.
 """
 
-from store.error_text import parse_error
-from store.errors import (
+from sparkhaven.store.error_text import parse_error
+from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
     CorruptFileError,

@@ -17,18 +17,18 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.epochs.log import StreamLog
-from store.epochs.state.values import FileId, Split
-from store.errors import SchemaMismatchError, SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.layout import Layout, LocationKey, TableName
-from store.schema.deployed.deploy import deploy
-from store.types.model import TableSchema
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.task import Task, run_task
-from writers.target import SplitNotes, StreamTarget
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.task import Task, run_task
+from sparkhaven.writers.target import SplitNotes, StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,7 +110,7 @@ def assert_table_equal(
         from chispa import assert_df_equality
     except ImportError:
         raise SettingsError("chispa is not installed", hint="pip install chispa") from None
-    from jobs.dataframes.frames import read_frame
+    from sparkhaven.jobs.dataframes.frames import read_frame
 
     found = read_frame(spark, root, name, **{"columns": expected.columns, **options})
     assert_df_equality(

@@ -25,12 +25,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from store.errors import SchemaMismatchError
-from store.hashes import counted_sum, hash_sum
-from store.kernels import pc
-from store.native.digests import fixed_sum, text_sum, value_sum
-from store.types.datatypes import BOOLEAN_NULL, LONG_NULL
-from store.types.model import Column, Storage
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.hashes import counted_sum, hash_sum
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.native.digests import fixed_sum, text_sum, value_sum
+from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
+from sparkhaven.store.types.model import Column, Storage
 
 MODULUS = 1 << 128
 TAGS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from store import errors
-from store.errors import SparkhavenError
+from sparkhaven.store import errors
+from sparkhaven.store.errors import SparkhavenError
 
 _CLASSES = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, SparkhavenError)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from store.errors import InvalidNameError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.types.frozen import frozen
 
 INTERNAL_NAMESPACE = "SparkhavenInternal"  # of the log tables
 MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems

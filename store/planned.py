@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs
 
 Row = dict[str, Any]
 NAME = "planned.json"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from store.errors import RetryableStorageError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeRecord, all_values, newest
-from store.schema.deployed.deploy import deployed_tables
+from sparkhaven.store.errors import RetryableStorageError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeRecord, all_values, newest
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 
 def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.abc
 import os
 import sys
 from collections.abc import Generator
@@ -28,6 +29,17 @@ RANK: dict[Path, int] = {}  # of each file by its tests, in this order
 
 # typer's runner builds the command line anew for every call, which takes longer than most commands
 vars(testing)["_get_command"] = cache(get_command)
+
+
+class OneNameForAModule(importlib.abc.MetaPathFinder):
+    """Refuses the top-level folders as packages: a test that patches a second copy of a module changes nothing."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in {"store", "ingest", "writers", "readers", "jobs", "conf"}:
+            raise ImportError(f"no package of ours is named {name}: import sparkhaven.{name}")
+
+
+sys.meta_path.insert(0, OneNameForAModule())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

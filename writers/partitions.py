@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.errors import InvalidNameError, SettingsError, TableExistsError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, check_identifier, check_partition, without_generation
-from store.schema.formula.evaluation import sort_partitions
-from store.types.frozen import frozen
+from sparkhaven.store.errors import InvalidNameError, SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, check_identifier, check_partition, without_generation
+from sparkhaven.store.schema.formula.evaluation import sort_partitions
+from sparkhaven.store.types.frozen import frozen
 
 DEFAULT_PARTITION = "0"
 

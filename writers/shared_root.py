@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from store.errors import CommitError
-from store.io.fs import Fs
+from sparkhaven.store.errors import CommitError
+from sparkhaven.store.io.fs import Fs
 
 
 def require_root(fs: Fs, root: Path, marker: Path) -> None:

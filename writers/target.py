@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from store.epochs.state.values import Durability, Split, add_count
-from store.errors import LockLostError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.store.epochs.state.values import Durability, Split, add_count
+from sparkhaven.store.errors import LockLostError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 
 @frozen

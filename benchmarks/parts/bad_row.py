@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from jobs.session.spark_session import import_root
+from sparkhaven.jobs.session.spark_session import import_root
 
 WORST_S = 0.3
 SCHEMA = """<Table namespace="Bench" name="Row" storageType="NestedPartitionedOnDisk">
@@ -46,7 +46,7 @@ def run(work: Path, number: int, text: str) -> tuple[float, float]:
     path = work / "feed" / f"{number:04}.json"
     path.write_text(text)
     os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-    words = ["-m", "jobs.cli.main", "--root", "db", "ingest", "bench.toml", "--once", "--json"]
+    words = ["-m", "sparkhaven.jobs.cli.main", "--root", "db", "ingest", "bench.toml", "--once", "--json"]
     begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, *words], cwd=work, env={**os.environ, "PYTHONPATH": str(import_root())}, capture_output=True

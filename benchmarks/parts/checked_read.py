@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readers.arrow.export import export
-from readers.arrow.opening import open_table
-from readers.arrow.table import Table
-from store.scan.checksums import Checks
+from sparkhaven.readers.arrow.export import export
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.scan.checksums import Checks
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import QuickFs
 

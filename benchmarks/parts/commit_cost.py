@@ -19,12 +19,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from store.epochs.log import StreamLog
-from store.epochs.retention import Retention
-from store.epochs.state.values import Batch, Durability, FileId, LocationReport
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.committed import FileState, RangeStats
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.values import Batch, Durability, FileId, LocationReport
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.committed import FileState, RangeStats
 
 TABLE = TableName("Bench", "Commits")
 COLUMNS = [f"column{number}" for number in range(20)]

@@ -26,16 +26,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import route
-from ingest.feeds.files.decode import file_blocks
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Format
-from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, Unit, ValueRule
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.files.decode import file_blocks
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Format
+from sparkhaven.ingest.spec import (
+    BadRowBudget,
+    Clock,
+    ColumnSpec,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    Unit,
+    ValueRule,
+)
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 COLUMNS = {
     "id": "long",

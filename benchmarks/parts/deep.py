@@ -26,11 +26,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from readers.arrow.opening import open_table
-from readers.arrow.table import Table
-from readers.checks.verify import verify
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import QuickFs
 

@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.plan import MergeOptions
 from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.plan import MergeOptions
 
 DAY = "2024-03-05"
 TABLE = TableName("Bench", "Wide")

@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 
 from benchmarks.ingest_files import STOCK_JVM
-from jobs.session.spark_session import build_session
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.spark.stream import STREAM_CONF
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import put_file, record
-from writers.batch.stream import BatchProgress
-from writers.spark.stream import STREAM_CONF
 
 WARM = 10
 

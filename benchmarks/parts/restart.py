@@ -30,19 +30,19 @@ from pathlib import Path
 import pyspark
 
 from benchmarks.ingest_files import SCHEMA, STREAM
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams.decoding import Decoder
-from jobs.streams.reports.progress import Progress
-from jobs.streams.run import open_stream
-from readers import open_table
-from store.epochs.reading.load import load_positions, load_stream
-from store.epochs.state.values import FileId, Split
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.task import Task, TaskResult, run_task
-from writers.target import Decode, StreamTarget
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.run import open_stream
+from sparkhaven.readers import open_table
+from sparkhaven.store.epochs.reading.load import load_positions, load_stream
+from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.target import Decode, StreamTarget
 
 LIMIT_SECONDS = 1.0
 FEW = 10
@@ -96,7 +96,7 @@ def seconds_to_new_epoch(work: Path) -> float:
     put(work / "feed", before + 1000)
     words = ["--root", str(root), "ingest", str(work / "bench.toml")]
     started = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-m", "jobs.cli.main", *words], stderr=subprocess.DEVNULL) as job:
+    with subprocess.Popen([sys.executable, "-m", "sparkhaven.jobs.cli.main", *words], stderr=subprocess.DEVNULL) as job:
         size = log.stat().st_size
         while size == log.stat().st_size or open_table(root, "Bench.Trade").to_arrow(columns=["id"]).num_rows <= before:
             size = log.stat().st_size  # a look at the table would take the processor from the start

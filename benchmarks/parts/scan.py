@@ -26,15 +26,15 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.parts.decode import COLUMNS, JSON_FEEDS, Row, line_text, rows
-from ingest.bad_rows import Rejects
-from ingest.content.lines import line_blocks
-from ingest.formats.csv.rows import CsvRows
-from ingest.formats.json.rows import JsonRows
-from ingest.options.formats import CsvOptions
-from ingest.spec import BadRowBudget, Target
-from ingest.values.rows import Rows
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import BadRowBudget, Target
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 BUDGET = BadRowBudget(10**9, 1.0)
 Made = tuple[list[Rows], int]  # good rows, number of bad ones

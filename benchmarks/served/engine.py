@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from readers.live.root import LiveRoot
-from readers.live.service import Engine, EngineOptions
-from store.io.fs import Fs
-from store.layout import Layout
-from store.scan.checksums import checks_of
+from sparkhaven.readers.live.root import LiveRoot
+from sparkhaven.readers.live.service import Engine, EngineOptions
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.scan.checksums import checks_of
 
 
 class Served:

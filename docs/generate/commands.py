@@ -9,7 +9,7 @@ from typing import Any
 from typer.main import get_command
 
 from docs.generate.markdown import code, table
-from jobs.cli.main import app
+from sparkhaven.jobs.cli.main import app
 
 PROGRAM = "sparkhaven"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.generate.markdown import code, table
-from store.conversions.sources import SOURCES, Source
-from store.conversions.table import COLUMNS, Rule, Take, rule
+from sparkhaven.store.conversions.sources import SOURCES, Source
+from sparkhaven.store.conversions.table import COLUMNS, Rule, Take, rule
 
 
 def conversion_table() -> str:

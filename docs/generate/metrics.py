@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generate.markdown import code, table
-from jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
+from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
 
 
 def metric_tables() -> str:

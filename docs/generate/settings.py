@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs.generate.markdown import code, table
-from ingest.feeds.kafka import settings as kafka
-from ingest.feeds.table import PLANNED, settings_of
-from ingest.options.kafka import Start
-from ingest.settings.base_model import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
-from jobs.settings import stream_model
+from sparkhaven.ingest.feeds.kafka import settings as kafka
+from sparkhaven.ingest.feeds.table import PLANNED, settings_of
+from sparkhaven.ingest.options.kafka import Start
+from sparkhaven.ingest.settings.base_model import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
+from sparkhaven.jobs.settings import stream_model
 
 SECTIONS: tuple[tuple[str, type[SettingsModel]], ...] = (
     ("Top of the file", stream_model.StreamModel),

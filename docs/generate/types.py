@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generate.markdown import code, table
-from store.types.datatypes import TYPES, DataType
+from sparkhaven.store.types.datatypes import TYPES, DataType
 
 
 def type_table() -> str:

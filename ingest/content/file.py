@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ingest.content.packing import (
+from sparkhaven.ingest.content.packing import (
     MAGIC_BYTES,
     PACKINGS,
     WINDOW,
@@ -25,9 +25,9 @@ from ingest.content.packing import (
     unpacked,
     unread_packing,
 )
-from store.epochs.state.values import FileId
-from store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
-from store.io.fs import Fs, Stat
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
+from sparkhaven.store.io.fs import Fs, Stat
 
 CHUNK = 1 << 20
 _COMPLETE = "write a feed file under a hidden name (leading dot), and rename it when it is complete"

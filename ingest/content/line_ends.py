@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from store.native.library import core
+from sparkhaven.store.native.library import core
 
 Ends = npt.NDArray[np.int32]
 _LINE_FEED = 10

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.content.line_ends import line_ends
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.line_ends import line_ends
+from sparkhaven.store.types.frozen import frozen
 
 BLOCK = 16 << 20
 MAX_LINE = 16 << 20

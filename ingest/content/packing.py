@@ -20,7 +20,7 @@ from typing import Any
 
 import zstandard
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 ENOUGH = 1 << 20  # bytes that are made at a time
 SMALL, LARGE = 1 << 10, 1 << 18  # slices that are fed

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ingest.content.file import CHUNK, RawFile
-from ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name, unread_packing
-from ingest.options.files import FilesOptions
-from ingest.options.formats import UTF8
-from ingest.spec import Clock
-from store.epochs.state.values import FileId, FilePart
-from store.errors import CorruptFileError
-from store.io.fs import Fs
+from sparkhaven.ingest.content.file import CHUNK, RawFile
+from sparkhaven.ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name, unread_packing
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import UTF8
+from sparkhaven.ingest.spec import Clock
+from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
 
 MIN_PART = 8 << 20  # bytes below which a part is not worth a task
 SMALL_BATCH = MIN_PART  # bytes up to which one task does a batch alone

@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from ingest.feeds.base import Source
-from store.errors import SettingsError, SparkhavenError, carried_error
+from sparkhaven.ingest.feeds.base import Source
+from sparkhaven.store.errors import SettingsError, SparkhavenError, carried_error
 
 
 class AvailableNow:

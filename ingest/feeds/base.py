@@ -12,22 +12,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
-from ingest.guard import FAILED_BLOCKS
-from ingest.options.traits import FeedOptions
-from ingest.router import Routed, Router
-from ingest.samples import Sample
-from ingest.settings.base_model import SettingsModel
-from ingest.spec import BadRowBudget, StreamSpec, Target
-from ingest.values.refusals import Refusal, attempted
-from ingest.values.rows import Rows
-from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
-from store.epochs.state.replay import StreamState
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
+from sparkhaven.ingest.guard import FAILED_BLOCKS
+from sparkhaven.ingest.options.traits import FeedOptions
+from sparkhaven.ingest.router import Routed, Router
+from sparkhaven.ingest.samples import Sample
+from sparkhaven.ingest.settings.base_model import SettingsModel
+from sparkhaven.ingest.spec import BadRowBudget, StreamSpec, Target
+from sparkhaven.ingest.values.refusals import Refusal, attempted
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 DATA_FILES, DATA_BYTES = "data_files", "data_bytes"
 """Counts by which a feed tells how many files a split held, and how large they were, where the split does not."""

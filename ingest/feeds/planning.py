@@ -22,14 +22,14 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ingest.options.formats import Limit
-from store.epochs.reading.load import load_positions
-from store.epochs.state.offsets import Offsets
-from store.epochs.state.values import OffsetRange
-from store.errors import TableNotFoundError, carrying
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.planned import leave_plan, noted_tasks
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.store.epochs.reading.load import load_positions
+from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import TableNotFoundError, carrying
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.planned import leave_plan, noted_tasks
 
 RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, task int, waiting bigint"
 

@@ -13,19 +13,19 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from ingest.feeds.base import Feed, PlannedFeed
-from ingest.settings.base_model import SettingsModel
-from ingest.spec import StreamSpec
-from store.errors import SettingsError
+from sparkhaven.ingest.feeds.base import Feed, PlannedFeed
+from sparkhaven.ingest.settings.base_model import SettingsModel
+from sparkhaven.ingest.spec import StreamSpec
+from sparkhaven.store.errors import SettingsError
 
 PLANNED: Mapping[str, str] = {
-    "files": "ingest.feeds.files.feed:FilesFeed",
-    "kafka": "ingest.feeds.kafka.feed:KafkaFeed",
-    "delta": "ingest.feeds.delta.feed:DeltaFeed",
+    "files": "sparkhaven.ingest.feeds.files.feed:FilesFeed",
+    "kafka": "sparkhaven.ingest.feeds.kafka.feed:KafkaFeed",
+    "delta": "sparkhaven.ingest.feeds.delta.feed:DeltaFeed",
 }
 """Feeds that a stream file can name by one word."""
 
-GIVEN: Mapping[str, str] = {"frames": "ingest.feeds.frames.feed:FramesFeed"}
+GIVEN: Mapping[str, str] = {"frames": "sparkhaven.ingest.feeds.frames.feed:FramesFeed"}
 """Feeds whose rows a program hands over."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)
@@ -81,7 +81,7 @@ def _unusable(name: str, what: str, found: str) -> SettingsError:
     return SettingsError(
         what,
         where="feed.type",
-        expected=f'{", ".join(PLANNED)}, or "module:Class" with a subclass of ingest.feeds.base.PlannedFeed',
+        expected=f'{", ".join(PLANNED)}, or "module:Class" with a subclass of sparkhaven.ingest.feeds.base.PlannedFeed',
         found=found if found == name else f"{found}, for {name}",
         hint="install the module, or put its directory on PYTHONPATH, for this command and for Spark's workers",
     )

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
-from ingest.content.lines import LineBlock, framed_block
-from ingest.values.rows import Rows
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
+from sparkhaven.ingest.content.lines import LineBlock, framed_block
+from sparkhaven.ingest.values.rows import Rows
 
 HEAD = struct.Struct(">bI")
 LIKELY_IDS = 1 << 24  # a payload whose first bytes say a larger id is something else

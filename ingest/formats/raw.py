@@ -12,17 +12,17 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
-from ingest.content.lines import LineBlock
-from ingest.spec import Target
-from ingest.values.exact import check_float, check_integer, check_string
-from ingest.values.instants import check_instant
-from ingest.values.refusals import Refusal, Value, attempted
-from ingest.values.rows import Ints, Rows, merge_rows
-from ingest.values.typed import texts_of
-from store.conversions.table import INTEGER_BITS
-from store.errors import SettingsError
-from store.instants import UNIT_NS
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.exact import check_float, check_integer, check_string
+from sparkhaven.ingest.values.instants import check_instant
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.rows import Ints, Rows, merge_rows
+from sparkhaven.ingest.values.typed import texts_of
+from sparkhaven.store.conversions.table import INTEGER_BITS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.instants import UNIT_NS
 
 _NUMBERS = {"byte": "b", "short": "h", "int": "i", "long": "q", "float": "f", "double": "d", "Instant": "q"}
 

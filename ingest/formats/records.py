@@ -14,18 +14,18 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
-from ingest.content.lines import LineBlock
-from ingest.spec import Target
-from ingest.values.exact import check_integer, from_json
-from ingest.values.instants import check_instant, local_instant
-from ingest.values.json_text import NoTextError, json_text, plain_text
-from ingest.values.numbers import number_value
-from ingest.values.refusals import Refusal, Value, attempted
-from ingest.values.rows import Rows, merge_rows
-from ingest.values.wire import Moment, Written
-from store.conversions import sources
-from store.conversions.table import INTEGER_BITS, rule
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.exact import check_integer, from_json
+from sparkhaven.ingest.values.instants import check_instant, local_instant
+from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
+from sparkhaven.ingest.values.numbers import number_value
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.rows import Rows, merge_rows
+from sparkhaven.ingest.values.wire import Moment, Written
+from sparkhaven.store.conversions import sources
+from sparkhaven.store.conversions.table import INTEGER_BITS, rule
 
 Record = TypeVar("Record")
 SHOWN_BYTES = 256

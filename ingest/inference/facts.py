@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.samples import Sample, TypedPart, shown
-from ingest.values.exact import exact_number
-from ingest.values.json_text import json_text
-from ingest.values.text_forms import NO, YES
-from store.conversions.plain import plain
-from store.conversions.sources import Group, source_of
+from sparkhaven.ingest.samples import Sample, TypedPart, shown
+from sparkhaven.ingest.values.exact import exact_number
+from sparkhaven.ingest.values.json_text import json_text
+from sparkhaven.ingest.values.text_forms import NO, YES
+from sparkhaven.store.conversions.plain import plain
+from sparkhaven.store.conversions.sources import Group, source_of
 
 BOOLEAN, WHOLE, FRACTION, TEXT, ARRAY, OBJECT = "boolean", "whole", "fraction", "text", "array", "object"
 PLURAL = {

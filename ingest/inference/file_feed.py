@@ -6,18 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ingest.content.file import chunks
-from ingest.content.lines import line_blocks
-from ingest.content.packing import packing_of_name
-from ingest.feeds.files.header import first_records, header_doubt
-from ingest.feeds.files.listing import FeedListing
-from ingest.formats.csv.records import read_record
-from ingest.options.files import FilesOptions
-from ingest.options.formats import CsvOptions
-from store.epochs.state.values import FileId
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
+from sparkhaven.ingest.content.file import chunks
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.content.packing import packing_of_name
+from sparkhaven.ingest.feeds.files.header import first_records, header_doubt
+from sparkhaven.ingest.feeds.files.listing import FeedListing
+from sparkhaven.ingest.formats.csv.records import read_record
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
 
 FORMATS = {
     ".json": "json",

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ingest.declared import near_name
-from ingest.formats.json.paths import path_of
-from ingest.inference.facts import facts_of
-from ingest.inference.names import column_names
-from ingest.inference.partitions import Candidate
-from ingest.inference.proposal import POSITION, with_nulls
-from ingest.inference.readings import Reading, misfit, misfits
-from ingest.inference.types.column_type import choose, readings_of
-from ingest.samples import Sample, shown
-from ingest.spec import Meta, TextForm
-from store.errors import SchemaMismatchError
-from store.types.frozen import frozen
-from store.types.model import Column, Storage, TableSchema
+from sparkhaven.ingest.declared import near_name
+from sparkhaven.ingest.formats.json.paths import path_of
+from sparkhaven.ingest.inference.facts import facts_of
+from sparkhaven.ingest.inference.names import column_names
+from sparkhaven.ingest.inference.partitions import Candidate
+from sparkhaven.ingest.inference.proposal import POSITION, with_nulls
+from sparkhaven.ingest.inference.readings import Reading, misfit, misfits
+from sparkhaven.ingest.inference.types.column_type import choose, readings_of
+from sparkhaven.ingest.samples import Sample, shown
+from sparkhaven.ingest.spec import Meta, TextForm
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage, TableSchema
 
 SHOWN = 20  # names in a message
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from store.layout import MAX_NAME
+from sparkhaven.store.layout import MAX_NAME
 
 _RESERVED = re.compile(
     "i|ii|k|in|not|null|true|false|ignore|abstract|assert|boolean|break|byte|case|catch|char|class|const|continue|default"

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ingest.formats.parquet.values import Source, exact_value
-from ingest.inference.facts import Facts
-from ingest.inference.readings import Reading
-from ingest.inference.types import hints
-from ingest.samples import Sample
-from ingest.spec import Target
-from ingest.values.exact import from_json, from_text
-from ingest.values.refusals import Refusal
-from store.types.frozen import frozen
+from sparkhaven.ingest.formats.parquet.values import Source, exact_value
+from sparkhaven.ingest.inference.facts import Facts
+from sparkhaven.ingest.inference.readings import Reading
+from sparkhaven.ingest.inference.types import hints
+from sparkhaven.ingest.samples import Sample
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.exact import from_json, from_text
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.types.frozen import frozen
 
 GROUPS = (2, 1000)  # different values of a grouping column
 REPEATS = 10  # rows of each of them, at least

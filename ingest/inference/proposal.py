@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ingest.inference.facts import FRACTION, TEXT, WHOLE, Facts, facts_of
-from ingest.inference.names import column_names
-from ingest.inference.readings import Reading, misfit, misfits
-from ingest.inference.types.choice import Choice
-from ingest.inference.types.column_type import choose
-from ingest.samples import Sample, shown
-from ingest.spec import Meta
-from store.errors import FeedError
-from store.types.frozen import frozen
+from sparkhaven.ingest.inference.facts import FRACTION, TEXT, WHOLE, Facts, facts_of
+from sparkhaven.ingest.inference.names import column_names
+from sparkhaven.ingest.inference.readings import Reading, misfit, misfits
+from sparkhaven.ingest.inference.types.choice import Choice
+from sparkhaven.ingest.inference.types.column_type import choose
+from sparkhaven.ingest.samples import Sample, shown
+from sparkhaven.ingest.spec import Meta
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.types.frozen import frozen
 
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "\\N", "-", "?")
 """Texts that stand for null in CSV files, where all others of a column are numbers or instants."""

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ingest.formats.parquet.values import check_type, exact_value, plain_source, show, typed_values
-from ingest.samples import Sample, shown
-from ingest.spec import ColumnSpec, Far, Target, TextForm, Unit
-from ingest.values.exact import from_json, from_text
-from ingest.values.json_text import json_text
-from ingest.values.refusals import Refusal
-from store.errors import SchemaMismatchError
-from store.types.datatypes import data_type
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage
+from sparkhaven.ingest.formats.parquet.values import check_type, exact_value, plain_source, show, typed_values
+from sparkhaven.ingest.samples import Sample, shown
+from sparkhaven.ingest.spec import ColumnSpec, Far, Target, TextForm, Unit
+from sparkhaven.ingest.values.exact import from_json, from_text
+from sparkhaven.ingest.values.json_text import json_text
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 
 @frozen

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar
 
-from ingest.options.formats import Limit, MissingColumns
-from ingest.options.traits import FILE_META, FILES, Traits
-from store.epochs.state.values import OffsetRange
-from store.types.frozen import frozen
+from sparkhaven.ingest.options.formats import Limit, MissingColumns
+from sparkhaven.ingest.options.traits import FILE_META, FILES, Traits
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar, Literal
 
-from ingest.options.formats import CsvOptions, Format, Limit, MissingColumns
-from ingest.options.traits import FILE_META, FILES, Traits
-from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
-from store.epochs.state.values import FileId
-from store.types.frozen import frozen
+from sparkhaven.ingest.options.formats import CsvOptions, Format, Limit, MissingColumns
+from sparkhaven.ingest.options.traits import FILE_META, FILES, Traits
+from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.types.frozen import frozen
 
 MissingDirectory = Literal["fail", "wait"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 Format = Literal["json", "csv", "parquet"]
 PayloadFormat = Literal["json", "csv", "raw", "avro", "protobuf"]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.options.traits import FILE_META, Traits
-from store.types.frozen import frozen
+from sparkhaven.ingest.options.traits import FILE_META, Traits
+from sparkhaven.store.types.frozen import frozen
 
 
 @dataclass(frozen=True, slots=True, eq=False)

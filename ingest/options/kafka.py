@@ -10,10 +10,17 @@ import re
 from dataclasses import field
 from typing import ClassVar, Literal
 
-from ingest.options.formats import AvroSource, CsvOptions, Limit, MissingColumns, PayloadFormat, ProtobufSource
-from ingest.options.traits import KAFKA_META, Traits
-from store.epochs.state.values import OffsetRange
-from store.types.frozen import frozen
+from sparkhaven.ingest.options.formats import (
+    AvroSource,
+    CsvOptions,
+    Limit,
+    MissingColumns,
+    PayloadFormat,
+    ProtobufSource,
+)
+from sparkhaven.ingest.options.traits import KAFKA_META, Traits
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.types.frozen import frozen
 
 Frame = Literal["confluent"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]

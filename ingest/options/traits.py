@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, Protocol
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 FILE_META: Mapping[str, frozenset[str]] = {
     "file": frozenset({"String"}),

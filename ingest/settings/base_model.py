@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ingest.options.formats import Limit
-from ingest.settings.units import parse_duration, parse_size
-from store.errors import SettingsError
-from store.io.local_path import local_path
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.settings.units import parse_duration, parse_size
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.local_path import local_path
 
 
 def mounted(path: str) -> str:

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.values.columns import Typed, compact, mask_of, some
-from store.types.frozen import frozen
+from sparkhaven.ingest.values.columns import Typed, compact, mask_of, some
+from sparkhaven.store.types.frozen import frozen
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LONG = (

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from ingest.spec import Target, TextForm
-from ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
-from ingest.values.json_text import plain_text
-from ingest.values.refusals import Refusal, Value
-from ingest.values.text_forms import UncleanError, clean, words
-from store.conversions.table import INTEGER_BITS
-from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
+from sparkhaven.ingest.spec import Target, TextForm
+from sparkhaven.ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
+from sparkhaven.ingest.values.json_text import plain_text
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.text_forms import UncleanError, clean, words
+from sparkhaven.store.conversions.table import INTEGER_BITS
+from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
 PYTHON_CHARSETS = {
     "ISO_8859_1": "latin-1",

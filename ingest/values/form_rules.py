@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ingest.spec import ColumnSpec, TextForm
-from ingest.values.date_patterns import date_pattern
-from ingest.values.text_forms import NUMBERS
-from store.errors import SettingsError
-from store.types.model import Column
+from sparkhaven.ingest.spec import ColumnSpec, TextForm
+from sparkhaven.ingest.values.date_patterns import date_pattern
+from sparkhaven.ingest.values.text_forms import NUMBERS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.types.model import Column
 
 STRICT = TextForm()
 

@@ -12,11 +12,11 @@ from decimal import Decimal
 
 import numpy as np
 
-from ingest.spec import Target
-from ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
-from ingest.values.zones import zone_table
-from store.instants import UNIT_NS
-from store.types.datatypes import LONG_NULL
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
+from sparkhaven.ingest.values.zones import zone_table
+from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.types.datatypes import LONG_NULL
 
 INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
 NO_ZONE = "has no time zone"

@@ -6,11 +6,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.spec import Target
-from ingest.values.columns import Mask, Typed, compact, either, instants, join, mask_of, outside, some, try_cast
-from ingest.values.instants import INSTANT_HIGH
-from ingest.values.zones import zone_table
-from store.instants import NS_PER_SECOND
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.columns import (
+    Mask,
+    Typed,
+    compact,
+    either,
+    instants,
+    join,
+    mask_of,
+    outside,
+    some,
+    try_cast,
+)
+from sparkhaven.ingest.values.instants import INSTANT_HIGH
+from sparkhaven.ingest.values.zones import zone_table
+from sparkhaven.store.instants import NS_PER_SECOND
 
 _DAY = (  # the days that there are, in the years from 1700 to 2199
     r"(?:(?:1[7-9]|2[01])[0-9]{2}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)"

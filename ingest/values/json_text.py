@@ -15,8 +15,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from ingest.values.refusals import Refusal
-from ingest.values.wire import Moment, Written
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.wire import Moment, Written
 
 _MOST_ZEROS = 1000  # digits that are written out for an exponent
 

@@ -6,11 +6,11 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from ingest.spec import Target
-from ingest.values.exact import check_float, from_json
-from ingest.values.refusals import Refusal, Value
-from store.conversions.table import SIGNIFICANT
-from store.types.datatypes import CHAR_NULL
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.exact import check_float, from_json
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.store.conversions.table import SIGNIFICANT
+from sparkhaven.store.types.datatypes import CHAR_NULL
 
 
 def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:

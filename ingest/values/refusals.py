@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from store.errors import SparkhavenError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.types.frozen import frozen
 
 MOST_WORDS = 300  # characters of an exception
 Made = TypeVar("Made")

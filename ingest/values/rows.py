@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.spec import Target
-from ingest.values.refusals import Value
-from store.types.frozen import frozen
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.refusals import Value
+from sparkhaven.store.types.frozen import frozen
 
 Ints = npt.NDArray[np.int64]
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.spec import Target, TextForm
-from ingest.values.columns import (
+from sparkhaven.ingest.spec import Target, TextForm
+from sparkhaven.ingest.values.columns import (
     Mask,
     Typed,
     bytes_of,
@@ -34,12 +34,12 @@ from ingest.values.columns import (
     try_cast,
     without,
 )
-from ingest.values.exact import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
-from ingest.values.iso_texts import iso_instants
-from ingest.values.text_forms import clean_texts, words
-from store.conversions.table import INTEGER_BITS
-from store.instants import UNIT_NS
-from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
+from sparkhaven.ingest.values.exact import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
+from sparkhaven.ingest.values.iso_texts import iso_instants
+from sparkhaven.ingest.values.text_forms import clean_texts, words
+from sparkhaven.store.conversions.table import INTEGER_BITS
+from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
 _PLAIN_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _INTEGER = r"^-?[0-9]{1,18}$"

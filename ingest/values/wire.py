@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from ingest.values.refusals import Refusal
-from store.instants import NS_PER_SECOND
-from store.types.frozen import frozen
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.types.frozen import frozen
 
 DAY_NS = 86_400 * NS_PER_SECOND
 _YEAR_0 = -719_528  # the first day of the year before 1, in days since 1970

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from store.instants import NS_PER_SECOND
+from sparkhaven.store.instants import NS_PER_SECOND
 
 Int64s = npt.NDArray[np.int64]
 

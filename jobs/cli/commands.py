@@ -11,36 +11,39 @@ from typing import Any
 import typer
 from typer.main import get_command, get_group
 
-from jobs.context import Commands
-from jobs.options import RootOption
+from sparkhaven.jobs.context import Commands
+from sparkhaven.jobs.options import RootOption
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "ingest": ("jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
-    "merge": ("jobs.cli.history.merge", "Merges dates from intraday into sorted, grouped history."),
-    "validate": ("jobs.cli.history.validation", "Validates merged dates against counts, digests and rules."),
-    "truncate": ("jobs.cli.history.removal", "Empties the intraday locations of merged dates."),
-    "delete": ("jobs.cli.history.removal", "Removes the files of truncated dates."),
-    "export": ("jobs.cli.history.export", "Exports rows as a tree of Parquet files for other programs."),
-    "import": ("jobs.cli.history.import_tree", "Imports a tree of Parquet files into history."),
-    "metadata": ("jobs.cli.history.metadata", "List, validate and update the location indexes of history."),
-    "clean": ("jobs.cli.history.status", "Removes replaced generations of history."),
-    "read": ("jobs.cli.reading.read", "Reads rows of one snapshot of a table."),
-    "sql": ("jobs.cli.reading.sql", "Runs a SELECT over snapshots of tables."),
-    "serve": ("jobs.cli.reading.serve", "Serves tables live, by a Deephaven engine."),
-    "page": ("jobs.cli.reading.page", "Serves the operations page, or writes it to a file."),
-    "tables": ("jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
-    "stats": ("jobs.cli.reading.stats", "Reports rows, bytes, epochs and positions of tables."),
-    "epochs": ("jobs.cli.streams.epochs", "List, show and roll back epochs of a stream."),
-    "recover": ("jobs.cli.streams.recover", "Runs crash recovery only, without ingest."),
-    "quarantine": ("jobs.cli.streams.quarantine", "List, requeue and drop rows that could not be stored."),
-    "jars": ("jobs.cli.setup.jars", "Fetches the pinned jars of Delta Lake, once."),
-    "class-archive": ("jobs.cli.setup.class_archive", "Creates a class archive, with which Spark starts faster."),
-    "doctor": ("jobs.doctor.command", "Checks the database and names the next command to run."),
-    "verify": ("jobs.cli.reading.checks", "Checks tables for damage; changes nothing."),
-    "inspect": ("jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
-    "checkpoint": ("jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),
-    "schema": ("jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),
-    "partitions": ("jobs.cli.history.partitions", "List and add storage partitions of history."),
+    "ingest": ("sparkhaven.jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
+    "merge": ("sparkhaven.jobs.cli.history.merge", "Merges dates from intraday into sorted, grouped history."),
+    "validate": ("sparkhaven.jobs.cli.history.validation", "Validates merged dates against counts, digests and rules."),
+    "truncate": ("sparkhaven.jobs.cli.history.removal", "Empties the intraday locations of merged dates."),
+    "delete": ("sparkhaven.jobs.cli.history.removal", "Removes the files of truncated dates."),
+    "export": ("sparkhaven.jobs.cli.history.export", "Exports rows as a tree of Parquet files for other programs."),
+    "import": ("sparkhaven.jobs.cli.history.import_tree", "Imports a tree of Parquet files into history."),
+    "metadata": ("sparkhaven.jobs.cli.history.metadata", "List, validate and update the location indexes of history."),
+    "clean": ("sparkhaven.jobs.cli.history.status", "Removes replaced generations of history."),
+    "read": ("sparkhaven.jobs.cli.reading.read", "Reads rows of one snapshot of a table."),
+    "sql": ("sparkhaven.jobs.cli.reading.sql", "Runs a SELECT over snapshots of tables."),
+    "serve": ("sparkhaven.jobs.cli.reading.serve", "Serves tables live, by a Deephaven engine."),
+    "page": ("sparkhaven.jobs.cli.reading.page", "Serves the operations page, or writes it to a file."),
+    "tables": ("sparkhaven.jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
+    "stats": ("sparkhaven.jobs.cli.reading.stats", "Reports rows, bytes, epochs and positions of tables."),
+    "epochs": ("sparkhaven.jobs.cli.streams.epochs", "List, show and roll back epochs of a stream."),
+    "recover": ("sparkhaven.jobs.cli.streams.recover", "Runs crash recovery only, without ingest."),
+    "quarantine": ("sparkhaven.jobs.cli.streams.quarantine", "List, requeue and drop rows that could not be stored."),
+    "jars": ("sparkhaven.jobs.cli.setup.jars", "Fetches the pinned jars of Delta Lake, once."),
+    "class-archive": (
+        "sparkhaven.jobs.cli.setup.class_archive",
+        "Creates a class archive, with which Spark starts faster.",
+    ),
+    "doctor": ("sparkhaven.jobs.doctor.command", "Checks the database and names the next command to run."),
+    "verify": ("sparkhaven.jobs.cli.reading.checks", "Checks tables for damage; changes nothing."),
+    "inspect": ("sparkhaven.jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
+    "checkpoint": ("sparkhaven.jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),
+    "schema": ("sparkhaven.jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),
+    "partitions": ("sparkhaven.jobs.cli.history.partitions", "List and add storage partitions of history."),
 }
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest.feeds.base import LOOK_S, Trial
-from jobs.context import CliContext, report
-from jobs.options import (
+from sparkhaven.ingest.feeds.base import LOOK_S, Trial
+from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.options import (
     DryRun,
     Json,
     LocalOption,
@@ -24,23 +24,23 @@ from jobs.options import (
     memory_bytes,
     old_spelling,
 )
-from jobs.settings.deployment import deploy_schema
-from jobs.settings.stream_file import StreamSettings
-from jobs.settings.stream_schema import checked_schema
-from jobs.streams.feeds import passed_lines, remarks_of
-from jobs.streams.starting import NotStarted, load_streams, report_failed, try_each
-from store.epochs.reading.load import list_streams, load_stream
-from store.epochs.state.files import NO_HORIZON
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import ignored_in
-from store.errors import EXIT_DONE, SettingsError, SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
-from store.schema.document.checks import unbuilt_indexes
+from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
+from sparkhaven.jobs.streams.starting import NotStarted, load_streams, report_failed, try_each
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.state.files import NO_HORIZON
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import ignored_in
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
+from sparkhaven.store.schema.document.checks import unbuilt_indexes
 
 if TYPE_CHECKING:
-    from jobs.streams.run import Run
+    from sparkhaven.jobs.streams.run import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -103,11 +103,11 @@ def ingest(
     if not streams:
         _end(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
-    from jobs.logs.writer import LogWriter
-    from jobs.streams.process import run_streams
-    from jobs.streams.reports.metrics import Metrics, served
-    from jobs.streams.reports.progress import Progress
-    from jobs.streams.run import Options
+    from sparkhaven.jobs.logs.writer import LogWriter
+    from sparkhaven.jobs.streams.process import run_streams
+    from sparkhaven.jobs.streams.reports.metrics import Metrics, served
+    from sparkhaven.jobs.streams.reports.progress import Progress
+    from sparkhaven.jobs.streams.run import Options
 
     progress = Progress(verbose=verbose)
     for one in failed:
@@ -142,7 +142,7 @@ def _end(code: int) -> None:
 
 def _show_run(cli: CliContext, run: Run) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
-    from jobs.streams.reports.progress import taken
+    from sparkhaven.jobs.streams.reports.progress import taken
 
     done, state = run.totals, run.log.state
     unit = run.settings.spec.feed.traits.unit

@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.commands import LazyCommands
-from jobs.context import CliContext, quiet_libraries
-from jobs.options import Json, Verbose
-from store.io.local_path import local_path
+from sparkhaven.jobs.cli.commands import LazyCommands
+from sparkhaven.jobs.context import CliContext, quiet_libraries
+from sparkhaven.jobs.options import Json, Verbose
+from sparkhaven.store.io.local_path import local_path
 
 COLLECT_EVERY = 50_000  # objects
 

@@ -8,26 +8,26 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 
-from ingest.feeds.frames.rows import Fields, fit_frame, frame_columns
-from ingest.targets import resolve_targets
-from jobs.settings.deployment import deploy_schema
-from jobs.settings.frame_options import FrameOptions
-from jobs.streams.budget import Budget
-from jobs.streams.decoding import FrameDecoder
-from jobs.streams.quarantines import catch_up
-from store.epochs.files.logfile import Lease
-from store.epochs.log import StreamLog
-from store.epochs.retention import Retention
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.deploy import load_deployed
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.batch.commit import AddToQuarantine
-from writers.batch.scratch import remove_scratch
-from writers.spark.frame import FramePlan
-from writers.target import StreamTarget
+from sparkhaven.ingest.feeds.frames.rows import Fields, fit_frame, frame_columns
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.jobs.settings.frame_options import FrameOptions
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.decoding import FrameDecoder
+from sparkhaven.jobs.streams.quarantines import catch_up
+from sparkhaven.store.epochs.files.logfile import Lease
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.batch.commit import AddToQuarantine
+from sparkhaven.writers.batch.scratch import remove_scratch
+from sparkhaven.writers.spark.frame import FramePlan
+from sparkhaven.writers.target import StreamTarget
 
 
 @frozen

@@ -10,24 +10,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jobs.dataframes.frame_stream import FrameStream, open_stream
-from jobs.session.delta_session import require_delta
-from jobs.settings.frame_options import FrameOptions, Rule, frame_options
-from jobs.streams.budget import Budget
-from jobs.streams.quarantines import settle
-from store.epochs.retention import DEFAULTS
-from store.epochs.state.values import Durability, OffsetRange
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import Layout
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import BatchOutcome
-from writers.batch.maintenance import Maintenance
-from writers.quarantine.spark_table import SparkQuarantine
-from writers.quarantine.table import Quarantine
-from writers.spark.frame import Source, batch_of_query, labelled, write_frame_batch
-from writers.spark.stream import refuse_speculation
-from writers.spark.workers import check_workers
+from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream
+from sparkhaven.jobs.session.delta_session import require_delta
+from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_options
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.quarantines import settle
+from sparkhaven.store.epochs.retention import DEFAULTS
+from sparkhaven.store.epochs.state.values import Durability, OffsetRange
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.batch.maintenance import Maintenance
+from sparkhaven.writers.quarantine.spark_table import SparkQuarantine
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.spark.frame import Source, batch_of_query, labelled, write_frame_batch
+from sparkhaven.writers.spark.stream import refuse_speculation
+from sparkhaven.writers.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

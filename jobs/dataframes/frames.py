@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.dataframes.source import DeephavenSource
-from readers.spark.option_texts import option_text
+from sparkhaven.jobs.dataframes.source import DeephavenSource
+from sparkhaven.readers.spark.option_texts import option_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,13 +16,13 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
 )
 
-from readers.spark.messages import message_first
+from sparkhaven.readers.spark.messages import message_first
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from readers.arrow.table import Table
-    from readers.spark.options import ReadOptions
+    from sparkhaven.readers.arrow.table import Table
+    from sparkhaven.readers.spark.options import ReadOptions
 
 
 class DeephavenSource(DataSource):  # type: ignore[misc]
@@ -38,8 +38,8 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def schema(self) -> StructType:
         """The columns of the data frame; pins the snapshot that it shows."""
-        from readers.spark.batch import shown_columns
-        from readers.spark.types import spark_schema
+        from sparkhaven.readers.spark.batch import shown_columns
+        from sparkhaven.readers.spark.types import spark_schema
 
         options = self._options()
         self._table = self._opened(options)
@@ -48,7 +48,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query."""
-        from readers.spark.batch import SnapshotReader
+        from sparkhaven.readers.spark.batch import SnapshotReader
 
         options = self._options(stream=False)
         return SnapshotReader(self._given(schema, options), options)
@@ -56,7 +56,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a stream."""
-        from readers.spark.stream import EpochReader
+        from sparkhaven.readers.spark.stream import EpochReader
 
         options = self._options(stream=True)
         return EpochReader(self._given(schema, options), options)
@@ -64,20 +64,20 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a batch frame."""
-        from jobs.dataframes.write import batch_writer
+        from sparkhaven.jobs.dataframes.write import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     @message_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """The writer of the batches of a streaming query."""
-        from jobs.dataframes.write import stream_writer
+        from sparkhaven.jobs.dataframes.write import stream_writer
 
         return stream_writer(self.options, schema, overwrite)
 
     def _given(self, schema: StructType, options: ReadOptions) -> Table:
         """The pinned snapshot, or a new one for a frame whose schema the user has given."""
-        from readers.spark.types import require_schema, spark_schema
+        from sparkhaven.readers.spark.types import require_schema, spark_schema
 
         table, self._table = self._table or self._opened(options), None
         require_schema(schema, spark_schema(table.columns(options.columns), options), table.name)
@@ -86,12 +86,12 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     def _options(self, *, stream: bool | None = None) -> ReadOptions:
         import os
 
-        from readers.spark.options import read_options
+        from sparkhaven.readers.spark.options import read_options
 
         return read_options(self.options, os.environ, stream=stream)
 
     def _opened(self, options: ReadOptions) -> Table:
-        from readers.arrow.opening import open_table
+        from sparkhaven.readers.arrow.opening import open_table
 
         table = open_table(
             options.root,

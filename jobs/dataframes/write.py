@@ -24,21 +24,29 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ingest.feeds.frames.rows import Fields
-from jobs.dataframes.frame_stream import open_stream, plan_of, take_over_stream
-from jobs.settings.source_options import WriteOptions, write_options
-from jobs.streams.budget import Budget
-from jobs.streams.decoding import FrameDecoder
-from readers.spark.messages import message_first
-from store.errors import SettingsError, SparkhavenError
-from store.io.fs import Fs
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import BatchOutcome
-from writers.batch.maintenance import Maintenance
-from writers.spark.frame import Source, batch_of_query, labelled
-from writers.spark.frame_task import FrameResult
-from writers.spark.leased import LeasedWrite, Ticket, abort_write, begin_write, commit_write, failed, write_task
-from writers.spark.tasks import is_on, local_property, speculation
+from sparkhaven.ingest.feeds.frames.rows import Fields
+from sparkhaven.jobs.dataframes.frame_stream import open_stream, plan_of, take_over_stream
+from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.decoding import FrameDecoder
+from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.batch.maintenance import Maintenance
+from sparkhaven.writers.spark.frame import Source, batch_of_query, labelled
+from sparkhaven.writers.spark.frame_task import FrameResult
+from sparkhaven.writers.spark.leased import (
+    LeasedWrite,
+    Ticket,
+    abort_write,
+    begin_write,
+    commit_write,
+    failed,
+    write_task,
+)
+from sparkhaven.writers.spark.tasks import is_on, local_property, speculation
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -1,9 +1,9 @@
 """A real Kafka broker on loopback, for people and for tests: one process, its data in one directory.
 
-``python -m jobs.demo.broker`` (``make kafka``) starts one, fills the topic of the demo with flights and runs until it
-is stopped. Broker and controller are one JVM (KRaft). It is ready when its log has the line for it, and stopped by its
-process handle; a watchdog ends it with the process that started it. A restart finds the same topics on the same ports,
-since both belong to the directory.
+``python -m sparkhaven.jobs.demo.broker`` (``make kafka``) starts one, fills the topic of the demo with flights and runs
+until it is stopped. Broker and controller are one JVM (KRaft). It is ready when its log has the line for it, and
+stopped by its process handle; a watchdog ends it with the process that started it. A restart finds the same topics on
+the same ports, since both belong to the directory.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from jobs.demo.program import run_program, wait_until_stopped
-from jobs.session.jars import Artifact, jars
-from jobs.session.watchdog import Watchdog
-from store.errors import RetryableFeedError, SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.demo.program import run_program, wait_until_stopped
+from sparkhaven.jobs.session.jars import Artifact, jars
+from sparkhaven.jobs.session.watchdog import Watchdog
+from sparkhaven.store.errors import RetryableFeedError, SettingsError
+from sparkhaven.store.io.fs import Fs
 
 VERSION = "3.9.2"
 JARS = (
@@ -205,9 +205,9 @@ def free_port() -> int:
 
 def main() -> int:
     """Starts a broker with the flights of the demo in a topic, and waits for Ctrl-C."""
-    from jobs.demo.topic import TOPIC, fill
+    from sparkhaven.jobs.demo.topic import TOPIC, fill
 
-    parser = argparse.ArgumentParser(prog="jobs.demo.broker", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="sparkhaven.jobs.demo.broker", description=main.__doc__)
     parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1 (default 9092)")
     parser.add_argument("--directory", type=Path, help="directory of its data; default: a temporary one")
     given = parser.parse_args()

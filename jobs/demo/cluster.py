@@ -1,7 +1,7 @@
 """A standalone Spark cluster on loopback, for people and for tests: a master and workers, each a process of its own.
 
-``python -m jobs.demo.cluster`` (``make cluster``) starts one and runs until it is stopped. Each worker has its own work
-directory and one core; a watchdog ends them with the process that started them.
+``python -m sparkhaven.jobs.demo.cluster`` (``make cluster``) starts one and runs until it is stopped. Each worker
+has its own work directory and one core; a watchdog ends them with the process that started them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from types import TracebackType
 
 import pyspark
 
-from jobs.demo.broker import free_port
-from jobs.demo.program import run_program, wait_until_stopped
-from jobs.session.fast_start import python_launcher
-from jobs.session.watchdog import Watchdog
-from store.errors import CommitError
-from store.io.fs import Fs
+from sparkhaven.jobs.demo.broker import free_port
+from sparkhaven.jobs.demo.program import run_program, wait_until_stopped
+from sparkhaven.jobs.session.fast_start import python_launcher
+from sparkhaven.jobs.session.watchdog import Watchdog
+from sparkhaven.store.errors import CommitError
+from sparkhaven.store.io.fs import Fs
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 STARTED = re.compile(rb"Starting Spark master at (spark://\S+)")
@@ -174,7 +174,7 @@ class Cluster:
 
 def main() -> int:
     """Starts a cluster of two workers of one core and waits for Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="jobs.demo.cluster", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="sparkhaven.jobs.demo.cluster", description=main.__doc__)
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="workers of one core (default 2)")
     parser.add_argument("--memory", default="1g", help="memory of each worker (default 1g)")
     given = parser.parse_args()

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 
 TABLE = "Nyc13.Flight"
 TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})  # all other columns are whole numbers

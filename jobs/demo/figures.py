@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from jobs.demo import feed as flights
-from store.layout import LocationKey
-from store.types.frozen import frozen
+from sparkhaven.jobs.demo import feed as flights
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
 
 KEY = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")  # unique in the package
 

@@ -23,15 +23,15 @@ from typing import IO, Any
 from rich.console import Console
 from rich.table import Table
 
-from jobs.demo import feed as flights
-from jobs.demo.figures import Figure, figures, same_as_package
-from jobs.demo.program import run_program
-from jobs.session.spark_session import import_root
-from readers.arrow.opening import open_table
-from store.epochs.reading.load import load_stream
-from store.errors import EXIT_BAD_DATA, SettingsError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
+from sparkhaven.jobs.demo import feed as flights
+from sparkhaven.jobs.demo.figures import Figure, figures, same_as_package
+from sparkhaven.jobs.demo.program import run_program
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 
 MARK = ".sparkhaven-demo"  # only a directory of a demo is ever emptied
 STREAM = "flights"
@@ -69,7 +69,7 @@ class Demo:
         self, root: Path, words: Sequence[str], environ: Mapping[str, str], stderr: IO[str] | None = None
     ) -> subprocess.Popen[str]:
         """A command as a process of its own."""
-        line = [sys.executable, "-m", "jobs.cli.main", "--root", str(root), *words, "--json"]
+        line = [sys.executable, "-m", "sparkhaven.jobs.cli.main", "--root", str(root), *words, "--json"]
         paths = os.pathsep.join(filter(None, [str(import_root()), os.environ.get("PYTHONPATH", "")]))
         env = {**os.environ, **environ, "PYTHONPATH": paths}
         return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env)
@@ -171,7 +171,7 @@ def _wait(until: Callable[[], bool], what: str) -> None:
 
 def stream_file() -> Path:
     """The stream file of the demo, as it is shipped."""
-    return import_root() / "conf" / "streams" / "flights.toml"
+    return import_root() / "sparkhaven" / "conf" / "streams" / "flights.toml"
 
 
 def fresh(base: Path) -> Path:
@@ -213,7 +213,7 @@ def show(console: Console, found: list[Figure], seconds: dict[str, float]) -> bo
 
 def main() -> int:
     """Runs the demo; exit code 1 on any mismatch."""
-    parser = argparse.ArgumentParser(prog="jobs.demo.flights", description=__doc__)
+    parser = argparse.ArgumentParser(prog="sparkhaven.jobs.demo.flights", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-db"), help="directory to fill (default demo-db)")
     base = fresh(parser.parse_args().db.absolute())
     console = Console(width=None if sys.stdout.isatty() else 110)

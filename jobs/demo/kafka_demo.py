@@ -17,19 +17,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobs.demo import feed as flights
-from jobs.demo.broker import Broker
-from jobs.demo.figures import Figure, figures, same_as_package
-from jobs.demo.flights import WAIT_S, Demo, fresh, show
-from jobs.demo.program import run_program
-from jobs.demo.topic import TOPIC, fill
-from jobs.session.spark_session import import_root
-from readers.arrow.opening import open_table
-from store.epochs.reading.load import load_stream
-from store.epochs.state.replay import StreamState
-from store.errors import EXIT_BAD_DATA, SettingsError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.demo import feed as flights
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.jobs.demo.figures import Figure, figures, same_as_package
+from sparkhaven.jobs.demo.flights import WAIT_S, Demo, fresh, show
+from sparkhaven.jobs.demo.program import run_program
+from sparkhaven.jobs.demo.topic import TOPIC, fill
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 STREAM = "flights-kafka"
 AFTER_TRUNCATE = "intraday rows after truncate"  # nothing is truncated here
@@ -39,7 +39,7 @@ def run(demo: Demo) -> list[Figure]:
     """Topic to table; the figures that were found."""
     root = demo.base / "db"
     layout, table = Layout(root), TableName.parse(flights.TABLE)
-    settings = import_root() / "conf" / "streams" / "flights-kafka.toml"
+    settings = import_root() / "sparkhaven" / "conf" / "streams" / "flights-kafka.toml"
     with ExitStack() as opened:
         with demo.stage("broker: started on loopback, its topic filled with the flights"):
             broker = opened.enter_context(Broker(Fs(), demo.base / "broker", heap="512m"))
@@ -86,7 +86,7 @@ def _state(root: Path) -> StreamState | None:
 
 def main() -> int:
     """Runs the demo; exit code 1 on any mismatch."""
-    parser = argparse.ArgumentParser(prog="jobs.demo.kafka_demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="sparkhaven.jobs.demo.kafka_demo", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-kafka-db"), help="directory to fill")
     base = fresh(parser.parse_args().db.absolute())
     console = Console(width=None if sys.stdout.isatty() else 110)

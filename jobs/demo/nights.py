@@ -18,17 +18,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobs.demo import feed as flights
-from jobs.demo.figures import Figure
-from jobs.demo.flights import Demo, fresh, show, stream_file
-from jobs.demo.night_server import free_port, serve
-from jobs.demo.program import run_program
-from jobs.session.fast_start import python_launcher
-from jobs.session.spark_session import import_root
-from jobs.session.zipped import write_zip
-from readers.arrow.opening import open_table
-from store.errors import EXIT_BAD_DATA, SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.demo import feed as flights
+from sparkhaven.jobs.demo.figures import Figure
+from sparkhaven.jobs.demo.flights import Demo, fresh, show, stream_file
+from sparkhaven.jobs.demo.night_server import free_port, serve
+from sparkhaven.jobs.demo.program import run_program
+from sparkhaven.jobs.session.fast_start import python_launcher
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.io.fs import Fs
 
 NIGHT = "2013-01-02"
 MONTH = frozenset({1})
@@ -114,7 +114,7 @@ class Airflow:
 
     def prepare(self) -> None:
         """The configuration, the zip for spark-submit, Airflow's database and pool."""
-        conf = import_root() / "conf"
+        conf = import_root() / "sparkhaven" / "conf"
         text = (conf / "airflow" / "flights.toml").read_text(encoding="utf-8")
         text = text.replace('"../streams', f'"{conf / "streams"}').replace(
             '"../../jobs"', f'"{import_root() / "jobs"}"'
@@ -178,7 +178,7 @@ def _day(row: dict[str, str]) -> str:
 
 def main() -> int:
     """Runs one night, or serves; exit code 1 on any mismatch."""
-    parser = argparse.ArgumentParser(prog="jobs.demo.nights", description=__doc__)
+    parser = argparse.ArgumentParser(prog="sparkhaven.jobs.demo.nights", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-airflow-db"), help="directory to fill")
     parser.add_argument("--serve", action="store_true", help="start Airflow and wait for Ctrl-C")
     parser.add_argument("--port", type=int, default=PORT, help=f"port on 127.0.0.1 (default {PORT}; 0: any free one)")

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from store.errors import SparkhavenError
+from sparkhaven.store.errors import SparkhavenError
 
 
 def wait_until_stopped() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from jobs.demo import feed as flights
-from store.errors import RetryableFeedError
+from sparkhaven.jobs.demo import feed as flights
+from sparkhaven.store.errors import RetryableFeedError
 
 TOPIC = "flights"
 PARTITIONS = 3

@@ -9,22 +9,22 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext
-from jobs.doctor.dates import dates
-from jobs.doctor.finding import Check, CheckContext, Finding, Found, checked, headline
-from jobs.doctor.locks import locks
-from jobs.doctor.machine import jars, jdk, versions
-from jobs.doctor.quarantine import quarantined
-from jobs.doctor.schemas import schemas
-from jobs.doctor.streams import clock, epochs, lag, logs
-from jobs.doctor.tables import tables
-from jobs.doctor.volumes import file_systems, free_space
-from jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
-from jobs.streams.starting import load_streams
-from store.errors import EXIT_BAD_DATA, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import TableName
-from store.schema.deployed.deploy import deployed_tables
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.doctor.dates import dates
+from sparkhaven.jobs.doctor.finding import Check, CheckContext, Finding, Found, checked, headline
+from sparkhaven.jobs.doctor.locks import locks
+from sparkhaven.jobs.doctor.machine import jars, jdk, versions
+from sparkhaven.jobs.doctor.quarantine import quarantined
+from sparkhaven.jobs.doctor.schemas import schemas
+from sparkhaven.jobs.doctor.streams import clock, epochs, lag, logs
+from sparkhaven.jobs.doctor.tables import tables
+from sparkhaven.jobs.doctor.volumes import file_systems, free_space
+from sparkhaven.jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
+from sparkhaven.jobs.streams.starting import load_streams
+from sparkhaven.store.errors import EXIT_BAD_DATA, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 CHECKS: dict[str, Check] = {
     "versions": versions,

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
-from jobs.doctor.finding import CheckContext, Found, State, each, named
-from store.epochs.reading.load import StreamState
-from store.errors import SettingsError
-from store.io.walking import stats_below
-from store.layout import INTERNAL_NAMESPACE, TableName
+from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
+from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, each, named
+from sparkhaven.store.epochs.reading.load import StreamState
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 
 UTC = ZoneInfo("UTC")
 

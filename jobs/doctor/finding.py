@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jobs.settings.stream_file import StreamSettings
-from store.epochs.reading.load import list_streams, load_stream
-from store.epochs.state.replay import StreamState
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import standing_tables
-from store.types.frozen import frozen
-from writers.merge.status import DateStatus, table_status
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import standing_tables
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.status import DateStatus, table_status
 
 State = Literal["ok", "note", "wrong"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobs.doctor.finding import CheckContext, Found, ago
-from store.epochs.files.lock import lock_owner
+from sparkhaven.jobs.doctor.finding import CheckContext, Found, ago
+from sparkhaven.store.epochs.files.lock import lock_owner
 
 
 def locks(context: CheckContext) -> Iterator[Found]:

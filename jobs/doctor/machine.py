@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from jobs.doctor.finding import CheckContext, Found
-from jobs.session import delta_session
-from jobs.session.fast_start import class_archive
-from jobs.session.jars import present
-from jobs.session.java import check_jdk
-from store.io.user_cache import cache_directory
-from store.native.library import core
+from sparkhaven.jobs.doctor.finding import CheckContext, Found
+from sparkhaven.jobs.session import delta_session
+from sparkhaven.jobs.session.fast_start import class_archive
+from sparkhaven.jobs.session.jars import present
+from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.store.io.user_cache import cache_directory
+from sparkhaven.store.native.library import core
 
 PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "duckdb", "confluent-kafka", "fastavro", "protobuf")
 LEAST_PYTHON = (3, 11)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from jobs.doctor.finding import CheckContext, Found, each
-from store.delta.log import is_table
-from store.epochs.state.replay import StreamState
-from store.layout import TableName
-from writers.quarantine.choice import Chosen
-from writers.quarantine.ledger import follow_log
-from writers.quarantine.rows import QuarantineRows
+from sparkhaven.jobs.doctor.finding import CheckContext, Found, each
+from sparkhaven.store.delta.log import is_table
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.layout import TableName
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.ledger import follow_log
+from sparkhaven.writers.quarantine.rows import QuarantineRows
 
 
 def quarantined(context: CheckContext) -> Iterator[Found]:

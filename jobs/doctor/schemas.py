@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from jobs.doctor.finding import CheckContext, Found, each, headline
-from jobs.settings.deployment import deploy_schema
-from jobs.settings.stream_file import StreamSettings
-from store.errors import SchemaError
-from store.layout import TableName
-from store.schema.deployed.deploy import deployed_tables, load_deployed
+from sparkhaven.jobs.doctor.finding import CheckContext, Found, each, headline
+from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.store.errors import SchemaError
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 
 
 def schemas(context: CheckContext) -> Iterator[Found]:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 
-from jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
-from jobs.streams.feeds import remarks_of
-from readers.checks.findings import Finding as Damage
-from readers.checks.streams import check_head, check_log, check_positions, stray_stream_files
-from store.epochs.reading.load import list_streams
-from store.epochs.state.files import NO_HORIZON
-from store.epochs.state.replay import StreamState
-from store.errors import SparkhavenError
-from store.layout import TableName
+from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
+from sparkhaven.jobs.streams.feeds import remarks_of
+from sparkhaven.readers.checks.findings import Finding as Damage
+from sparkhaven.readers.checks.streams import check_head, check_log, check_positions, stray_stream_files
+from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.epochs.state.files import NO_HORIZON
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.layout import TableName
 
 ASK_SECONDS = 5.0
 WHOLE_LOG = 16 << 20  # bytes; a larger one is left to `verify`

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from jobs.doctor.finding import CheckContext, Found, each
-from jobs.doctor.streams import of_damage
-from readers.checks.verify import verify
-from store.epochs.files.lock import lock_owner
-from store.epochs.reading.load import list_streams
-from store.layout import TableName
+from sparkhaven.jobs.doctor.finding import CheckContext, Found, each
+from sparkhaven.jobs.doctor.streams import of_damage
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.files.lock import lock_owner
+from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.layout import TableName
 
 
 def tables(context: CheckContext) -> Iterator[Found]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobs.doctor.finding import CheckContext, Found, named
-from store.types.frozen import frozen
+from sparkhaven.jobs.doctor.finding import CheckContext, Found, named
+from sparkhaven.store.types.frozen import frozen
 
 MOUNTS = Path("/proc/self/mountinfo")
 LITTLE, LEAST = 10 << 30, 1 << 30  # bytes

@@ -14,20 +14,20 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from jobs.logs.tables import TIMESTAMP, LogRow, LogTable
-from store.epochs.log import StreamLog
-from store.epochs.state.values import OffsetRange, Split
-from store.errors import LockLostError, SchemaChangeError, SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.schema.deployed.deploy import deploy, load_deployed
-from store.types.model import TableSchema
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.maintenance import Maintenance
-from writers.batch.scratch import remove_scratch
-from writers.batch.task import Task, run_task
-from writers.target import SplitNotes, StreamTarget
+from sparkhaven.jobs.logs.tables import TIMESTAMP, LogRow, LogTable
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.maintenance import Maintenance
+from sparkhaven.writers.batch.scratch import remove_scratch
+from sparkhaven.writers.batch.task import Task, run_task
+from sparkhaven.writers.target import SplitNotes, StreamTarget
 
 STREAMS = 64  # that one log table may have: processes that write to it at the same time
 PLACE = ("rows", 0)  # topic and partition of the positions: rows are counted from 0

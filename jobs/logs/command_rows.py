@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
-from jobs.logs.storage import storage_rows
-from jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
-from jobs.logs.writer import LogWriter
-from store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.logs.storage import storage_rows
+from sparkhaven.jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
+from sparkhaven.jobs.logs.writer import LogWriter
+from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]

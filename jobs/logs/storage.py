@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from jobs.logs.tables import LogRow, named
-from store.epochs.reading.load import newest_states
-from store.io.fs import Fs
-from store.layout import Layout, TableName, without_generation
-from store.scan.ranges import Slice, Snapshot, make_plan
-from store.schema.deployed.deploy import load_deployed
+from sparkhaven.jobs.logs.tables import LogRow, named
+from sparkhaven.store.epochs.reading.load import newest_states
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName, without_generation
+from sparkhaven.store.scan.ranges import Slice, Snapshot, make_plan
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 LISTED = 100  # locations of a table whose files a merge looks at for its rows of StorageLog
 
@@ -30,7 +30,7 @@ def storage_rows(fs: Fs, layout: Layout, table: TableName) -> Iterator[LogRow]:
         for volume, size in sorted(sizes.items()):
             yield {**named(table), "Volume": volume, "Bytes": size}
         return
-    from readers.stats import disk_use  # which a small merge of a large table does not need
+    from sparkhaven.readers.stats import disk_use  # which a small merge of a large table does not need
 
     use = disk_use(fs, layout, table, most=LISTED, partly=False)
     for volume, (size, wasted) in sorted(use.volumes.items()):

@@ -8,15 +8,15 @@ from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest.feeds.base import DATA_BYTES
-from jobs.logs.tables import ADMIN, EPOCH, INGEST, LogRow, named
-from store.layout import INTERNAL_NAMESPACE, TableName
+from sparkhaven.ingest.feeds.base import DATA_BYTES
+from sparkhaven.jobs.logs.tables import ADMIN, EPOCH, INGEST, LogRow, named
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 
 if TYPE_CHECKING:
-    from jobs.logs.writer import LogWriter
-    from store.epochs.log import StreamLog
-    from store.schema.deployed.deploy import Deployment
-    from writers.batch.stream import BatchProgress
+    from sparkhaven.jobs.logs.writer import LogWriter
+    from sparkhaven.store.epochs.log import StreamLog
+    from sparkhaven.store.schema.deployed.deploy import Deployment
+    from sparkhaven.writers.batch.stream import BatchProgress
 
 
 class StreamRecorder:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.sax.saxutils import quoteattr
 
-from store.layout import INTERNAL_NAMESPACE, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
+from sparkhaven.store.types.frozen import frozen
 
 LogRow = Mapping[str, object]
 Columns = tuple[tuple[str, str], ...]  # name and data type

@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
-from jobs.logs.append import append_rows
-from jobs.logs.tables import TIMESTAMP, LogRow, LogTable
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.io.system_errors import as_ours
-from store.layout import Layout
+from sparkhaven.jobs.logs.append import append_rows
+from sparkhaven.jobs.logs.tables import TIMESTAMP, LogRow, LogTable
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout
 
 EVERY_S = 60.0
 END_S = 10.0  # that the end of a process waits for the last rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "sparkhaven_"

@@ -16,15 +16,15 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
-from jobs.metrics import catalogue as named
-from jobs.metrics.catalogue import OF_TABLES, PREFIX
-from readers.checks.symbol_tables import SymbolTables
-from readers.stats import DiskUse, disk_use
-from store.epochs.pins import Pin, held
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, all_values, load_records
+from sparkhaven.jobs.metrics import catalogue as named
+from sparkhaven.jobs.metrics.catalogue import OF_TABLES, PREFIX
+from sparkhaven.readers.checks.symbol_tables import SymbolTables
+from sparkhaven.readers.stats import DiskUse, disk_use
+from sparkhaven.store.epochs.pins import Pin, held
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord, all_values, load_records
 
 LEAST_S, SHARE = 10.0, 20
 Labels = tuple[str, ...]  # those after the table's

@@ -6,10 +6,10 @@ import os
 import socket
 import time
 
-from store.epochs.log import StreamLog
-from store.epochs.recovery.witnesses import require_stream
-from store.io.fs import Fs
-from store.layout import Layout, TableName, check_stream
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName, check_stream
 
 
 def open_log(layout: Layout, table: TableName, stream: str, *, leave_damaged: bool = False) -> StreamLog:

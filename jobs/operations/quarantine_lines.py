@@ -9,9 +9,9 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

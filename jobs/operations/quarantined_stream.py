@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from store.delta.log import is_table
-from store.epochs.files.ledger import Ledger, read_ledger
-from store.epochs.reading.load import list_streams, load_stream
-from store.errors import CorruptFileError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
-from writers.quarantine.choice import Chosen
-from writers.quarantine.ledger import follow_log, leftovers
-from writers.quarantine.rows import QuarantineRows
-from writers.quarantine.table import Quarantine, requeued_rows
+from sparkhaven.store.delta.log import is_table
+from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
+from sparkhaven.writers.quarantine.rows import QuarantineRows
+from sparkhaven.writers.quarantine.table import Quarantine, requeued_rows
 
 
 @frozen

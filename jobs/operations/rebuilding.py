@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from jobs.context import CliContext
-from store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
-from store.epochs.recovery.rebuild import Choice, plan_state, rebuild
-from store.epochs.recovery.remains import Found, find
-from store.epochs.recovery.witnesses import require_stream
-from store.epochs.state.replay import StreamState
-from store.epochs.state.versions import TABLE, packed
-from store.errors import CorruptFileError, SettingsError, TableNotFoundError
-from store.instants import NS_PER_SECOND
-from store.io.fs import Fs, Lock
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import lock_table
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
+from sparkhaven.store.epochs.recovery.rebuild import Choice, plan_state, rebuild
+from sparkhaven.store.epochs.recovery.remains import Found, find
+from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.versions import TABLE, packed
+from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import lock_table
 
 LATER = (
     "the stream ingests nothing until its positions are given: run --from-locations again with --position"

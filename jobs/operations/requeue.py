@@ -23,29 +23,29 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects
-from ingest.requeued import decode_requeued
-from ingest.spec import BadRowBudget, StreamSpec
-from jobs.operations.quarantine_lines import Repair
-from jobs.settings.stream_file import StreamSettings
-from jobs.settings.stream_schema import checked_schema
-from jobs.streams.run import Run
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import load_stream
-from store.epochs.state.offsets import QUARANTINE
-from store.epochs.state.values import OffsetRange, Split
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.rejected import REJECTED, decode_rejected, encode_rejected
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.task import Task, TaskResult, run_task
-from writers.quarantine.choice import Chosen
-from writers.quarantine.ledger import Requeue, requeue_path
-from writers.quarantine.table import Quarantine
-from writers.target import SplitNotes, StreamTarget
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.requeued import decode_requeued
+from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
+from sparkhaven.jobs.operations.quarantine_lines import Repair
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.jobs.streams.run import Run
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.offsets import QUARANTINE
+from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.ledger import Requeue, requeue_path
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.target import SplitNotes, StreamTarget
 
 ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
 QUERY = "requeue"

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs.doctor.command import of_data, of_machine
-from jobs.doctor.finding import CheckContext, Finding
-from jobs.page.facts import PageFacts, TableFacts
-from jobs.page.tables import table_facts
-from jobs.settings.stream_file import StreamSettings
-from store.epochs.files.ledger import read_ledger
-from store.epochs.reading.load import list_streams
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from store.merges.records import all_values
-from store.types.frozen import frozen
+from sparkhaven.jobs.doctor.command import of_data, of_machine
+from sparkhaven.jobs.doctor.finding import CheckContext, Finding
+from sparkhaven.jobs.page.facts import PageFacts, TableFacts
+from sparkhaven.jobs.page.tables import table_facts
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.store.epochs.files.ledger import read_ledger
+from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from sparkhaven.store.merges.records import all_values
+from sparkhaven.store.types.frozen import frozen
 
 MOST_TABLES = 12
 KEPT_S, CHECKED_S = 600.0, 60.0

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from hashlib import sha256
 from xml.etree.ElementTree import Element
 
-from jobs.page.drawing import Draw
-from jobs.page.facts import ErrorFacts, PageFacts
-from jobs.page.markup import Content, element, raw, table, written
-from jobs.page.sections import dates, disk, quarantine, streams, symbols
-from jobs.page.style import REFRESH, STYLE
-from jobs.page.summary import newest
-from jobs.page.words import counted, moment, number
+from sparkhaven.jobs.page.drawing import Draw
+from sparkhaven.jobs.page.facts import ErrorFacts, PageFacts
+from sparkhaven.jobs.page.markup import Content, element, raw, table, written
+from sparkhaven.jobs.page.sections import dates, disk, quarantine, streams, symbols
+from sparkhaven.jobs.page.style import REFRESH, STYLE
+from sparkhaven.jobs.page.summary import newest
+from sparkhaven.jobs.page.words import counted, moment, number
 
 Section = Callable[[PageFacts, Draw], list[Element]]
 STATES = ("wrong", "note")

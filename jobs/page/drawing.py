@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError
 
 Draw = Callable[[dict[str, Any]], str]
 """A picture as SVG text."""

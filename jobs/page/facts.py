@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from jobs.doctor.finding import Finding
-from store.types.frozen import frozen
+from sparkhaven.jobs.doctor.finding import Finding
+from sparkhaven.store.types.frozen import frozen
 
 TIERS = ("intraday", "merged", "validated", "truncated")
 """How far a date has come, from the first step to the last."""

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from xml.etree.ElementTree import Element
 
-from jobs.page import pictures
-from jobs.page.drawing import Draw
-from jobs.page.facts import TIERS, PageFacts, StreamFacts, TableFacts
-from jobs.page.markup import Content, element, picture, table
-from jobs.page.summary import (
+from sparkhaven.jobs.page import pictures
+from sparkhaven.jobs.page.drawing import Draw
+from sparkhaven.jobs.page.facts import TIERS, PageFacts, StreamFacts, TableFacts
+from sparkhaven.jobs.page.markup import Content, element, picture, table
+from sparkhaven.jobs.page.summary import (
     MOST_ROWS,
     MOST_SOURCES,
     Heat,
@@ -24,7 +24,7 @@ from jobs.page.summary import (
     rejected,
     window,
 )
-from jobs.page.words import counted, moment, number, size
+from sparkhaven.jobs.page.words import counted, moment, number, size
 
 MOST_BARS = 30
 

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET6
 from typing import Any
 
-from jobs.page.document import policy
-from store.errors import SettingsError, SparkhavenError
+from sparkhaven.jobs.page.document import policy
+from sparkhaven.store.errors import SettingsError, SparkhavenError
 
 LOOPBACK = "127.0.0.1"
 LEAST_S, SHARE = 10.0, 20

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from jobs.page.facts import TIERS, Cell, EpochFacts, ErrorFacts, PageFacts, SymbolFacts
-from store.types.frozen import frozen
+from sparkhaven.jobs.page.facts import TIERS, Cell, EpochFacts, ErrorFacts, PageFacts, SymbolFacts
+from sparkhaven.store.types.frozen import frozen
 
 MOST_POINTS, BINS = 200, 96
 ROOM, LEAST_ROOM_MS = 40, 5000  # beside the first and the last epoch: a part of the time between them

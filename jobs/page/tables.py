@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jobs.doctor.finding import CheckContext, headline
-from jobs.page.facts import (
+from sparkhaven.jobs.doctor.finding import CheckContext, headline
+from sparkhaven.jobs.page.facts import (
     Cell,
     EpochFacts,
     ErrorFacts,
@@ -20,19 +20,19 @@ from jobs.page.facts import (
     TableFacts,
     VolumeFacts,
 )
-from jobs.settings.stream_file import StreamSettings
-from readers.stats import DiskUse, disk_use
-from store.delta.log import is_table
-from store.epochs.reading.load import EpochEntry, StreamState, list_epochs, list_streams, load_stream
-from store.epochs.state.values import REJECTED
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import newest
-from store.merges.validations import load_validation
-from writers.merge.status import DateStatus, SourceRows
-from writers.quarantine.ledger import follow_log
-from writers.quarantine.rows import QuarantineRows
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.readers.stats import DiskUse, disk_use
+from sparkhaven.store.delta.log import is_table
+from sparkhaven.store.epochs.reading.load import EpochEntry, StreamState, list_epochs, list_streams, load_stream
+from sparkhaven.store.epochs.state.values import REJECTED
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.validations import load_validation
+from sparkhaven.writers.merge.status import DateStatus, SourceRows
+from sparkhaven.writers.quarantine.ledger import follow_log
+from sparkhaven.writers.quarantine.rows import QuarantineRows
 
 MOST_LISTED = 2000  # directories whose files are looked at
 MOST_ERRORS, MOST_DATES = 50, 20

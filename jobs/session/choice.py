@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
-    from ingest.feeds.base import Waiting
+    from sparkhaven.ingest.feeds.base import Waiting
 
 Where = Literal["auto", "local", "spark"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.session.jars import Artifact, jars
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.session.jars import Artifact, jars
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

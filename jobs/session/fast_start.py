@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from jobs.session.java import find_java
-from jobs.session.unused import is_old, note_use, remove_launchers
-from store.io.fs import Fs
-from store.io.user_cache import cache_directory
+from sparkhaven.jobs.session.java import find_java
+from sparkhaven.jobs.session.unused import is_old, note_use, remove_launchers
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.user_cache import cache_directory
 
 OWNER = ".pyspark"  # beside an archive: the path of its PySpark, and a digest of the jars there
 AT_EXIT = "SPARKHAVEN_CLASSES_AT_EXIT"  # the archive that the JVM writes when it ends

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from jobs.session.java import check_jdk
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.io.user_cache import cache_directory
-from store.types.frozen import frozen
+from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.user_cache import cache_directory
+from sparkhaven.store.types.frozen import frozen
 
 LIST = "jars.json"
 FETCH_SECONDS = 600.0

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 
 LEAST_MAJOR = 17
 _HINT = "install a JDK 17 or later (Debian: openjdk-17-jdk-headless), or set JAVA_HOME to one"

@@ -18,8 +18,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from jobs.session.jars import Artifact, jars
-from store.io.fs import Fs
+from sparkhaven.jobs.session.jars import Artifact, jars
+from sparkhaven.store.io.fs import Fs
 
 VERSION = "4.2.0"
 CONNECTOR = (

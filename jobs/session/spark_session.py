@@ -1,6 +1,6 @@
 """The Spark session of a job: built once, with what the workers need, quiet by default.
 
-Run as a module it checks the JDK and prints only errors: ``python -m jobs.session.spark_session``.
+Run as a module it checks the JDK and prints only errors: ``python -m sparkhaven.jobs.session.spark_session``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import store
-from jobs.session.choice import is_submitted
-from jobs.session.fast_start import archive_options, python_launcher
-from jobs.session.java import check_jdk
-from store.errors import SettingsError, SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.jobs.session.choice import is_submitted
+from sparkhaven.jobs.session.fast_start import archive_options, python_launcher
+from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +30,7 @@ _MEMORY = re.compile(r"\d+[kmgt]\Z")
 
 def import_root() -> Path:
     """Where these packages are imported from: a checkout, site-packages, or a zip given with ``--py-files``."""
-    return Path(str(store.__file__)).parent.parent
+    return Path(__file__).absolute().parents[3]
 
 
 def check_memory(text: str) -> None:
@@ -61,7 +60,7 @@ def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, 
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
         }
-        logging = import_root() / "conf" / "log4j2.properties"
+        logging = import_root() / "sparkhaven" / "conf" / "log4j2.properties"
         logged = [f"-Dlog4j2.configurationFile=file:{logging}"] if logging.is_file() else []  # not inside a zip
         conf["spark.driver.extraJavaOptions"] = " ".join([*JVM_OPTIONS, *logged])
     return conf

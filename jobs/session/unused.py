@@ -1,7 +1,7 @@
 """What nobody needs any more of the user's cache: of installations that are gone, or not used for a month.
 
-Whoever makes a new entry removes the old ones of its kind. ``python -m jobs.session.unused DIRECTORY`` does so for
-environments of Python, ``DIRECTORY`` being the new one: ``.../airflow-9f3c`` and all other ``.../airflow-*``.
+Whoever makes a new entry removes the old ones of its kind. ``python -m sparkhaven.jobs.session.unused DIRECTORY`` does
+so for environments of Python, ``DIRECTORY`` being the new one: ``.../airflow-9f3c`` and all other ``.../airflow-*``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 import time
 from pathlib import Path
 
-from store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs
 
 READY = ".ready"  # in an environment that is complete; its time of change is that of the last use
 KEPT_S = 30 * 86_400.0

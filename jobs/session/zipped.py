@@ -1,4 +1,4 @@
-"""The zip for ``spark-submit --py-files``: ``python -m jobs.session.zipped OUT.zip``.
+"""The zip for ``spark-submit --py-files``: ``python -m sparkhaven.jobs.session.zipped OUT.zip``.
 
 A process that imports from a zip cannot cache bytecode: every driver, planner and worker would compile all modules
 again, for seconds. So the zip has the bytecode of each module beside it, for the Python that has made the zip; another
@@ -8,13 +8,14 @@ version ignores it and compiles.
 from __future__ import annotations
 
 import argparse
+import os
 import py_compile
 import tempfile
 import zipfile
 from pathlib import Path
 
-PACKAGES = ("sparkhaven", "pyspark_sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf")
-ROOT = Path(__file__).parents[2]
+PACKAGES = ("sparkhaven", "pyspark_sparkhaven")
+ROOT = Path(__file__).absolute().parents[3]
 
 
 def write_zip(target: Path, root: Path = ROOT) -> None:
@@ -22,7 +23,9 @@ def write_zip(target: Path, root: Path = ROOT) -> None:
 
     All entries have the same time: the same sources give the same bytes.
     """
-    files = sorted(path for name in PACKAGES for path in (root / name).rglob("*") if path.is_file())
+    # a checkout has links to its top-level folders, which rglob would not enter
+    walks = [walk for name in PACKAGES for walk in os.walk(root / name, followlinks=True)]
+    files = sorted(Path(folder, name) for folder, _, names in walks for name in names)
     unfinished = target.with_name(f".{target.name}.tmp")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as packed, tempfile.TemporaryDirectory() as scratch:
         for path in files:

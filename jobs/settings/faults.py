@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ingest.feeds.table import PLANNED, is_foreign, settings_of
-from jobs.settings.stream_model import StreamModel
-from store.errors import SettingsError
+from sparkhaven.ingest.feeds.table import PLANNED, is_foreign, settings_of
+from sparkhaven.jobs.settings.stream_model import StreamModel
+from sparkhaven.store.errors import SettingsError
 
 TABLE = ("model_type", "model_attributes_type", "dict_type", "mapping_type", "is_instance_of", "dataclass_type")
 EXPECTED = {

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ingest.feeds.table import planned_class
-from ingest.inference.file_feed import file_feed
-from ingest.inference.texts.toml import literal
-from ingest.options.traits import FeedOptions
-from ingest.samples import Sample
-from jobs.settings.stream_file import parse_stream
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.types.frozen import frozen
+from sparkhaven.ingest.feeds.table import planned_class
+from sparkhaven.ingest.inference.file_feed import file_feed
+from sparkhaven.ingest.inference.texts.toml import literal
+from sparkhaven.ingest.options.traits import FeedOptions
+from sparkhaven.ingest.samples import Sample
+from sparkhaven.jobs.settings.stream_file import parse_stream
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.types.frozen import frozen
 
 LACKING: Mapping[str, Any] = {
     "name": "sample",

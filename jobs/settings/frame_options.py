@@ -8,19 +8,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.feeds.table import feed_of
-from ingest.options.frames import FramesOptions
-from ingest.settings.base_model import SettingsModel
-from ingest.spec import NO_BAD_ROWS, StreamSpec
-from jobs.settings.faults import translate
-from jobs.settings.stream_file import partition_of
-from jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
-from store.epochs.state.values import Durability
-from store.errors import InvalidNameError, SettingsError
-from store.io.local_path import local_path
-from store.layout import Layout, TableName, check_stream
-from store.types.frozen import frozen
-from writers.spark.frame_task import PositionColumns
+from sparkhaven.ingest.feeds.table import feed_of
+from sparkhaven.ingest.options.frames import FramesOptions
+from sparkhaven.ingest.settings.base_model import SettingsModel
+from sparkhaven.ingest.spec import NO_BAD_ROWS, StreamSpec
+from sparkhaven.jobs.settings.faults import translate
+from sparkhaven.jobs.settings.stream_file import partition_of
+from sparkhaven.jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
+from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import Layout, TableName, check_stream
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.spark.frame_task import PositionColumns
 
 Rule = str | Mapping[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jobs.settings.frame_options import FrameOptions, frame_options
-from readers.spark.option_texts import (
+from sparkhaven.jobs.settings.frame_options import FrameOptions, frame_options
+from sparkhaven.readers.spark.option_texts import (
     SAVE,
     WHERE,
     given_texts,
@@ -17,11 +17,11 @@ from readers.spark.option_texts import (
     truth,
     whole_number,
 )
-from readers.spark.options import BATCH, COMMON, STREAM
-from store.epochs.retention import DEFAULTS
-from store.errors import SettingsError
-from store.io.local_path import local_path
-from store.types.frozen import frozen
+from sparkhaven.readers.spark.options import BATCH, COMMON, STREAM
+from sparkhaven.store.epochs.retention import DEFAULTS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.types.frozen import frozen
 
 SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
 QUARANTINE = frozenset({"badrows", "bad_rows", "quarantine"})

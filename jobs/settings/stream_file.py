@@ -14,19 +14,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.feeds.base import PlannedFeed
-from ingest.feeds.table import is_foreign, planned_class, planned_feed
-from ingest.settings.base_model import beside
-from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, TextForm, ValueRule
-from jobs.settings.faults import translate
-from jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
-from jobs.settings.toml_values import as_written, fill_environment, named_in
-from store.epochs.state.values import Durability
-from store.errors import InvalidNameError, SettingsError
-from store.io.fs import Fs
-from store.layout import TableName, check_stream
-from store.types.frozen import frozen
-from writers.batch.maintenance import SYNC_SECONDS
+from sparkhaven.ingest.feeds.base import PlannedFeed
+from sparkhaven.ingest.feeds.table import is_foreign, planned_class, planned_feed
+from sparkhaven.ingest.settings.base_model import beside
+from sparkhaven.ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, TextForm, ValueRule
+from sparkhaven.jobs.settings.faults import translate
+from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
+from sparkhaven.jobs.settings.toml_values import as_written, fill_environment, named_in
+from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName, check_stream
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.batch.maintenance import SYNC_SECONDS
 
 
 @frozen

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
-from ingest.feeds.table import PLANNED, settings_of
-from ingest.settings.base_model import Count, PathText, Seconds, SettingsModel
-from ingest.settings.units import parse_instant_ns
-from ingest.spec import DEFAULT_BOUND_S, BadRowBudget, Unit
-from store.epochs.retention import DEFAULTS
+from sparkhaven.ingest.feeds.table import PLANNED, settings_of
+from sparkhaven.ingest.settings.base_model import Count, PathText, Seconds, SettingsModel
+from sparkhaven.ingest.settings.units import parse_instant_ns
+from sparkhaven.ingest.spec import DEFAULT_BOUND_S, BadRowBudget, Unit
+from sparkhaven.store.epochs.retention import DEFAULTS
 
 BUDGET = BadRowBudget()
 META = "^(topic|partition|offset|timestamp|receive_time|key|file|line|header:.+)$"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ingest.targets import resolve_targets
-from jobs.settings.stream_file import StreamSettings, names_of
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.schema.document.xmlfile import load_schema
-from store.types.model import TableSchema
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.jobs.settings.stream_file import StreamSettings, names_of
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.schema.document.xmlfile import load_schema
+from sparkhaven.store.types.model import TableSchema
 
 
 def checked_schema(fs: Fs, settings: StreamSettings) -> TableSchema:

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingest.bad_rows import BadRow, check_budget
-from ingest.spec import BadRowBudget
-from writers.batch.commit import BatchOutcome
-from writers.target import LateRows, SplitNotes
+from sparkhaven.ingest.bad_rows import BadRow, check_budget
+from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.target import LateRows, SplitNotes
 
 HOUR_S = 3600.0
 PIECE_S = 60.0  # batches within it are counted together

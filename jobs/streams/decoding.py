@@ -9,18 +9,18 @@ from typing import Literal
 
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects, as_batch
-from ingest.feeds.base import reject_late, route, split_of
-from ingest.feeds.table import feed_of
-from ingest.options.frames import FrameBatch
-from ingest.spec import StreamSpec
-from ingest.values.rows import Ints
-from store.epochs.state.values import Split
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.target import SplitNotes
+from sparkhaven.ingest.bad_rows import Rejects, as_batch
+from sparkhaven.ingest.feeds.base import reject_late, route, split_of
+from sparkhaven.ingest.feeds.table import feed_of
+from sparkhaven.ingest.options.frames import FrameBatch
+from sparkhaven.ingest.spec import StreamSpec
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.target import SplitNotes
 
 
 @frozen

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ingest.feeds.base import Remote
-from ingest.options.files import DAY_S
-from jobs.settings.stream_file import StreamSettings
-from jobs.streams.reports.source_watch import Seen, SourceWatch
-from store.epochs.state.values import FileId, OffsetRange
-from store.layout import Layout
-from store.types.frozen import frozen
-from writers.batch.splits import SplitOf, file_of, range_of
-from writers.spark.workers import require_planner
+from sparkhaven.ingest.feeds.base import Remote
+from sparkhaven.ingest.options.files import DAY_S
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
+from sparkhaven.store.epochs.state.values import FileId, OffsetRange
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.batch.splits import SplitOf, file_of, range_of
+from sparkhaven.writers.spark.workers import require_planner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

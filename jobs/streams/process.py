@@ -12,21 +12,21 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ingest.feeds.base import Waiting
-from jobs.session.choice import Choice, choose, choose_by_input, is_submitted
-from jobs.session.delta_session import delta_conf, require_delta
-from jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
-from jobs.settings.stream_file import StreamSettings
-from jobs.streams.reports.progress import Progress
-from jobs.streams.restarts import Reminders
-from jobs.streams.run import Application, Options, Run, fail, keep_one, look_at_source, open_stream
-from jobs.streams.runners import LocalRunner, Runner, SparkRunner
-from jobs.streams.starting import NotStarted, checked, try_each
-from store.errors import SettingsError, SparkhavenError
-from store.io.fs import Fs
-from store.io.system_errors import as_ours
-from store.layout import Layout
-from writers.spark.stream import STREAM_CONF
+from sparkhaven.ingest.feeds.base import Waiting
+from sparkhaven.jobs.session.choice import Choice, choose, choose_by_input, is_submitted
+from sparkhaven.jobs.session.delta_session import delta_conf, require_delta
+from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.restarts import Reminders
+from sparkhaven.jobs.streams.run import Application, Options, Run, fail, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
+from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.spark.stream import STREAM_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.settings.stream_file import StreamSettings
-from store.delta.log import is_table
-from store.epochs.files.ledger import read_ledger
-from store.epochs.state.replay import StreamState
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from writers.quarantine.ledger import follow_log, leftovers
-from writers.quarantine.table import Quarantine
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.store.delta.log import is_table
+from sparkhaven.store.epochs.files.ledger import read_ledger
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
+from sparkhaven.writers.quarantine.table import Quarantine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ def quarantine_of(fs: Fs, layout: Layout, settings: StreamSettings, spark: Spark
     file = str(settings.file.absolute())
     if spark is None:
         return Quarantine(*owner, clock=time.time, file=file)
-    from writers.quarantine.spark_table import SparkQuarantine
+    from sparkhaven.writers.quarantine.spark_table import SparkQuarantine
 
     return SparkQuarantine(lambda: spark, *owner, clock=time.time, file=file)
 

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from store.errors import EXIT_RETRY, LockLostError, SparkhavenError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import EXIT_RETRY, LockLostError, SparkhavenError
+from sparkhaven.store.types.frozen import frozen
 
 REMIND_SECONDS = 60.0
 

@@ -13,36 +13,36 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ingest.spec import NO_BAD_ROWS
-from jobs.logs.stream_rows import StreamRecorder
-from jobs.logs.writer import LogWriter
-from jobs.session.choice import Where
-from jobs.settings.deployment import deploy_schema
-from jobs.settings.stream_file import StreamSettings
-from jobs.settings.stream_schema import checked_schema
-from jobs.streams.budget import Budget
-from jobs.streams.decoding import Decoder
-from jobs.streams.feeds import older_line, passed_lines, watch_ends
-from jobs.streams.quarantines import catch_up, settle
-from jobs.streams.reports.data_warnings import DataWarnings
-from jobs.streams.reports.metrics import Metrics
-from jobs.streams.reports.partition_progress import PartitionProgress, total_lag
-from jobs.streams.reports.progress import Progress
-from jobs.streams.reports.schema_watch import SchemaWatch
-from jobs.streams.reports.source_watch import Seen, SourceWatch
-from jobs.streams.restarts import keep_running
-from jobs.streams.runners import Runner
-from store.epochs.log import StreamLog
-from store.epochs.retention import Retention
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.changes import ADDITIONS, Consent
-from store.schema.document.checks import unbuilt_indexes
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
-from writers.target import StreamTarget
+from sparkhaven.ingest.spec import NO_BAD_ROWS
+from sparkhaven.jobs.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.logs.writer import LogWriter
+from sparkhaven.jobs.session.choice import Where
+from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.feeds import older_line, passed_lines, watch_ends
+from sparkhaven.jobs.streams.quarantines import catch_up, settle
+from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
+from sparkhaven.jobs.streams.reports.metrics import Metrics
+from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
+from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
+from sparkhaven.jobs.streams.restarts import keep_running
+from sparkhaven.jobs.streams.runners import Runner
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.changes import ADDITIONS, Consent
+from sparkhaven.store.schema.document.checks import unbuilt_indexes
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
+from sparkhaven.writers.target import StreamTarget
 
 ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
 

@@ -6,19 +6,19 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from jobs.session.spark_session import is_alive
-from jobs.settings.stream_file import StreamSettings
-from jobs.streams.feeds import SPLIT_OF, open_feed
-from jobs.streams.quarantines import quarantine_of
-from store.epochs.log import StreamLog
-from store.io.fs import Fs
-from store.layout import Layout
-from writers.batch.local import run_local
-from writers.batch.stream import StreamPlan, StreamTotals
-from writers.quarantine.table import Quarantine
-from writers.spark.stream import run_stream
-from writers.spark.tasks import jvm_gone
-from writers.target import StreamTarget
+from sparkhaven.jobs.session.spark_session import is_alive
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.feeds import SPLIT_OF, open_feed
+from sparkhaven.jobs.streams.quarantines import quarantine_of
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.batch.local import run_local
+from sparkhaven.writers.batch.stream import StreamPlan, StreamTotals
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.spark.stream import run_stream
+from sparkhaven.writers.spark.tasks import jvm_gone
+from sparkhaven.writers.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ class LocalRunner:
         stop: threading.Event,
     ) -> StreamTotals:
         """One batch after the other, each as one task."""
-        from ingest.feeds.available import AvailableNow  # PySpark's classes of sources take their time
+        from sparkhaven.ingest.feeds.available import AvailableNow  # PySpark's classes of sources take their time
 
         feed = settings.feed
         plan = replace(plan, split_of=SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.context import CliContext, report
-from jobs.settings.stream_file import StreamSettings, load_stream_file
-from jobs.settings.stream_schema import checked_schema
-from store.errors import EXIT_DONE, SettingsError, SparkhavenError
-from store.io.fs import Fs
-from store.io.system_errors import as_ours
-from store.types.frozen import frozen
+from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_file
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.types.frozen import frozen
 
 T = TypeVar("T")
 

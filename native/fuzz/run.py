@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ingest.formats.scan.layout import powers_of_five
+from sparkhaven.ingest.formats.scan.layout import powers_of_five
 
 HERE = Path(__file__).resolve().parent
 TARGETS = tuple(sorted(path.stem.removesuffix("_target") for path in HERE.glob("*_target.c")))

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError
 
 
 class BatchWriter(Protocol):

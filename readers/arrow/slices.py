@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from store.epochs.pins import Pin, left
-from store.errors import FormatError, SnapshotMovedError
-from store.format.parquet.names import in_parquet
-from store.io.fs import Fs
-from store.kernels import pc
-from store.predicate.expression import Predicate
-from store.scan.checksums import Checks
-from store.scan.columnfile import ColumnFile, ParquetColumns, open_column, open_parquet
-from store.scan.ranges import Slice
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.epochs.pins import Pin, left
+from sparkhaven.store.errors import FormatError, SnapshotMovedError
+from sparkhaven.store.format.parquet.names import in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.predicate.expression import Predicate
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.columnfile import ColumnFile, ParquetColumns, open_column, open_parquet
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 FILTER_ROWS = 1 << 20  # rows that a filter evaluates at once: bounds its temporary memory
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from store.errors import SchemaMismatchError
+from sparkhaven.store.errors import SchemaMismatchError
 
 Open = Callable[[bool], pa.RecordBatchReader]  # by whether texts are dictionaries
 

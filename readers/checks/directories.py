@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from readers.checks.findings import Finding, finding
-from store.epochs.recovery.aside import SET_ASIDE
-from store.epochs.state.removal import DOOMED
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeRecord
+from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.store.epochs.recovery.aside import SET_ASIDE
+from sparkhaven.store.epochs.state.removal import DOOMED
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeRecord
 
 
 def check_intraday_directories(

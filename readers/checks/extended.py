@@ -13,18 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.checks.findings import Finding, finding, from_error
-from store.errors import SparkhavenError
-from store.format.parquet.manifest import Manifest, decode_manifest
-from store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
-from store.io.fs import Fs
-from store.io.walking import files_below
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord
-from store.merges.totals import agree, totals
-from store.scan.checksums import checksum
-from store.types.committed import FileState
-from store.types.model import TableSchema
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
+from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.totals import agree, totals
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.model import TableSchema
 
 ATTEMPTS = 3  # while a merge goes on writing the tree
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-from store.errors import SparkhavenError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.types.frozen import frozen
 
 Severity = Literal["error", "warning", "note"]
 COUNTS = ("tables", "streams", "locations", "rows", "bytes")

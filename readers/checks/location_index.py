@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from readers.checks.findings import Finding, Severity, finding, from_error
-from store.errors import SparkhavenError
-from store.format.index.tlmi import IndexEntry, decode_tlmi
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord
+from sparkhaven.readers.checks.findings import Finding, Severity, finding, from_error
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord
 
 
 def check_index(

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from readers.checks.findings import Finding, finding, from_error
-from readers.checks.values import Expected
-from store.epochs.files.publish import record_bytes
-from store.epochs.reading.load import StreamState, load_stream
-from store.errors import SparkhavenError, TableNotFoundError
-from store.format.table.tablesize import NAME as TABLE_SIZE
-from store.format.table.tablesize import TableSize, decode, encode
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.values import Expected
+from sparkhaven.store.epochs.files.publish import record_bytes
+from sparkhaven.store.epochs.reading.load import StreamState, load_stream
+from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.table.tablesize import NAME as TABLE_SIZE
+from sparkhaven.store.format.table.tablesize import TableSize, decode, encode
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 
 RECOVER = "run `sparkhaven recover`"
 REMERGE = "merge the date again with --rewrite"

@@ -13,19 +13,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from readers.checks.values import Expected, parts_of, symbol_findings
-from store.errors import SparkhavenError
-from store.format.column.codecs import BYTES, SYM, SYM_BYTES
-from store.format.column.prefix import LITTLE, charset_of
-from store.format.column.symbols import decode_symbols
-from store.io.fs import Fs
-from store.kernels import pc
-from store.native.gather import count_ids
-from store.native.verified import Bounds, verify_fixed, verify_ids, verify_texts
-from store.scan.checksums import BLOCK, checksum, crc32
-from store.scan.columnfile import committed_prefix, read_grouping
-from store.types.committed import RangeStats
-from store.types.model import Column, Kind, Storage
+from sparkhaven.readers.checks.values import Expected, parts_of, symbol_findings
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.column.codecs import BYTES, SYM, SYM_BYTES
+from sparkhaven.store.format.column.prefix import LITTLE, charset_of
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.native.verified import Bounds, verify_fixed, verify_ids, verify_texts
+from sparkhaven.store.scan.checksums import BLOCK, checksum, crc32
+from sparkhaven.store.scan.columnfile import committed_prefix, read_grouping
+from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 T = TypeVar("T")
 Entries = npt.NDArray[Any]

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from readers.checks.findings import Finding, finding, from_error
-from store.epochs.files.head import open_head
-from store.epochs.files.ledger import read_ledger
-from store.epochs.files.lock import in_progress, read_lock
-from store.epochs.files.removals import read_removals
-from store.epochs.reading.load import list_streams, load_read, read_files
-from store.epochs.recovery.rebuild import REPLACED
-from store.epochs.state.offsets import Offsets, settle_hint
-from store.epochs.state.records import CommitRecord
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import Batch, FileId
-from store.errors import PositionGapError, SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.store.epochs.files.head import open_head
+from sparkhaven.store.epochs.files.ledger import read_ledger
+from sparkhaven.store.epochs.files.lock import in_progress, read_lock
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.load import list_streams, load_read, read_files
+from sparkhaven.store.epochs.recovery.rebuild import REPLACED
+from sparkhaven.store.epochs.state.offsets import Offsets, settle_hint
+from sparkhaven.store.epochs.state.records import CommitRecord
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import Batch, FileId
+from sparkhaven.store.errors import PositionGapError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 TWICE = "roll the stream back to the epoch before this one"
 LOOKS = 5

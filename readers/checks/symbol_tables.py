@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.kernels import pc
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.types.frozen import frozen
 
 MOST_BYTES = 64 << 20
 

@@ -10,16 +10,16 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from readers.checks.findings import Finding, finding
-from store.format.index.grouping import GroupRanges, key_identity
-from store.format.parquet.names import NAME, in_parquet
-from store.io.fs import Fs
-from store.kernels import pc
-from store.layout import LocationKey
-from store.scan.columnfile import open_column, read_grouping
-from store.types.committed import FileState, RangeStats
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage
+from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
+from sparkhaven.store.format.parquet.names import NAME, in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.scan.columnfile import open_column, read_grouping
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 BLOCK = 1 << 17  # rows that are read at once, so that what is made of them stays in the processor's cache
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from readers.checks.directories import check_history_directories, check_intraday_directories
-from readers.checks.extended import check_extended
-from readers.checks.findings import Finding, Report, finding, from_error
-from readers.checks.location import check_location
-from readers.checks.location_index import check_index
-from readers.checks.published import LaterEpochs
-from readers.checks.streams import (
+from sparkhaven.readers.checks.directories import check_history_directories, check_intraday_directories
+from sparkhaven.readers.checks.extended import check_extended
+from sparkhaven.readers.checks.findings import Finding, Report, finding, from_error
+from sparkhaven.readers.checks.location import check_location
+from sparkhaven.readers.checks.location_index import check_index
+from sparkhaven.readers.checks.published import LaterEpochs
+from sparkhaven.readers.checks.streams import (
     check_beside,
     check_head,
     check_log,
@@ -26,22 +26,22 @@ from readers.checks.streams import (
     check_removals,
     stray_stream_files,
 )
-from readers.checks.values import Expected
-from store.epochs.files.publish import record_bytes
-from store.epochs.reading.load import StreamState, list_streams, load_stream
-from store.epochs.recovery.aside import list_set_aside
-from store.epochs.recovery.witnesses import Witnesses
-from store.epochs.state.values import LocationState
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
-from store.merges import records as merges
-from store.merges.records import MergeRecord
-from store.scan.ranges import Stream
-from store.schema.deployed.deploy import load_deployed, standing_tables
-from store.schema.deployed.versions import definitions
-from store.types.model import TableSchema
-from store.volumes import require_volume
+from sparkhaven.readers.checks.values import Expected
+from sparkhaven.store.epochs.files.publish import record_bytes
+from sparkhaven.store.epochs.reading.load import StreamState, list_streams, load_stream
+from sparkhaven.store.epochs.recovery.aside import list_set_aside
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
+from sparkhaven.store.merges import records as merges
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.scan.ranges import Stream
+from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
+from sparkhaven.store.schema.deployed.versions import definitions
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.volumes import require_volume
 
 _Looked = dict[Path, tuple[Expected, Hashable, list[Finding]]]
 

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from readers.checks.findings import Finding, finding, from_error
-from store.errors import FormatError, SparkhavenError, UnsupportedVersionError
-from store.format.column.prefix import LITTLE, Prefix
-from store.format.column.symbols import decode_symbols
-from store.format.index.grouping import decode_ovr
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.scan.checksums import checksum
-from store.scan.columnfile import column_header, open_column
-from store.types.datatypes import TYPES, DataType
-from store.types.model import Column, Kind, Storage
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.store.errors import FormatError, SparkhavenError, UnsupportedVersionError
+from sparkhaven.store.format.column.prefix import LITTLE, Prefix
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.format.index.grouping import decode_ovr
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.scan.columnfile import column_header, open_column
+from sparkhaven.store.types.datatypes import TYPES, DataType
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 SAMPLE = 5
 ROWS_AT_ONCE = 1 << 20

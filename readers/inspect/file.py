@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from readers.checks.findings import Finding, finding, from_error
-from readers.inspect import columns as inspect_columns
-from readers.inspect import logs as inspect_logs
-from readers.inspect import parquet as inspect_parquet
-from readers.inspect import records as inspect_records
-from store.epochs.files.lock import in_progress
-from store.errors import SparkhavenError, TableNotFoundError
-from store.io.fs import Fs
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.inspect import columns as inspect_columns
+from sparkhaven.readers.inspect import logs as inspect_logs
+from sparkhaven.readers.inspect import parquet as inspect_parquet
+from sparkhaven.readers.inspect import records as inspect_records
+from sparkhaven.store.epochs.files.lock import in_progress
+from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
 
 SHOWN = 12  # entries of a list that the text form shows
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from readers.checks.findings import Finding, finding, from_error
-from store.epochs.files.checkpoint import decode_checkpoint
-from store.epochs.files.head import decode_head, open_head
-from store.epochs.files.removals import decode_removals
-from store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, decode
-from store.epochs.state.replay import StreamState
-from store.errors import SparkhavenError
-from store.framing.frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
-from store.io.fs import Fs
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
+from sparkhaven.store.epochs.files.head import decode_head, open_head
+from sparkhaven.store.epochs.files.removals import decode_removals
+from sparkhaven.store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.framing.frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
+from sparkhaven.store.io.fs import Fs
 
 RESTORE = "restore the file from a copy; nothing was changed or deleted"
 

@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
-from readers.checks.findings import Finding, finding, from_error
-from readers.inspect.columns import changed, extent, record_beside
-from store.errors import SparkhavenError
-from store.format.index.rowset import decode_rows
-from store.format.parquet.footer import KEY, decode_footer
-from store.format.parquet.names import ROW_SET
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.scan.parquetfile import damage_at
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.inspect.columns import changed, extent, record_beside
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.index.rowset import decode_rows
+from sparkhaven.store.format.parquet.footer import KEY, decode_footer
+from sparkhaven.store.format.parquet.names import ROW_SET
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.parquetfile import damage_at
 
 ABOVE = 3  # directories between an index and the location that it belongs to
 

@@ -9,16 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from readers.checks.findings import Finding, finding
-from store.errors import CorruptFileError, SchemaParseError, SparkhavenError
-from store.format.index import tlmi
-from store.format.table import tablesize, tbl
-from store.io.fs import Fs
-from store.layout import TableName
-from store.merges.records import decode_record
-from store.merges.validations import decode_validation
-from store.scan.columnfile import column_header
-from store.schema.document.xmlfile import load_schema
+from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
+from sparkhaven.store.format.index import tlmi
+from sparkhaven.store.format.table import tablesize, tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.records import decode_record
+from sparkhaven.store.merges.validations import decode_validation
+from sparkhaven.store.scan.columnfile import column_header
+from sparkhaven.store.schema.document.xmlfile import load_schema
 
 
 def table_size(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:

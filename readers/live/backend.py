@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.live.columns import Plain
-from readers.live.places import Place
-from readers.live.shown import Update
-from readers.live.table import LiveTable
-from store.types.frozen import frozen
-from store.types.model import Column
+from sparkhaven.readers.live.columns import Plain
+from sparkhaven.readers.live.places import Place
+from sparkhaven.readers.live.shown import Update
+from sparkhaven.readers.live.table import LiveTable
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 OnPlace = Callable[[Place, pa.Table], None]
 OnSize = Callable[[int], None]

@@ -15,20 +15,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from store.format.column.charset import decode_values
-from store.format.column.codecs import SYM, SYM_BYTES, Region, codec_for
-from store.format.column.ends import WIDTH, decode_ends
-from store.format.column.prefix import LITTLE, Prefix, charset_of
-from store.format.column.symbols import decode_rows
-from store.format.parquet.names import NAME as PARQUET
-from store.format.parquet.names import in_parquet
-from store.io.fs import MAP_FROM, Fs
-from store.native.checked import check_ids
-from store.scan.checksums import Checks
-from store.scan.columnfile import ColumnFile, committed_prefix, map_region, open_parquet
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
+from sparkhaven.store.format.column.charset import decode_values
+from sparkhaven.store.format.column.codecs import SYM, SYM_BYTES, Region, codec_for
+from sparkhaven.store.format.column.ends import WIDTH, decode_ends
+from sparkhaven.store.format.column.prefix import LITTLE, Prefix, charset_of
+from sparkhaven.store.format.column.symbols import decode_rows
+from sparkhaven.store.format.parquet.names import NAME as PARQUET
+from sparkhaven.store.format.parquet.names import in_parquet
+from sparkhaven.store.io.fs import MAP_FROM, Fs
+from sparkhaven.store.native.checked import check_ids
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.columnfile import ColumnFile, committed_prefix, map_region, open_parquet
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
 
 _NO_TEXTS = pa.array([], pa.string())
 _CHECKING = threading.Lock()  # the memory of checksums is one of the process, and not thread-safe

@@ -6,19 +6,19 @@ rollback, or where log or removals were replaced, the stream is loaded anew.
 
 from __future__ import annotations
 
-from store.epochs.files.removals import read_removals
-from store.epochs.pins import Pin
-from store.epochs.reading.load import Loaded, load_read
-from store.epochs.reading.reader import read_rollbacks
-from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
-from store.epochs.state.removal import Removal
-from store.epochs.state.replay import StreamState, grown
-from store.epochs.state.rollbacks import restored
-from store.errors import CorruptFileError, SnapshotMovedError
-from store.framing.frames import FRAME, frame, refuse_damage, scan
-from store.io.fs import Fs, Stat
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.pins import Pin
+from sparkhaven.store.epochs.reading.load import Loaded, load_read
+from sparkhaven.store.epochs.reading.reader import read_rollbacks
+from sparkhaven.store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.replay import StreamState, grown
+from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
+from sparkhaven.store.framing.frames import FRAME, frame, refuse_damage, scan
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

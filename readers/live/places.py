@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from readers.live.columns import LiveColumn
-from readers.live.merged import AGAIN
-from store.errors import SnapshotMovedError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.scan.checksums import Checks
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from store.types.model import Column
+from sparkhaven.readers.live.columns import LiveColumn
+from sparkhaven.readers.live.merged import AGAIN
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 
 @frozen

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from readers.live.backend import LiveBackend, TableKey
-from readers.live.columns import Plain
-from readers.live.pages import KINDS, compiled
-from readers.live.places import Place
-from store.errors import SparkhavenError
-from store.kernels import pc
-from store.types.model import Column, Storage
+from sparkhaven.readers.live.backend import LiveBackend, TableKey
+from sparkhaven.readers.live.columns import Plain
+from sparkhaven.readers.live.pages import KINDS, compiled
+from sparkhaven.readers.live.places import Place
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.types.model import Column, Storage
 
 HERE = Path(__file__).parent
 PART_ROWS = 1 << 27  # of a buffer of Java: 1 GiB of longs

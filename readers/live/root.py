@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from readers.live.backend import LiveBackend, TableKey
-from readers.live.table import LiveTable
-from store.errors import SettingsError, SparkhavenError
-from store.io.fs import Fs, Stat
-from store.layout import Layout, TableName
-from store.scan.checksums import Checks
-from store.schema.deployed.deploy import load_deployed, user_tables
+from sparkhaven.readers.live.backend import LiveBackend, TableKey
+from sparkhaven.readers.live.table import LiveTable
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 
 LOOK_SECONDS = 0.010  # between looks at the heads of logs
 WIDE_SECONDS = 0.200  # between looks for new tables, streams, schemas and merged dates

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from readers.live.columns import live_type
-from store.errors import SettingsError
-from store.scan.case_twins import refuse_case_twins
-from store.types.frozen import frozen
-from store.types.model import Column, TableSchema
+from sparkhaven.readers.live.columns import live_type
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
 
 _WORDS = """abstract assert boolean break byte case catch char class const continue default do double else enum extends
 false final finally float for goto if implements import instanceof int interface long native new null package private

@@ -17,12 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.live.backend import LiveBackend, TableKey
-from readers.live.pages import Pages
-from readers.live.places import Place
-from readers.live.regions import Regions
-from store.errors import SettingsError, SparkhavenError
-from store.types.frozen import frozen
+from sparkhaven.readers.live.backend import LiveBackend, TableKey
+from sparkhaven.readers.live.pages import Pages
+from sparkhaven.readers.live.places import Place
+from sparkhaven.readers.live.regions import Regions
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.types.frozen import frozen
 
 HEADER = 16  # rows less in a page, so that its array with its header fills whole regions of the heap
 PAGE_ROWS = (1 << 10) - HEADER, (1 << 18) - HEADER  # at least and at most; the largest are the fastest

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from readers.live.merged import AGAIN, Merged
-from readers.live.places import Committed, Held, Place
-from store.epochs.state.removal import Removal
-from store.epochs.state.values import LocationState
-from store.errors import FormatError, SnapshotMovedError, SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeRecord, merged_rows
-from store.scan.checksums import Checks
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from store.types.model import Column
+from sparkhaven.readers.live.merged import AGAIN, Merged
+from sparkhaven.readers.live.places import Committed, Held, Place
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeRecord, merged_rows
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 _REMOVED = "rows were merged and removed from intraday before this table had mapped them"
 

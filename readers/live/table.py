@@ -16,20 +16,20 @@ import threading
 
 import pyarrow as pa
 
-from readers.arrow.opening import pinned_table
-from readers.live.columns import LiveColumn, Plain
-from readers.live.follower import Changes, Follower
-from readers.live.places import Committed, Held, Mapped, Place
-from readers.live.served import ServedSchema, served_schema
-from readers.live.shown import ShownPlaces, Update
-from store.epochs.reading.load import list_streams
-from store.epochs.recovery.witnesses import Witnesses, refuse
-from store.errors import FormatError, SnapshotMovedError, SparkhavenError
-from store.io.fs import Fs
-from store.io.system_errors import as_ours, as_storage_errors
-from store.layout import Layout, TableName
-from store.scan.checksums import Checks
-from store.schema.deployed.deploy import load_deployed
+from sparkhaven.readers.arrow.opening import pinned_table
+from sparkhaven.readers.live.columns import LiveColumn, Plain
+from sparkhaven.readers.live.follower import Changes, Follower
+from sparkhaven.readers.live.places import Committed, Held, Mapped, Place
+from sparkhaven.readers.live.served import ServedSchema, served_schema
+from sparkhaven.readers.live.shown import ShownPlaces, Update
+from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
+from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 MAX_ROWS, MAX_PLACES = 1 << 43, 1 << 20  # of an engine: rows a location, locations a table
 MEMORY = 256 << 20  # bytes of small files and symbols that a table keeps

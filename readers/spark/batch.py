@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from readers.arrow.table import Table
-from readers.spark.messages import message_first
-from readers.spark.options import ReadOptions
-from readers.spark.tasks import ReadTask, make_tasks, read_task
-from readers.spark.types import require_exact
-from store.predicate.expression import Predicate, parse_predicate
-from store.scan.case_twins import refuse_case_twins
-from store.types.model import Column, TableSchema
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.tasks import ReadTask, make_tasks, read_task
+from sparkhaven.readers.spark.types import require_exact
+from sparkhaven.store.predicate.expression import Predicate, parse_predicate
+from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.types.model import Column, TableSchema
 
 
 def where_of(options: ReadOptions, schema: TableSchema) -> Predicate | None:

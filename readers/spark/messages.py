@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from store.errors import SparkhavenError
+from sparkhaven.store.errors import SparkhavenError
 
 HIDE = "SPARK_HIDE_TRACEBACK"  # of PySpark, which `spark.sql.execution.pyspark.udf.hideTraceback.enabled` sets
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError
 
 WHERE = 'format("deephaven")'
 NAMES = 'names like A, B or ["A", "B"]'

@@ -6,15 +6,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from readers.spark import option_texts
-from readers.spark.option_texts import VIEW, WHERE, given_texts, missing, no_table, truth, unfit, whole_number
-from store.errors import SettingsError
-from store.io.local_path import local_path
-from store.layout import TableName
-from store.nearest import meant
-from store.scan.checksums import ChecksumVerify, chosen_mode
-from store.scan.selection import Tier, check_tier
-from store.types.frozen import frozen
+from sparkhaven.readers.spark import option_texts
+from sparkhaven.readers.spark.option_texts import (
+    VIEW,
+    WHERE,
+    given_texts,
+    missing,
+    no_table,
+    truth,
+    unfit,
+    whole_number,
+)
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.scan.checksums import ChecksumVerify, chosen_mode
+from sparkhaven.store.scan.selection import Tier, check_tier
+from sparkhaven.store.types.frozen import frozen
 
 Instants = Literal["timestamp", "long", "timestamp-truncate"]
 Chars = Literal["string", "int"]

@@ -13,27 +13,27 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from readers.arrow.opening import pinned_table
-from readers.arrow.table import Table, filter_of
-from readers.spark.batch import read_columns, shown_columns, where_of
-from readers.spark.messages import message_first
-from readers.spark.options import Epochs, ReadOptions
-from readers.spark.tasks import ReadTask, make_tasks, read_task
-from readers.spark.types import require_exact
-from store.epochs.pins import Pin
-from store.epochs.reading.changes import Added, Changes, Step
-from store.epochs.reading.load import list_streams
-from store.epochs.state.values import LocationState
-from store.errors import SettingsError
-from store.io.fs import Fs, Stat
-from store.io.system_errors import as_storage_errors
-from store.layout import Layout, LocationKey, TableName
-from store.nearest import near
-from store.scan.checksums import checks_of
-from store.scan.dates import is_well_formed, refuse_malformed
-from store.scan.ranges import Slice, kept_slices
-from store.scan.selection import Selection
-from store.scan.sources import refuse_ambiguous_source
+from sparkhaven.readers.arrow.opening import pinned_table
+from sparkhaven.readers.arrow.table import Table, filter_of
+from sparkhaven.readers.spark.batch import read_columns, shown_columns, where_of
+from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.readers.spark.options import Epochs, ReadOptions
+from sparkhaven.readers.spark.tasks import ReadTask, make_tasks, read_task
+from sparkhaven.readers.spark.types import require_exact
+from sparkhaven.store.epochs.pins import Pin
+from sparkhaven.store.epochs.reading.changes import Added, Changes, Step
+from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.io.system_errors import as_storage_errors
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.nearest import near
+from sparkhaven.store.scan.checksums import checks_of
+from sparkhaven.store.scan.dates import is_well_formed, refuse_malformed
+from sparkhaven.store.scan.ranges import Slice, kept_slices
+from sparkhaven.store.scan.selection import Selection
+from sparkhaven.store.scan.sources import refuse_ambiguous_source
 
 
 class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

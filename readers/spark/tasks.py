@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from readers.arrow.table import Table
-from readers.spark.messages import message_first
-from readers.spark.options import ReadOptions
-from readers.spark.types import spark_batch
-from store.format.parquet.names import NAME, in_parquet
-from store.predicate.expression import Predicate
-from store.scan.ranges import Slice
-from store.types.committed import RangeStats
-from store.types.model import Column
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.types import spark_batch
+from sparkhaven.store.format.parquet.names import NAME, in_parquet
+from sparkhaven.store.predicate.expression import Predicate
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.model import Column
 
 OPEN_BYTES = 64 << 10
 LEAST_BYTES = 4 << 20  # a task costs Spark some milliseconds

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from readers.spark.options import ReadOptions
-from store.errors import SchemaMismatchError
-from store.scan.ranges import Slice
-from store.types.model import Column
+from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.model import Column
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 SURROGATES = range(0xD800, 0xE000)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from readers.sql.engine import Tree
-from store.instants import parse_instant
-from store.types.frozen import frozen
-from store.types.model import Column
+from sparkhaven.readers.sql.engine import Tree
+from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 SIGNS = {
     "COMPARE_EQUAL": "==",

@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from store.errors import RetryableStorageError, SettingsError, SparkhavenError
+from sparkhaven.store.errors import RetryableStorageError, SettingsError, SparkhavenError
 
 Tree = dict[str, Any]
 SETTINGS = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from readers.sql.engine import BEYOND, Tree
-from readers.sql.names import nodes
-from store.errors import SettingsError
+from sparkhaven.readers.sql.engine import BEYOND, Tree
+from sparkhaven.readers.sql.names import nodes
+from sparkhaven.store.errors import SettingsError
 
 TABLES = frozenset(
     [

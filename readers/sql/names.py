@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from readers.sql.engine import Tree, not_a_select
-from store.errors import SettingsError, TableNotFoundError
-from store.layout import TableName
-from store.nearest import near
+from sparkhaven.readers.sql.engine import Tree, not_a_select
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.nearest import near
 
 OF_DUCKDB = ("information_schema", "memory", "pg_catalog", "system", "temp")
 

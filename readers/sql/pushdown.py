@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from readers.sql.conditions import conjuncts
-from readers.sql.engine import Tree
-from store.errors import SchemaParseError
-from store.predicate.expression import Predicate, parse_predicate
-from store.types.frozen import frozen
-from store.types.model import Column, TableSchema
+from sparkhaven.readers.sql.conditions import conjuncts
+from sparkhaven.readers.sql.engine import Tree
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.predicate.expression import Predicate, parse_predicate
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
 
 Parse = Callable[[str], Tree | None]  # a condition as a syntax tree
 SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"

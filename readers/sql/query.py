@@ -14,21 +14,21 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from readers.arrow.opening import open_table
-from readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
-from readers.sql.functions import refuse_functions
-from readers.sql.names import tables_named
-from readers.sql.pushdown import Scanned, pushed
-from readers.sql.scan import TableScan
-from store.errors import SettingsError, SparkhavenError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.io.system_errors import as_ours, as_storage_errors
-from store.layout import Layout
-from store.scan.case_twins import refuse_case_twins
-from store.scan.selection import check_tier
-from store.schema.deployed.deploy import deployed_tables
-from store.types.frozen import frozen
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
+from sparkhaven.readers.sql.functions import refuse_functions
+from sparkhaven.readers.sql.names import tables_named
+from sparkhaven.readers.sql.pushdown import Scanned, pushed
+from sparkhaven.readers.sql.scan import TableScan
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.scan.selection import check_tier
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
 

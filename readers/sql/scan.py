@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from readers.arrow.table import Table
-from store.errors import SparkhavenError
-from store.predicate.expression import Predicate
-from store.types.model import Column
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.predicate.expression import Predicate
+from sparkhaven.store.types.model import Column
 
 READ_AHEAD = 2  # batches: a LIMIT reads no more of them than that in vain
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

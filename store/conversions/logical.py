@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from store.conversions.int96 import OldTimestamps
+from sparkhaven.store.conversions.int96 import OldTimestamps
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

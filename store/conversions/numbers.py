@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.instants import UNIT_NS
-from store.kernels import null_mask, pc
+from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.kernels import null_mask, pc
 
 Mask = npt.NDArray[np.bool_]
 Made = tuple[pa.Array, Mask]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.kernels import null_mask, pc
+from sparkhaven.store.kernels import null_mask, pc
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DASHES = (8, 13, 18, 23)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 
 class Group(StrEnum):

@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from store.conversions.sources import Group, Source
-from store.types.frozen import frozen
-from store.types.model import Column, Kind
+from sparkhaven.store.conversions.sources import Group, Source
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind
 
 INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 SIGNIFICANT = {"float": 24, "double": 53}

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from store.delta.checkpoint import write_checkpoint
-from store.delta.errors import unwritable
-from store.delta.log import LAST_CHECKPOINT, LOG, list_log, version_file
-from store.delta.snapshot import Action, DeltaSnapshot
-from store.io.fs import Fs
+from sparkhaven.store.delta.checkpoint import write_checkpoint
+from sparkhaven.store.delta.errors import unwritable
+from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, list_log, version_file
+from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
+from sparkhaven.store.io.fs import Fs
 
 DAY_MS = 86_400_000
 WRITE_FEATURES = frozenset({"appendOnly", "invariants"})  # checked where the table has them

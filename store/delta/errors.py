@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
 
 
 def unreadable(path: Path, what: str, hint: str) -> SparkhavenError:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from store.delta.errors import damaged, unreadable
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.io.local_path import file_of_url
-from store.types.frozen import frozen
+from sparkhaven.store.delta.errors import damaged, unreadable
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import file_of_url
+from sparkhaven.store.types.frozen import frozen
 
 LOG = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"

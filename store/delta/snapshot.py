@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from store.delta.checkpoint import read_checkpoint
-from store.delta.errors import damaged
-from store.delta.log import (
+from sparkhaven.store.delta.checkpoint import read_checkpoint
+from sparkhaven.store.delta.errors import damaged
+from sparkhaven.store.delta.log import (
     LOG,
     Listing,
     data_path,
@@ -19,8 +19,8 @@ from store.delta.log import (
     require_features,
     version_file,
 )
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 Body = Mapping[str, Any]
 Action = tuple[str, Body]

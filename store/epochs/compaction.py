@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from store.epochs.files.checkpoint import checkpoint_parts, open_saved
-from store.epochs.files.logfile import LogFile
-from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.files.saved import Checkpoint
-from store.epochs.reading.opening import mapped
-from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
-from store.epochs.state.replay import StreamState
-from store.epochs.state.rollbacks import restored
-from store.errors import CorruptFileError
-from store.framing.frames import HEADER, LOG_MAGIC, header, walk
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.checkpoint import checkpoint_parts, open_saved
+from sparkhaven.store.epochs.files.logfile import LogFile
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.files.saved import Checkpoint
+from sparkhaven.store.epochs.reading.opening import mapped
+from sparkhaven.store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.frames import HEADER, LOG_MAGIC, header, walk
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
 
 COMPACT_BYTES = 1 << 20
 LEAST_WORK = 50

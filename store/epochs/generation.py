@@ -9,22 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 
-from store.collector import gc_paused
-from store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
-from store.epochs.files.logfile import Lease, LogFile
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.recovery.aside import list_set_aside
-from store.epochs.recovery.recover import RecoveryReport, apply, lost_beyond, plan_recovery, remove_temporaries
-from store.epochs.recovery.resume import Resumed, resume
-from store.epochs.retention import Retention
-from store.epochs.state.records import OpenRecord, RollbackRecord, encode, schema_columns
-from store.epochs.state.replay import StreamState
-from store.errors import CorruptFileError, refused
-from store.framing.frames import frame
-from store.io.fs import Fs, Lock, SyncGuard
-from store.layout import Layout, LocationKey, TableName, check_stream
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.store.collector import gc_paused
+from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
+from sparkhaven.store.epochs.files.logfile import Lease, LogFile
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.recovery.aside import list_set_aside
+from sparkhaven.store.epochs.recovery.recover import (
+    RecoveryReport,
+    apply,
+    lost_beyond,
+    plan_recovery,
+    remove_temporaries,
+)
+from sparkhaven.store.epochs.recovery.resume import Resumed, resume
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.records import OpenRecord, RollbackRecord, encode, schema_columns
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError, refused
+from sparkhaven.store.framing.frames import frame
+from sparkhaven.store.io.fs import Fs, Lock, SyncGuard
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 
 @frozen

@@ -23,25 +23,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
-from store.epochs.compaction import new_floor
-from store.epochs.files.lock import commits_held
-from store.epochs.files.logfile import Lease
-from store.epochs.files.publish import publish_location
-from store.epochs.files.removals import read_removals
-from store.epochs.files.unsynced import Unsynced
-from store.epochs.generation import Generation, Opening, open_generation, take_over_generation
-from store.epochs.reading.reader import read_rolled_back_epochs
-from store.epochs.recovery.recover import apply
-from store.epochs.requirements import require
-from store.epochs.retention import DEFAULTS, Retention
-from store.epochs.rollback import plan_rollback
-from store.epochs.shortening import Shortening
-from store.epochs.state.records import CommitRecord, SyncRecord
-from store.epochs.state.values import Batch
-from store.io.fs import Fs, Lock
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import lock_table
-from store.types.model import TableSchema
+from sparkhaven.store.epochs.compaction import new_floor
+from sparkhaven.store.epochs.files.lock import commits_held
+from sparkhaven.store.epochs.files.logfile import Lease
+from sparkhaven.store.epochs.files.publish import publish_location
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.unsynced import Unsynced
+from sparkhaven.store.epochs.generation import Generation, Opening, open_generation, take_over_generation
+from sparkhaven.store.epochs.reading.reader import read_rolled_back_epochs
+from sparkhaven.store.epochs.recovery.recover import apply
+from sparkhaven.store.epochs.requirements import require
+from sparkhaven.store.epochs.retention import DEFAULTS, Retention
+from sparkhaven.store.epochs.rollback import plan_rollback
+from sparkhaven.store.epochs.shortening import Shortening
+from sparkhaven.store.epochs.state.records import CommitRecord, SyncRecord
+from sparkhaven.store.epochs.state.values import Batch
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import lock_table
+from sparkhaven.store.types.model import TableSchema
 
 
 class StreamLog:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from store.epochs.reading.load import read_files
-from store.epochs.state.records import CommitRecord, RollbackRecord
-from store.errors import TableExistsError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import PHASES, MergeRecord, newest
+from sparkhaven.store.epochs.reading.load import read_files
+from sparkhaven.store.epochs.state.records import CommitRecord, RollbackRecord
+from sparkhaven.store.errors import TableExistsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import PHASES, MergeRecord, newest
 
 Made = tuple[LocationKey, int]  # a location and the epoch that made it
 

@@ -19,22 +19,22 @@ from dataclasses import replace
 from pathlib import Path
 from weakref import WeakSet
 
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.files.removals import read_removals
-from store.epochs.reading.load import Loaded, load_read
-from store.epochs.reading.reader import read_rollbacks
-from store.epochs.state.files import FileWindow
-from store.epochs.state.locations import Locations
-from store.epochs.state.offsets import Offsets
-from store.epochs.state.records import ROLLBACK, RollbackRecord, decode
-from store.epochs.state.removal import Phase
-from store.epochs.state.replay import StreamState
-from store.epochs.state.rollbacks import RolledBack, restored
-from store.errors import CorruptFileError, SnapshotMovedError
-from store.framing.canonical import written
-from store.framing.frames import FRAME, Frame, frame, refuse_damage, scan
-from store.io.fs import Fs, Stat
-from store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.load import Loaded, load_read
+from sparkhaven.store.epochs.reading.reader import read_rollbacks
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.records import ROLLBACK, RollbackRecord, decode
+from sparkhaven.store.epochs.state.removal import Phase
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
+from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
+from sparkhaven.store.framing.canonical import written
+from sparkhaven.store.framing.frames import FRAME, Frame, frame, refuse_damage, scan
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 
 AGAIN = "open the table again"
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from store.epochs.files.lock import take_lock_if_there
-from store.epochs.reading.load import load_stream
-from store.epochs.recovery.aside import list_set_aside
-from store.epochs.recovery.recover import RecoveryReport, lost_beyond, plan_recovery
-from store.epochs.recovery.resume import resume
-from store.epochs.rollback import plan_rollback
-from store.io.fs import Fs, Lock
-from store.layout import Layout, TableName, check_stream
+from sparkhaven.store.epochs.files.lock import take_lock_if_there
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.recovery.aside import list_set_aside
+from sparkhaven.store.epochs.recovery.recover import RecoveryReport, lost_beyond, plan_recovery
+from sparkhaven.store.epochs.recovery.resume import resume
+from sparkhaven.store.epochs.rollback import plan_rollback
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, TableName, check_stream
 
 
 def preview_recovery(fs: Fs, layout: Layout, table: TableName, stream: str, *, time_ms: int) -> RecoveryReport:

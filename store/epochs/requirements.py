@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from store.epochs.files.publish import TABLE_DEFINITION, TABLE_SIZE
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import Batch, LocationReport, LocationState
-from store.errors import EpochConflictError, PositionGapError
-from store.layout import LocationKey, check_partition
+from sparkhaven.store.epochs.files.publish import TABLE_DEFINITION, TABLE_SIZE
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import Batch, LocationReport, LocationState
+from sparkhaven.store.errors import EpochConflictError, PositionGapError
+from sparkhaven.store.layout import LocationKey, check_partition
 
 
 def require(state: StreamState, batch: Batch) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from store.epochs.compaction import COMPACT_BYTES, LEAST_WORK
-from store.epochs.files.head import HEAD_BYTES
-from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
-from store.epochs.state.values import Durability
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.compaction import COMPACT_BYTES, LEAST_WORK
+from sparkhaven.store.epochs.files.head import HEAD_BYTES
+from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from store.epochs.merged import require_unmerged
-from store.epochs.reading.load import load_stream
-from store.epochs.recovery.settlement import Settlement, settle_locations
-from store.epochs.state.records import RollbackRecord
-from store.epochs.state.replay import StreamState
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.merged import require_unmerged
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.recovery.settlement import Settlement, settle_locations
+from sparkhaven.store.epochs.state.records import RollbackRecord
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

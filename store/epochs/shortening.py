@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from store.epochs.compaction import Compacted, Compaction, is_due
-from store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
-from store.epochs.files.logfile import LogFile
-from store.epochs.files.removals import fold_removals, write_removals
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.retention import Retention
-from store.epochs.state.replay import StreamState
-from store.errors import CorruptFileError, EpochConflictError, phase_of
-from store.framing.frames import HEADER
-from store.io.fs import Fs, Lock
-from store.layout import Layout, TableName
+from sparkhaven.store.epochs.compaction import Compacted, Compaction, is_due
+from sparkhaven.store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
+from sparkhaven.store.epochs.files.logfile import LogFile
+from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError, EpochConflictError, phase_of
+from sparkhaven.store.framing.frames import HEADER
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, TableName
 
 
 class Shortening:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from store.errors import CorruptFileError
+from sparkhaven.store.errors import CorruptFileError
 
 BEHIND = b"\n"  # canonical JSON has none
 

@@ -25,8 +25,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Protocol
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.types.frozen import frozen
 
 HEADER = struct.Struct("<8sQ")
 FRAME = struct.Struct("<II")

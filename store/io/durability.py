@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from store.io.sync import SYNCFS_FROM, Device, SyncGuard, each, fdatasync, start_writeback, syncfs
+from sparkhaven.store.io.sync import SYNCFS_FROM, Device, SyncGuard, each, fdatasync, start_writeback, syncfs
 
 
 class Durability(ABC):

@@ -21,12 +21,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from store.io.durability import Durability
-from store.io.locking import Lock
-from store.io.opened import Opened, shorter
-from store.io.stat import Stat, present
-from store.io.sync import SYNCFS_FROM, SyncGuard
-from store.io.system_errors import in_phase, naming
+from sparkhaven.store.io.durability import Durability
+from sparkhaven.store.io.locking import Lock
+from sparkhaven.store.io.opened import Opened, shorter
+from sparkhaven.store.io.stat import Stat, present
+from sparkhaven.store.io.sync import SYNCFS_FROM, SyncGuard
+from sparkhaven.store.io.system_errors import in_phase, naming
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
-from store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError
 
 LOCAL_HOSTS = frozenset({"", "localhost"})
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)(?://([^/]*))?(/.*)?\Z", re.DOTALL)  # C:/x is a name

@@ -6,7 +6,7 @@ import mmap
 import os
 from pathlib import Path
 
-from store.errors import CorruptFileError
+from sparkhaven.store.errors import CorruptFileError
 
 MAPPED_FROM = 1 << 17  # bytes; for less, reading is as quick
 _POPULATE_READ = 22  # MADV_POPULATE_READ, of Linux from 5.14 on

@@ -8,7 +8,7 @@ import stat as stat_module
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 LATEST_NS = 2**63 - 1
 

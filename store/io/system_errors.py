@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError, phase_of
+from sparkhaven.store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError, phase_of
 
 _HINTS = {
     errno.ENOSPC: "free space on the disk, then run it again; what was committed stays, the rest is done again",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.io.fs import Fs, Stat
+from sparkhaven.store.io.fs import Fs, Stat
 
 
 def files_below(fs: Fs, path: Path) -> Iterator[Path]:

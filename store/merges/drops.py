@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -23,14 +23,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from store.errors import CorruptFileError, LockLostError
-from store.framing.canonical import dump, load
-from store.framing.frames import HEADER, frame, header, read_header, scan
-from store.io.fs import Fs, Lock
-from store.layout import Layout, TableName, check_partition
-from store.merges.drops import ColumnDrop, decode_drops, encode_drops
-from store.types.committed import FileState, RangeStats, decode_range, encode_range
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError, LockLostError
+from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, TableName, check_partition
+from sparkhaven.store.merges.drops import ColumnDrop, decode_drops, encode_drops
+from sparkhaven.store.types.committed import FileState, RangeStats, decode_range, encode_range
+from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVMRG1\n"
 PHASES = ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")

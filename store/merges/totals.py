@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from store.digest import add, from_hex, to_hex
-from store.merges.records import MergeOutput, MergeRecord
-from store.types.model import TableSchema
+from sparkhaven.store.digest import add, from_hex, to_hex
+from sparkhaven.store.merges.records import MergeOutput, MergeRecord
+from sparkhaven.store.types.model import TableSchema
 
 V = TypeVar("V")
 

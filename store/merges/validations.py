@@ -25,14 +25,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from store.errors import CorruptFileError, ValidationFailedError
-from store.framing.canonical import dump, load
-from store.framing.frames import HEADER, frame, header, read_header, scan
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord
-from store.types.frozen import frozen
-from store.types.model import Rule
+from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
+from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Rule
 
 MAGIC = b"SHVVAL1\n"
 FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE = "FULL_DATABASE", "FULL_INTRADAY", "SIMPLE_TABLE"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 _NOTHING = np.zeros(1, np.int64)  # where an array without a buffer points to
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.native.buffers import TextBuffers, address
-from store.native.library import core
+from sparkhaven.store.native.buffers import TextBuffers, address
+from sparkhaven.store.native.library import core
 
 Sum = tuple[int, int]  # of the hashes of all values, below 2^128; number of nulls, which are not in it
 _KINDS = {"i1": 0, "i2": 1, "i4": 2, "i8": 3, "u2": 4, "f4": 5, "f8": 6}  # enum sh_entry

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.native.buffers import address
-from store.native.library import core
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.library import core
 
 Octets = npt.NDArray[np.uint8]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.native.buffers import address
-from store.native.library import core
+from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.library import core
 
 Ids = npt.NDArray[np.int32]
 COUNT_ROWS = 1 << 18

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from store.io.fs import Fs
-from store.io.user_cache import cache_directory
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.user_cache import cache_directory
 
 ABI = 12  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"

@@ -11,9 +11,9 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 
-from store.native.buffers import address
-from store.native.library import core
-from store.types.frozen import frozen
+from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.library import core
+from sparkhaven.store.types.frozen import frozen
 
 Pointers = npt.NDArray[np.uint64]
 Longs = npt.NDArray[np.int64]

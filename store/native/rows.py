@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.native.buffers import TextBuffers, address
-from store.native.library import core
+from sparkhaven.store.native.buffers import TextBuffers, address
+from sparkhaven.store.native.library import core
 
 STARTS = 13  # bits of a row's number that say where its array is looked for
 _PART = np.dtype([("row", np.int64), ("ends", np.uint64), ("data", np.uint64), ("size", np.int64)])  # struct sh_part

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.native.buffers import TextBuffers, address
-from store.native.library import core
+from sparkhaven.store.native.buffers import TextBuffers, address
+from sparkhaven.store.native.library import core
 
 MORE = 2  # times the bytes that picked texts take if they are as long as others
 KEYED = np.dtype([("key", np.uint64), ("index", np.int64)])  # struct sh_keyed

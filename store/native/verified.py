@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.native.buffers import address
-from store.native.checked import plain_check_ids, plain_check_texts
-from store.native.library import core
-from store.types.frozen import frozen
+from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.checked import plain_check_ids, plain_check_texts
+from sparkhaven.store.native.library import core
+from sparkhaven.store.types.frozen import frozen
 
 Entries = npt.NDArray[Any]
 Octets = npt.NDArray[np.uint8]

@@ -17,17 +17,17 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from store.errors import SchemaParseError
-from store.kernels import pc
-from store.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateError
-from store.predicate.repair import repaired
-from store.predicate.statistics import TRUE, outcomes
-from store.predicate.syntax import compared, parse
-from store.predicate.values import condition
-from store.tokens import columns_of
-from store.types.committed import RangeStats
-from store.types.frozen import frozen
-from store.types.model import Column, TableSchema
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateError
+from sparkhaven.store.predicate.repair import repaired
+from sparkhaven.store.predicate.statistics import TRUE, outcomes
+from sparkhaven.store.predicate.syntax import compared, parse
+from sparkhaven.store.predicate.values import condition
+from sparkhaven.store.tokens import columns_of
+from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
 
 __all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import field
 from enum import Enum
 
-from store.instants import parse_instant
-from store.tokens import Token
-from store.types.frozen import frozen
+from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.tokens import Token
+from sparkhaven.store.types.frozen import frozen
 
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
 Literal = int | float | str | bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from store.predicate.nodes import COMPARISONS, SYNTAX, TYPES, Node, PredicateError
+from sparkhaven.store.predicate.nodes import COMPARISONS, SYNTAX, TYPES, Node, PredicateError
 
 STEPS = 20
 QUOTES, NO_QUOTES = "texts stand in quotes", "numbers, true and false stand without quotes"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from store.predicate.nodes import COMPARISONS, MIRROR, Literal, Node
-from store.types.committed import RangeStats
+from sparkhaven.store.predicate.nodes import COMPARISONS, MIRROR, Literal, Node
+from sparkhaven.store.types.committed import RangeStats
 
 TRUE, FALSE, NULL = 1, 2, 4  # outcomes that a range may have, as bits
 ANY = TRUE | FALSE | NULL

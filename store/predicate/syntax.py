@@ -23,8 +23,8 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
-from store.nearest import meant
-from store.predicate.nodes import (
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.predicate.nodes import (
     COMPARISONS,
     SORTS,
     SYNTAX,
@@ -38,8 +38,8 @@ from store.predicate.nodes import (
     asked,
     comparable,
 )
-from store.tokens import Cursor, Token, tokens
-from store.types.model import Column
+from sparkhaven.store.tokens import Cursor, Token, tokens
+from sparkhaven.store.types.model import Column
 
 MAX_DEPTH = 50
 MAX_LITERALS = 10_000

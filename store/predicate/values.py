@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.kernels import pc
-from store.predicate.nodes import COMPARISONS, MIRROR, Node, Sort
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.predicate.nodes import COMPARISONS, MIRROR, Node, Sort
 
 _KERNELS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1

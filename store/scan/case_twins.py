@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from store.errors import SchemaMismatchError
-from store.types.model import Column, case_twins
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.types.model import Column, case_twins
 
 
 def refuse_case_twins(table: str, columns: Iterable[Column], who: str, instead: str) -> None:

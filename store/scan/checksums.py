@@ -18,10 +18,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from store.errors import CorruptFileError, SettingsError
-from store.io.fs import Fs, Stat
-from store.native.verified import crc32_each
-from store.types.committed import FileState
+from sparkhaven.store.errors import CorruptFileError, SettingsError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.native.verified import crc32_each
+from sparkhaven.store.types.committed import FileState
 
 ChecksumVerify = Literal["open", "read", "scrub", "off"]
 MODES: tuple[str, ...] = get_args(ChecksumVerify)

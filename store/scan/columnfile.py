@@ -13,22 +13,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.format.column.codecs import DAT, Reading, Region, codec_for
-from store.format.column.prefix import (
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.codecs import DAT, Reading, Region, codec_for
+from sparkhaven.store.format.column.prefix import (
     DATA_OFFSET,
     MAX_DATA_OFFSET,
     Prefix,
     check_prefix,
     decode_prefix,
 )
-from store.format.index.grouping import GroupRanges, decode_ovr
-from store.format.java.reader import HINT
-from store.format.parquet.names import NAME, in_parquet
-from store.io.fs import Fs
-from store.scan.parquetfile import ParquetRows
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
+from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
+from sparkhaven.store.format.java.reader import HINT
+from sparkhaven.store.format.parquet.names import NAME, in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.parquetfile import ParquetRows
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
 
 OVR = ".ovr"
 SMALL = 1 << 16  # bytes of data that are read along with the prefix

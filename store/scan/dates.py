@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from store.errors import SettingsError
-from store.layout import check_partition
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.layout import check_partition
 
 RANGE = ".."
 _DATE = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[-T_ ]([0-9]{2}))?(?![0-9])")

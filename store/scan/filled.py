@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from store.format.parquet.names import in_parquet
-from store.io.fs import Fs
-from store.scan.columnfile import open_column
-from store.types.committed import FileState, RangeStats
-from store.types.model import Column
+from sparkhaven.store.format.parquet.names import in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.columnfile import open_column
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.model import Column
 
 BLOCK = 1 << 18
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.format.column.codecs import Reading
-from store.format.parquet.fields import as_column, check_field
-from store.format.parquet.footer import KEY, Footer, decode_footer
-from store.types.model import Column
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.codecs import Reading
+from sparkhaven.store.format.parquet.fields import as_column, check_field
+from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
+from sparkhaven.store.types.model import Column
 
 HINT = (
     "run `sparkhaven verify --deep`; restore the file from a copy, or merge the date again with --rewrite while its "

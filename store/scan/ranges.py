@@ -18,18 +18,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
-from store.epochs.state.locations import Locations
-from store.epochs.state.values import LocationState
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeInput, MergeRecord, all_values, merged_rows, newest, record_missing
-from store.merges.totals import renamed
-from store.scan.selection import Selection, Tier, refuse_unknown_values
-from store.scan.sources import refuse_merged_sources, refuse_unknown_sources
-from store.types.committed import FileState, RangeStats
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeInput, MergeRecord, all_values, merged_rows, newest, record_missing
+from sparkhaven.store.merges.totals import renamed
+from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
+from sparkhaven.store.scan.sources import refuse_merged_sources, refuse_unknown_sources
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 MayMatch = Callable[[Mapping[str, RangeStats]], bool]
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import field
 from typing import Literal
 
-from store.errors import SettingsError, TableNotFoundError
-from store.layout import TableName
-from store.nearest import near
-from store.scan.dates import range_of, refuse_malformed, within
-from store.scan.sources import directories_of
-from store.types.frozen import frozen
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.nearest import near
+from sparkhaven.store.scan.dates import range_of, refuse_malformed, within
+from sparkhaven.store.scan.sources import directories_of
+from sparkhaven.store.types.frozen import frozen
 
 Tier = Literal["intraday", "history", "all"]
 TIERS: tuple[Tier, ...] = ("intraday", "history", "all")

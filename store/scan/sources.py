@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import unquote
 
-from store.errors import InvalidNameError, SettingsError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName, encode_internal
-from store.merges.records import MergeRecord
-from store.nearest import near
+from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName, encode_internal
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.nearest import near
 
 
 def directories_of(source: str) -> tuple[str, ...]:

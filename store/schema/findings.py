@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from store.errors import SchemaParseError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
-    from store.schema.tree import Element
+    from sparkhaven.store.schema.tree import Element
 
 
 RULES: dict[str, str] = {

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 from defusedxml.common import DefusedXmlException
 from defusedxml.expatreader import DefusedExpatParser
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 MAX_BYTES = 1 << 20
 _ENCODINGS = ("utf-8", "iso8859-1", "ascii", "cp1252", "utf-16")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 Scalar = int | float | str | bool
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 BYTE_NULL, SHORT_NULL, INT_NULL, LONG_NULL = -(2**7), -(2**15), -(2**31), -(2**63)
 CHAR_NULL = 0xFFFF

@@ -8,8 +8,8 @@ from enum import Enum
 
 import pyarrow as pa
 
-from store.types.datatypes import DataType
-from store.types.frozen import frozen
+from sparkhaven.store.types.datatypes import DataType
+from sparkhaven.store.types.frozen import frozen
 
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
 MERGE_FORMATS = ("DeephavenV1", "Parquet")

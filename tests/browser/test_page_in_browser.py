@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.demo.live.browser import program
-from jobs.page.document import SECTIONS, page
-from jobs.page.drawing import Drawings
-from jobs.page.server import Pages, serving
+from sparkhaven.jobs.demo.live.browser import program
+from sparkhaven.jobs.page.document import SECTIONS, page
+from sparkhaven.jobs.page.drawing import Drawings
+from sparkhaven.jobs.page.server import Pages, serving
 from tests.support.browser import HOW, Browser, browsing
 from tests.support.page_facts import facts, small_table
 

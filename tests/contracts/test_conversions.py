@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from store.conversions.plain import plain
-from store.conversions.sources import SOURCES, Group, source_of
-from store.conversions.table import COLUMNS, PARTITION, Take, rule
+from sparkhaven.store.conversions.plain import plain
+from sparkhaven.store.conversions.sources import SOURCES, Group, source_of
+from sparkhaven.store.conversions.table import COLUMNS, PARTITION, Take, rule
 from tests.support.ingest.conversion_doors import Door, delta, files, frames, imported, requeue
 from tests.support.ingest.conversion_values import BAD, expected, sources
 

@@ -17,15 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.sqlite_feed import NAME, SqliteOptions
-from ingest.feeds.frames.feed import FramesFeed
-from ingest.feeds.kafka.broker.topics import Bounds, TopicView
-from ingest.feeds.table import GIVEN, PLANNED, feed_class, planned_class
-from ingest.options.formats import Limit
-from ingest.options.frames import FrameBatch, FramesOptions
-from jobs.settings.stream_file import StreamSettings, parse_stream
-from store.epochs.state.offsets import TopicPartition
-from store.epochs.state.values import OffsetRange
-from store.errors import SettingsError
+from sparkhaven.ingest.feeds.frames.feed import FramesFeed
+from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.table import GIVEN, PLANNED, feed_class, planned_class
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
+from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.delta_tables import put_version, unpack
 from tests.support.ingest.feed_contract import Case, FeedContract, PlannedCase, PlannedContract, rows_of, spec_of
 from tests.support.streams.stream_kit import put_file
@@ -171,8 +171,12 @@ class TestKafkaWithoutBroker(PlannedContract):
     def case(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KafkaCase:
         partition = Partition()
         for module in ("broker.remote", "broker.topics", "source"):
-            monkeypatch.setattr(f"ingest.feeds.kafka.{module}.KafkaTopics", lambda options, **more: partition)
-        monkeypatch.setattr("ingest.feeds.kafka.broker.reader.kept_reader", lambda options, headers: partition)
+            monkeypatch.setattr(
+                f"sparkhaven.ingest.feeds.kafka.{module}.KafkaTopics", lambda options, **more: partition
+            )
+        monkeypatch.setattr(
+            "sparkhaven.ingest.feeds.kafka.broker.reader.kept_reader", lambda options, headers: partition
+        )
         return KafkaCase(tmp_path, partition)
 
 

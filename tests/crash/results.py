@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs
 from tests.crash.chaos.pair import chaos_lines, run_pair
 from tests.crash.disk import strace_faults
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive

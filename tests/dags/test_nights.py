@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from jobs.session.zipped import write_zip
-from readers.arrow.opening import open_table
-from store.layout import Layout, TableName
+from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.layout import Layout, TableName
 from tests.support.airflow_home import PYTHON, AirflowHome
 from tests.support.places import REPOSITORY
 from tests.support.tables.flight_table import ORIGINS, write_flights

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import open_table
 from tests.support.airflow_home import PYTHON
 from tests.support.places import REPOSITORY
 from tests.support.spark.quick_java import quick_java
@@ -82,7 +82,7 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert PYTHON.exists(), "Airflow's environment is missing: make setup-airflow"
     base = tmp_path_factory.mktemp("server") / "demo"
-    line = [sys.executable, "-m", "jobs.demo.nights", "--db", str(base), "--serve", "--port", "0"]
+    line = [sys.executable, "-m", "sparkhaven.jobs.demo.nights", "--db", str(base), "--serve", "--port", "0"]
     environ = {**os.environ, **quick_java()}
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environ) as running:
         assert running.stdout is not None

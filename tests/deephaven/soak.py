@@ -25,13 +25,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from jobs.options import memory_bytes
+from sparkhaven.jobs.options import memory_bytes
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete, truncate
 from tests.support.served import Served, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import FS, merge
-from writers.partitions import add_partition
-from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
 
 SCHEMA = b"""<Table namespace="Soak" name="Row" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>

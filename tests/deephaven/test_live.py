@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from store.layout import Layout, TableName
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete, truncate
 from tests.deephaven.soak import MERGES, VARIABLE, Soak, sample
 from tests.support.served import PROGRAM, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
-from writers.partitions import add_partition
-from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
 
 NOW = 1_700_000_000.0
 FILES, A, B = 100, 2, 3  # of each file, rows of two sources

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from readers.live.regions import is_plain
-from store.io.fs import MAP_FROM
+from sparkhaven.readers.live.regions import is_plain
+from sparkhaven.store.io.fs import MAP_FROM
 from tests.support.served import PATIENCE, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, as_table, comparable, random_row

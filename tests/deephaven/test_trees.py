@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.format.parquet.trees import TreeLayout
+from sparkhaven.store.format.parquet.trees import TreeLayout
 from tests.support.places import REPOSITORY
 from tests.support.served import PYTHON, require_engine
 from tests.support.writers import odd_values

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pyspark
 
-from jobs.demo.cluster import Cluster
-from jobs.session.delta_session import delta_conf
-from readers import open_table
-from store.io.fs import Fs
+from sparkhaven.jobs.demo.cluster import Cluster
+from sparkhaven.jobs.session.delta_session import delta_conf
+from sparkhaven.readers import open_table
+from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 from tests.support.spark.place import PATIENCE, ROWS, SUBMIT, Place
 

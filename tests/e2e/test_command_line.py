@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.demo.feed import json_line, rows
-from store.io.fs import Fs
+from sparkhaven.jobs.demo.feed import json_line, rows
+from sparkhaven.store.io.fs import Fs
 from tests.support.commands import run
 from tests.support.places import REPOSITORY
 from tests.support.spark.one_session import one_session
@@ -65,7 +65,7 @@ class Flights:
         environ = {**os.environ, "SPARKHAVEN_ROOT": str(self.root), "FLIGHTS_FEED": str(self.base / "feed")}
         environ["PYTHONPATH"] = str(REPOSITORY)
         return subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli.main", *words],
+            [sys.executable, "-m", "sparkhaven.jobs.cli.main", *words],
             cwd=self.base,
             env=environ,
             stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import open_table
 from tests.support.commands import run_json
 from tests.support.spark.one_session import one_session
 

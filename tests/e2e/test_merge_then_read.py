@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from readers import open_table
+from sparkhaven.readers import open_table
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import make, merge

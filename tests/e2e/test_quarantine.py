@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from ingest.bad_rows import reason_code
-from jobs.cli.main import app
-from readers import open_table
+from sparkhaven.ingest.bad_rows import reason_code
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.readers import open_table
 from tests.support.ingest.values import CSV_BAD, GOOD, JSON_BAD, NULLED
 from tests.support.spark.one_session import one_session
 

@@ -10,16 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from readers import open_table
-from readers.checks.verify import verify
-from readers.stats import table_stats, tables
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.readers.stats import table_stats, tables
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete, truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import make, merge
-from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
 
 FS = Fs()
 NOW = 1_700_000_000.0

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from jobs.cli.main import app
-from readers import open_table
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.readers import open_table
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_cases import DAY, TABLE
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.format.column.blobs import encode_blobs
-from store.format.column.fixed import encode_fixed
-from store.format.column.prefix import decode_prefix, encode_prefix
-from store.format.column.symbols import assign_numbers, encode_symbols
-from store.format.index.grouping import encode_ovr
-from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
-from store.format.table import tablesize
-from store.format.table.tbl import column_sets, decode_tbl, encode_tbl
-from store.layout import LocationKey
-from store.types.datatypes import BY_NAME
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.format.column.blobs import encode_blobs
+from sparkhaven.store.format.column.fixed import encode_fixed
+from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
+from sparkhaven.store.format.column.symbols import assign_numbers, encode_symbols
+from sparkhaven.store.format.index.grouping import encode_ovr
+from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.tbl import column_sets, decode_tbl, encode_tbl
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.tables.column_files import group_ranges, overflow_byte
 
 HERE = Path(__file__).parent

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import CorruptFileError
-from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
-from store.types.committed import FileState
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
+from sparkhaven.store.types.committed import FileState
 
 GOLDEN = Path(__file__).with_name("export-v1-manifest.json")
 GOLDEN_2 = GOLDEN.with_name("export-v2-manifest.json")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from store.merges.drops import ColumnDrop
-from store.merges.records import MergeInput, MergeOutput, MergeRecord, Proof, decode_record, encode_record
-from store.types.committed import FileState, RangeStats
+from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, Proof, decode_record, encode_record
+from sparkhaven.store.types.committed import FileState, RangeStats
 from tests.support.places import GOLDEN
 
 DIGEST = "0123456789abcdef0123456789abcdef"

@@ -7,23 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
-from store.epochs.files.folded import encode_folded
-from store.epochs.files.head import Head, decode_head, encode_head, open_head
-from store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.files.saved import Checkpoint
-from store.epochs.state.files import NO_HORIZON
-from store.epochs.state.locations import Locations
-from store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
-from store.epochs.state.removal import Named, Removal
-from store.epochs.state.replay import StreamState, chain
-from store.epochs.state.values import Batch, FileId, LocationReport, OffsetRange
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.framing.frames import LOG_MAGIC, REMOVALS_MAGIC, REMOVALS_MAGIC_1, frame, header, read_header, scan
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.committed import FileState, RangeStats
+from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
+from sparkhaven.store.epochs.files.folded import encode_folded
+from sparkhaven.store.epochs.files.head import Head, decode_head, encode_head, open_head
+from sparkhaven.store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.files.saved import Checkpoint
+from sparkhaven.store.epochs.state.files import NO_HORIZON
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.records import (
+    CommitRecord,
+    OpenRecord,
+    Record,
+    RollbackRecord,
+    SyncRecord,
+    decode,
+    encode,
+)
+from sparkhaven.store.epochs.state.removal import Named, Removal
+from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport, OffsetRange
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.frames import (
+    LOG_MAGIC,
+    REMOVALS_MAGIC,
+    REMOVALS_MAGIC_1,
+    frame,
+    header,
+    read_header,
+    scan,
+)
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.committed import FileState, RangeStats
 
 HERE = Path(__file__).parent
 JFK = LocationKey("JFK", "2013-01-01")

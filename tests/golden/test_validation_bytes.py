@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord
-from store.merges.validations import (
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.validations import (
     RuleResult,
     Validation,
     decode_validation,

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from store.format.column.charset import BY_NAME as CHARSETS
-from store.format.column.prefix import encode_prefix
-from store.format.index.grouping import GroupRanges, encode_ovr
-from store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
-from store.format.java.writer import dumps
-from store.format.table import tablesize
-from store.format.table.definition import ColumnRecord, Definition, definition_of
-from store.format.table.tbl import decode_tbl, encode_tbl
-from store.types.datatypes import BY_NAME, TYPES
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.format.column.charset import BY_NAME as CHARSETS
+from sparkhaven.store.format.column.prefix import encode_prefix
+from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr
+from sparkhaven.store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
+from sparkhaven.store.format.java.writer import dumps
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.definition import ColumnRecord, Definition, definition_of
+from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
+from sparkhaven.store.types.datatypes import BY_NAME, TYPES
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from tests.support.tables.column_files import group_ranges
 
 pytestmark = pytest.mark.jvm

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.feeds.kafka.broker import reader
-from jobs.demo.broker import Broker
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.kafka.broker import reader
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.store.io.fs import Fs
 
 HERE = Path(__file__).parent
 MADE: list[Broker] = []

@@ -10,17 +10,17 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from ingest.feeds.kafka.blocks import time_ns
-from ingest.feeds.kafka.broker import batches
-from ingest.feeds.kafka.broker import reader as kafka_reader
-from ingest.feeds.kafka.broker.librdkafka import librdkafka
-from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.options.kafka import ClientSettings, KafkaOptions
-from jobs.demo.broker import Broker
-from store.epochs.state.values import OffsetRange
-from store.errors import SettingsError, SparkhavenError
-from store.native import messages as native
+from sparkhaven.ingest.feeds.kafka.blocks import time_ns
+from sparkhaven.ingest.feeds.kafka.broker import batches
+from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.native import messages as native
 from tests.support.kafka.messages import listed, messages
 from tests.support.kafka.topics import (
     QUIET,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.options.formats import Limit
-from jobs.demo.broker import Broker
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.jobs.demo.broker import Broker
 from tests.support.ingest.feed_contract import PlannedCase, PlannedContract, rows_of
 from tests.support.kafka.topics import make_topic, send
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.kafka.feed import KafkaFeed
-from ingest.options.kafka import KafkaOptions
-from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from jobs.demo.broker import Broker
-from store.epochs.state.values import OffsetRange
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.kafka.feed import KafkaFeed
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import PLENTY, schema
 from tests.support.kafka.topics import make_topic
 

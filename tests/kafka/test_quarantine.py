@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from jobs.cli.main import app
-from jobs.demo.broker import Broker
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.jobs.demo.broker import Broker
 from tests.support.kafka.ticks import ids, stream_file, tick, ticks
 from tests.support.kafka.topics import make_topic, send
 from tests.support.spark.one_session import one_session

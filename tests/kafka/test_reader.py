@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest.feeds.kafka.broker import reader as kafka_reader
-from ingest.feeds.kafka.broker.librdkafka import librdkafka
-from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, RangeReader
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.options.kafka import ClientSettings, KafkaOptions
-from jobs.demo.broker import Broker
-from store.epochs.state.values import OffsetRange
-from store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
+from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, RangeReader
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
 from tests.support.kafka.messages import listed, messages
 from tests.support.kafka.topics import delete_before, drop_topic, make_topic, send, send_in_transactions
 

@@ -14,21 +14,27 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from ingest.feeds.kafka.broker.remote import Broker as Remote
-from ingest.feeds.kafka.broker.topics import Bounds, KafkaTopics
-from ingest.options.kafka import KafkaOptions
-from jobs.demo.broker import Broker
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams.feeds import watch_ends
-from jobs.streams.reports.progress import Progress
-from jobs.streams.reports.source_watch import Seen, SourceWatch
-from jobs.streams.restarts import is_retryable
-from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
-from jobs.streams.runners import SparkRunner
-from readers import open_table
-from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, RetryableFeedError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.ingest.feeds.kafka.broker.remote import Broker as Remote
+from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, KafkaTopics
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams.feeds import watch_ends
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
+from sparkhaven.jobs.streams.restarts import is_retryable
+from sparkhaven.jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.runners import SparkRunner
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import (
+    EXIT_USAGE,
+    FeedSettingsError,
+    PositionGapError,
+    RetryableFeedError,
+    TableNotFoundError,
+)
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.kafka.ticks import ids, stream_file, ticks
 from tests.support.kafka.topics import drop_topic, make_topic, send
 

@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest.feeds.kafka.broker.reader import KafkaReader
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.options.kafka import ClientSettings, KafkaOptions
-from jobs.demo.broker import Broker, free_port
-from jobs.session.spark_session import import_root
-from store.epochs.state.values import OffsetRange
-from store.errors import EXIT_USAGE, FeedError, FeedSettingsError, SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
+from sparkhaven.jobs.demo.broker import Broker, free_port
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import EXIT_USAGE, FeedError, FeedSettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
 from tests.support.kafka.topics import make_topic, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
@@ -162,7 +162,7 @@ def job(secure: tuple[str, Path, str], tmp_path: Path) -> Iterator[subprocess.Po
     words = ["--root", str(tmp_path / "db"), "ingest", str(tmp_path / "ticks.toml"), "--json"]
     words += ["--workers", "2", "--metrics-port", "0"]
     with (tmp_path / "said").open("w") as said:
-        line = [sys.executable, "-m", "jobs.cli.main", *words]
+        line = [sys.executable, "-m", "sparkhaven.jobs.cli.main", *words]
         pipe = subprocess.PIPE
         made = subprocess.Popen(line, stdout=pipe, stderr=said, text=True, env=environ, start_new_session=True)
     try:

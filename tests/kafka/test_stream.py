@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.demo.broker import Broker
-from store.epochs.reading.load import load_stream
-from store.errors import ErrorBudgetExceeded, PositionGapError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import ErrorBudgetExceeded, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from tests.support.kafka.ticks import ids, stream_file, taken, tick, ticks
 from tests.support.kafka.topics import (
     delete_before,
@@ -118,8 +118,8 @@ def test_a_bad_message_stops_the_stream_by_its_place(spark: SparkSession, broker
 def test_secrets_are_in_no_plan_and_no_log(
     spark: SparkSession, broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from jobs.settings.stream_file import load_stream_file
-    from jobs.streams.feeds import open_feed
+    from sparkhaven.jobs.settings.stream_file import load_stream_file
+    from sparkhaven.jobs.streams.feeds import open_feed
 
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, ticks([1]))

@@ -23,14 +23,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import list_epochs, load_positions, load_stream
-from store.epochs.recovery.resume import resume
-from store.epochs.state.removal import Removal
-from store.epochs.state.values import OffsetRange
-from store.errors import EpochConflictError, PositionGapError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import list_epochs, load_positions, load_stream
+from sparkhaven.store.epochs.recovery.resume import resume
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import EpochConflictError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.streams.tiny_writer import (
     STREAM,

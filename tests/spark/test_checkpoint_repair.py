@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from jobs.cli.main import app
+from sparkhaven.jobs.cli.main import app
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers, put, rolled_back, run, source, writer
 
 pytestmark = pytest.mark.spark

@@ -13,21 +13,21 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from jobs.session.delta_session import require_delta
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams.reports.metrics import Metrics, served
-from jobs.streams.reports.progress import Progress
-from jobs.streams.run import Application, Options, Run, open_stream, run_one
-from jobs.streams.runners import SparkRunner
-from readers import open_table
-from store.delta.log import list_log
-from store.epochs.reading.load import load_stream
-from store.errors import FeedError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.session.delta_session import require_delta
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams.reports.metrics import Metrics, served
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.run import Application, Options, Run, open_stream, run_one
+from sparkhaven.jobs.streams.runners import SparkRunner
+from sparkhaven.readers import open_table
+from sparkhaven.store.delta.log import list_log
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.delta_cases import same_for_spark
 from tests.support.spark.one_session import shared_session
-from writers.quarantine.table import Quarantine
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from readers import open_table
-from store.format.parquet.trees import LAYOUTS
+from sparkhaven.readers import open_table
+from sparkhaven.store.format.parquet.trees import LAYOUTS
 from tests.support.writers import odd_values
 from tests.support.writers.export_cases import export, found, two_days, wanted
 from tests.support.writers.import_cases import bring, small

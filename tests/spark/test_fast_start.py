@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.session.fast_start import AT_EXIT, archive_options, class_archive, python_launcher
-from jobs.session.java import find_java
-from jobs.session.spark_session import import_root
-from store.io.fs import Fs
+from sparkhaven.jobs.session.fast_start import AT_EXIT, archive_options, class_archive, python_launcher
+from sparkhaven.jobs.session.java import find_java
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.store.io.fs import Fs
 
 FS = Fs()
 SPARKS_OWN = (
@@ -67,7 +67,7 @@ def test_spark_takes_its_classes_from_the_archive_that_the_command_makes(tmp_pat
     assert archive_options(FS, environ) == []
 
     def command() -> dict[str, object]:
-        line = [sys.executable, "-m", "jobs.cli.main", "class-archive", "--json"]
+        line = [sys.executable, "-m", "sparkhaven.jobs.cli.main", "class-archive", "--json"]
         done = subprocess.run(line, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         said: dict[str, object] = json.loads(done.stdout)
@@ -81,7 +81,9 @@ def test_spark_takes_its_classes_from_the_archive_that_the_command_makes(tmp_pat
     assert command() == {"path": str(path), "made": False}
     assert sorted(name for name in FS.names(path.parent) if name.endswith(".jsa")) == [path.name]
     said, log = tmp_path / "said", tmp_path / "loaded"
-    start = "from jobs.session.spark_session import build_session; build_session('t', workers=1).range(3).count()"
+    start = (
+        "from sparkhaven.jobs.session.spark_session import build_session;build_session('t', workers=1).range(3).count()"
+    )
     with said.open("w", encoding="utf-8") as out:
         traced = {**environ, "JDK_JAVA_OPTIONS": f"-Xlog:class+load:file={log}"}
         subprocess.run([sys.executable, "-c", start], env=traced, stdout=out, stderr=out, check=True)

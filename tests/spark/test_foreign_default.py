@@ -10,22 +10,22 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import to_timestamp
 
-from jobs.dataframes.frame_writer import deephaven_writer, write_frame
-from jobs.dataframes.frames import register
-from jobs.session.delta_session import delta_conf
-from jobs.session.spark_session import build_session
-from readers import open_table
+from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer, write_frame
+from sparkhaven.jobs.dataframes.frames import register
+from sparkhaven.jobs.session.delta_session import delta_conf
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.readers import open_table
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.testing import make_table
-from store.epochs.reading.load import load_stream
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.writers.spark.stream import STREAM_CONF
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.one_session import end_shared_session
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import bad, take
-from writers.spark.stream import STREAM_CONF
 
 pytestmark = pytest.mark.spark
 FS = Fs()

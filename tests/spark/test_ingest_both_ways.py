@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ingest.content.parts import SMALL_BATCH
-from readers.checks.verify import verify
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.reading.load import load_stream
-from store.format.table.tablesize import decode
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.ingest.content.parts import SMALL_BATCH
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.format.table.tablesize import decode
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from tests.support.commands import run
 from tests.support.spark.one_session import one_session
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from store.merges.records import newest
+from sparkhaven.store.merges.records import newest
+from sparkhaven.writers.merge import dates
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import Executor, LocalExecutor
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.spark import SparkExecutor
+from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, history_bytes
-from writers.merge import dates
-from writers.merge.dates import merge_dates
-from writers.merge.executor import Executor, LocalExecutor
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.spark import SparkExecutor
-from writers.partitions import add_partition
 
 pytestmark = pytest.mark.spark
 DAYS = [DAY, "2024-03-06", "2024-03-07"]

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from store.epochs.files.ledger import Ledger, read_ledger
-from store.errors import ErrorBudgetExceeded
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger
+from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.ledger import Requeue
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import delta_session, places, quarantine, same_for_spark
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import again, bad, quarantine_at, rejected_at, restart, take
-from writers.quarantine.choice import Chosen
-from writers.quarantine.ledger import Requeue
 
 pytestmark = pytest.mark.spark
 FS = Fs()

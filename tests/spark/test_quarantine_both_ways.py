@@ -11,17 +11,17 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from store.delta.commit import CHECKPOINT_EACH
-from store.delta.log import LOG, list_log, version_file
-from store.delta.snapshot import read_snapshot
-from store.io.fs import Fs
+from sparkhaven.store.delta.commit import CHECKPOINT_EACH
+from sparkhaven.store.delta.log import LOG, list_log, version_file
+from sparkhaven.store.delta.snapshot import read_snapshot
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.edits import MANY_SMALL
+from sparkhaven.writers.quarantine.ledger import Requeue
 from tests.support.spark.delta_cases import delta_session, quarantine, same_for_spark, spark_rows
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import quarantine_at, rejected_at
 from tests.support.writers.quarantine_tables import unpack_older
-from writers.quarantine.choice import Chosen
-from writers.quarantine.edits import MANY_SMALL
-from writers.quarantine.ledger import Requeue
 
 pytestmark = pytest.mark.spark
 FS = Fs()

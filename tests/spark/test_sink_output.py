@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import pytest
 from pyspark.sql import SparkSession
 
-from ingest.feeds.files.planner import FilePlanner
-from ingest.options.files import FilesOptions
-from store.epochs.state.files import FileWindow
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.files.planner import FilePlanner
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.io.fs import Fs
 from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark

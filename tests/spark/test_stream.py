@@ -13,17 +13,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from store.epochs.reading.load import load_stream
-from store.epochs.state.values import FileId
-from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.spark.stream import Batches
+from sparkhaven.writers.target import SplitNotes
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.support.witness.damage import permissions_hold
-from writers.batch.stream import BatchProgress
-from writers.spark.stream import Batches
-from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import venv
 
 import pytest
 
-from jobs.session.spark_session import import_root
+from sparkhaven.jobs.session.spark_session import import_root
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.spark.quick_java import quick_java
 
@@ -21,8 +21,8 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from jobs.dataframes.frame_writer import write_frame
-from store.errors import SparkhavenError
+from sparkhaven.jobs.dataframes.frame_writer import write_frame
+from sparkhaven.store.errors import SparkhavenError
 reported = {}
 for number, python in enumerate(sys.argv[2:]):
     os.environ["PYSPARK_PYTHON"] = python

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyspark
 
-from jobs.session.fast_start import python_launcher
-from store.io.fs import Fs
+from sparkhaven.jobs.session.fast_start import python_launcher
+from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 from tests.support.spark.quick_java import quick_java
 

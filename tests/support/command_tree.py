@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner, Result
 
-from jobs.cli.main import app
+from sparkhaven.jobs.cli.main import app
 
 COMMANDS: Any = typer.main.get_command(app)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from jobs.cli.main import app
+from sparkhaven.jobs.cli.main import app
 
 
 def run(root: Path, *words: str) -> Result:

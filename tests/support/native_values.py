@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from store.native.library import core
+from sparkhaven.store.native.library import core
 
 NULLS: dict[str, float] = {"i1": -128, "i2": -(2**15), "i4": -(2**31), "i8": -(2**63), "u2": 0xFFFF}
 NULLS |= {"f4": -3.4028234663852886e38, "f8": -1.7976931348623157e308}

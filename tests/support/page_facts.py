@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.doctor.finding import Finding
-from jobs.page.facts import (
+from sparkhaven.jobs.doctor.finding import Finding
+from sparkhaven.jobs.page.facts import (
     TIERS,
     Cell,
     EpochFacts,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers import open_table
 from sparkhaven.errors import SchemaMismatchError
+from sparkhaven.readers import open_table
 from sparkhaven.testing import make_table
 
 ROWS = {

@@ -15,11 +15,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.epochs.files.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, owner_mark, physical_size
-from store.epochs.reading.load import list_streams, load_stream
-from store.epochs.state.statistics.join import join
-from store.epochs.state.values import LocationReport
-from store.errors import (
+from sparkhaven.store.epochs.files.publish import (
+    OWNER,
+    TABLE_DEFINITION,
+    TABLE_SIZE,
+    named_owner,
+    owner_mark,
+    physical_size,
+)
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.state.statistics.join import join
+from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.errors import (
     CommitError,
     CorruptFileError,
     EpochConflictError,
@@ -28,19 +35,19 @@ from store.errors import (
     SettingsError,
     phase_of,
 )
-from store.format.column.codecs import Base, encode_column
-from store.format.column.symbols import decode_symbols
-from store.format.table.tablesize import TableSize, decode
-from store.io.fs import Fs, Lock
-from store.layout import LocationKey
-from store.scan.checksums import crc32
-from store.types.committed import FileState, RangeStats
-from store.types.model import Column, Storage
-from writers.append.empty_location import WorkerCache, location_columns
-from writers.append.statistics import range_stats
-from writers.append.symbols import Ids, SymbolKey
-from writers.append.values import column_values, nulls_like
-from writers.target import StreamTarget
+from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.format.table.tablesize import TableSize, decode
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.scan.checksums import crc32
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.append.empty_location import WorkerCache, location_columns
+from sparkhaven.writers.append.statistics import range_stats
+from sparkhaven.writers.append.symbols import Ids, SymbolKey
+from sparkhaven.writers.append.values import column_values, nulls_like
+from sparkhaven.writers.target import StreamTarget
 
 LOCK_PAUSES = (0.001, 0.01, 0.05, *[0.1] * 100)  # seconds; another attempt holds the lock for one append
 EMPTY = FileState(0, 0)

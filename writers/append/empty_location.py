@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from store.format.column.prefix import encode_prefix
-from store.format.table.tbl import encode_tbl
-from store.types.frozen import frozen
-from store.types.model import Column, TableSchema
-from writers.append.symbols import SymbolCache
+from sparkhaven.store.format.column.prefix import encode_prefix
+from sparkhaven.store.format.table.tbl import encode_tbl
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.append.symbols import SymbolCache
 
 
 @frozen

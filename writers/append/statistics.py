@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from store.epochs.state.statistics.bounds import clipped
-from store.kernels import FEW, pc
-from store.types.committed import RangeStats, Scalar
+from sparkhaven.store.epochs.state.statistics.bounds import clipped
+from sparkhaven.store.kernels import FEW, pc
+from sparkhaven.store.types.committed import RangeStats, Scalar
 
 
 def range_stats(values: pa.Array, start: int) -> RangeStats:

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from store.errors import CorruptFileError
-from store.types.committed import FileState
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
 
 MAX_CACHED = 4_000_000  # symbols over all entries of one worker, roughly 500 MB of short strings
 

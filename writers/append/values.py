@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from store.errors import SchemaMismatchError
-from store.kernels import FEW, pc
-from store.scan.columnfile import nulls
-from store.types.model import Column, Storage
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.kernels import FEW, pc
+from sparkhaven.store.scan.columnfile import nulls
+from sparkhaven.store.types.model import Column, Storage
 
 
 def column_values(column: Column, batches: Sequence[pa.RecordBatch], name: str | None = None) -> pa.Array:

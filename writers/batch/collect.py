@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.epochs.state.values import FileId, LocationReport, OffsetRange, Split
-from store.errors import EpochConflictError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from writers.append.empty_location import WorkerCache
-from writers.batch.combine import Appended, SpillFile, combine, split_order
-from writers.batch.durable import make_durable
-from writers.batch.file_parts import by_position
-from writers.batch.rejects import LateSplits, RejectedFiles, reject_late
-from writers.batch.scratch import close_scratch
-from writers.batch.task import TaskResult
-from writers.target import SplitNotes, StreamTarget
+from sparkhaven.store.epochs.state.values import FileId, LocationReport, OffsetRange, Split
+from sparkhaven.store.errors import EpochConflictError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.combine import Appended, SpillFile, combine, split_order
+from sparkhaven.writers.batch.durable import make_durable
+from sparkhaven.writers.batch.file_parts import by_position
+from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
+from sparkhaven.writers.batch.scratch import close_scratch
+from sparkhaven.writers.batch.task import TaskResult
+from sparkhaven.writers.target import SplitNotes, StreamTarget
 
 DRIVER = -1  # the task number of the driver
 

@@ -19,19 +19,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from store.epochs.log import StreamLog
-from store.epochs.state.files import Resolution
-from store.epochs.state.values import REJECTED, Batch, OffsetRange, Split
-from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
-from store.io.fs import Fs
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.append.empty_location import WorkerCache
-from writers.batch.collect import Collected, collect
-from writers.batch.file_parts import by_position, classified
-from writers.batch.scratch import running, scratch_name
-from writers.batch.task import TaskResult
-from writers.target import RejectedFile, SplitNotes, StreamTarget
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.files import Resolution
+from sparkhaven.store.epochs.state.values import REJECTED, Batch, OffsetRange, Split
+from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.collect import Collected, collect
+from sparkhaven.writers.batch.file_parts import by_position, classified
+from sparkhaven.writers.batch.scratch import running, scratch_name
+from sparkhaven.writers.batch.task import TaskResult
+from sparkhaven.writers.target import RejectedFile, SplitNotes, StreamTarget
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
 """Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result per task."""

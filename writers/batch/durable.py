@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from store.errors import CommitError, phase_of
-from store.io.fs import Fs, SyncGuard
+from sparkhaven.store.errors import CommitError, phase_of
+from sparkhaven.store.io.fs import Fs, SyncGuard
 
 
 def make_durable(fs: Fs, guard: SyncGuard, files: Iterable[Path], directories: Iterable[Path]) -> None:

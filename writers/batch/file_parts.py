@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from store.epochs.state.files import Resolution
-from store.epochs.state.values import FileId, FilePart, Split
-from store.errors import EpochConflictError
+from sparkhaven.store.epochs.state.files import Resolution
+from sparkhaven.store.epochs.state.values import FileId, FilePart, Split
+from sparkhaven.store.errors import EpochConflictError
 
 
 def by_position(splits: Iterable[Split]) -> dict[Split, list[Split]]:

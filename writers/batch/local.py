@@ -15,13 +15,13 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
-from store.epochs.log import StreamLog
-from store.epochs.state.values import Split
-from store.errors import CommitError, SparkhavenError
-from store.io.fs import Fs
-from writers.batch.stream import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
-from writers.batch.task import Task, TaskResult, run_task
-from writers.target import StreamTarget
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.errors import CommitError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.batch.stream import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.target import StreamTarget
 
 POLL_SECONDS = 0.2
 GO_ON = "run again with -v for the traceback; committed epochs stay, a restart continues after them"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from store.epochs.log import StreamLog
-from store.epochs.state.values import Durability
-from store.errors import EpochConflictError, SparkhavenError
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.errors import EpochConflictError, SparkhavenError
 
 SYNC_SECONDS = 10.0
 

@@ -14,13 +14,13 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from store.epochs.state.values import Split
-from store.errors import FeedError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.rejected import encode_rejected
-from writers.append.append import writing
-from writers.target import LateRows, RejectedFile, SplitNotes
+from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.rejected import encode_rejected
+from sparkhaven.writers.append.append import writing
+from sparkhaven.writers.target import LateRows, RejectedFile, SplitNotes
 
 
 class RejectedFiles:

@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from store.errors import CommitError, LockLostError
-from store.io.fs import Fs
-from writers.append.append import writing
-from writers.target import StreamTarget
+from sparkhaven.store.errors import CommitError, LockLostError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.append.append import writing
+from sparkhaven.writers.target import StreamTarget
 
 OPEN = "open"
 _RUNS = count()

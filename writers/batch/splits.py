@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from store.epochs.state.values import FileId, FilePart, OffsetRange, Split
+from sparkhaven.store.epochs.state.values import FileId, FilePart, OffsetRange, Split
 
 SplitOf = Callable[[Mapping[str, Any]], Split]
 

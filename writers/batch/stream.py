@@ -9,20 +9,20 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from store.epochs.log import StreamLog
-from store.epochs.state.files import refuse_lost_log
-from store.epochs.state.values import Split, add_count
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.planned import recorded_end
-from store.types.frozen import frozen
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import AddToQuarantine, BatchOutcome, CheckBudget, write_batch
-from writers.batch.maintenance import SYNC_SECONDS, Maintenance
-from writers.batch.scratch import remove_scratch
-from writers.batch.splits import SplitOf, file_of
-from writers.batch.task import TaskResult
-from writers.target import Decode, StreamTarget
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.files import refuse_lost_log
+from sparkhaven.store.epochs.state.values import Split, add_count
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.planned import recorded_end
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, CheckBudget, write_batch
+from sparkhaven.writers.batch.maintenance import SYNC_SECONDS, Maintenance
+from sparkhaven.writers.batch.scratch import remove_scratch
+from sparkhaven.writers.batch.splits import SplitOf, file_of
+from sparkhaven.writers.batch.task import TaskResult
+from sparkhaven.writers.target import Decode, StreamTarget
 
 Row = Mapping[str, Any]
 """A row of a source: a split, with ``task``, the number of its task, and ``waiting``, the backlog for later batches."""

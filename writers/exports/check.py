@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.digest import add, digest_array, to_hex
-from store.errors import ValidationFailedError
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.scan.columnfile import open_column
-from store.types.model import Column, Storage
-from writers.merge.plan.source import BLOCK_ROWS
-from writers.merge.write.check_parquet import SETTINGS, TEXT_ROWS
+from sparkhaven.store.digest import add, digest_array, to_hex
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.columnfile import open_column
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.source import BLOCK_ROWS
+from sparkhaven.writers.merge.write.check_parquet import SETTINGS, TEXT_ROWS
 
 
 def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests: Mapping[str, int]) -> None:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from readers.arrow.table import Table
-from store.digest import add, from_hex, to_hex
-from store.errors import SparkhavenError, TableNotFoundError
-from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
-from store.format.parquet.trees import (
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.digest import add, from_hex, to_hex
+from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
+from sparkhaven.store.format.parquet.trees import (
     COMMON_METADATA,
     EXTENDED,
     LOCATIONS_TABLE,
@@ -35,18 +35,18 @@ from store.format.parquet.trees import (
     part_name,
     value_directory,
 )
-from store.framing.canonical import dump
-from store.io.fs import Fs
-from store.layout import Layout
-from store.merges.records import newest
-from store.merges.totals import totals
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from writers.exports.check import check_leaf
-from writers.exports.known_tree import known_tree, sums_of
-from writers.exports.plan import ExportOptions, ExportPlan, LeafFormat, plan_export
-from writers.exports.target import Target, clear, locked
-from writers.exports.tree import TreeWriter
+from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.totals import totals
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.exports.check import check_leaf
+from sparkhaven.writers.exports.known_tree import known_tree, sums_of
+from sparkhaven.writers.exports.plan import ExportOptions, ExportPlan, LeafFormat, plan_export
+from sparkhaven.writers.exports.target import Target, clear, locked
+from sparkhaven.writers.exports.tree import TreeWriter
 
 
 @frozen

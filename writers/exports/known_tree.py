@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
-from store.errors import CorruptFileError
-from store.format.parquet.manifest import Leaf, decode_manifest
-from store.format.parquet.trees import MANIFEST, TreeLayout
-from store.io.fs import Fs
-from store.merges.totals import agree
-from store.scan.checksums import checksum
-from store.types.committed import FileState
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.parquet.manifest import Leaf, decode_manifest
+from sparkhaven.store.format.parquet.trees import MANIFEST, TreeLayout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.merges.totals import agree
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

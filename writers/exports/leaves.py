@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.digest import add, digest_array
-from store.format.column.codecs import DAT, Base, encode_column
-from store.format.column.prefix import DATA_OFFSET, encode_prefix
-from store.format.parquet.fields import compacted, file_schema
-from store.format.parquet.footer import Footer
-from store.format.table import tablesize
-from store.format.table.tbl import encode_tbl
-from store.io.fs import Fs
-from store.types.model import Column, TableSchema
-from writers.merge.write.parquet import GROUP_BYTES, GROUP_ROWS
-from writers.merge.write.sink import FileSink, parquet_writer
+from sparkhaven.store.digest import add, digest_array
+from sparkhaven.store.format.column.codecs import DAT, Base, encode_column
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
+from sparkhaven.store.format.parquet.fields import compacted, file_schema
+from sparkhaven.store.format.parquet.footer import Footer
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.tbl import encode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.merge.write.parquet import GROUP_BYTES, GROUP_ROWS
+from sparkhaven.writers.merge.write.sink import FileSink, parquet_writer
 
 
 @dataclass(slots=True)

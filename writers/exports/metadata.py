@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.format.parquet.fields import field_of, file_schema
-from store.format.parquet.footer import KEY, Footer, encode_footer
-from store.format.parquet.trees import COMMON_METADATA, METADATA
-from store.io.fs import Fs
-from store.types.model import Column
-from writers.merge.write.sink import FileSink, parquet_writer
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.parquet.fields import field_of, file_schema
+from sparkhaven.store.format.parquet.footer import KEY, Footer, encode_footer
+from sparkhaven.store.format.parquet.trees import COMMON_METADATA, METADATA
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.merge.write.sink import FileSink, parquet_writer
 
 PER_FILE = b"deephaven_per_file_"
 

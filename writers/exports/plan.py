@@ -8,15 +8,15 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Literal, get_args
 
-from readers.arrow.table import Table
-from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
-from store.format.parquet.trees import TreeLayout, check_value
-from store.framing.canonical import dump
-from store.scan.case_twins import refuse_case_twins
-from store.scan.ranges import Slice
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage
-from writers.merge.write.parquet import DEFAULT_CODEC
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
+from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
+from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.merge.write.parquet import DEFAULT_CODEC
 
 LeafFormat = Literal["parquet", "deephaven"]
 LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)

@@ -20,13 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError
-from store.format.parquet.manifest import Manifest, decode_manifest
-from store.format.parquet.trees import MANIFEST, staged
-from store.io.fs import Fs
-from store.layout import Layout
-from store.types.frozen import frozen
-from writers.exports.leaves import bytes_of
+from sparkhaven.store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError
+from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
+from sparkhaven.store.format.parquet.trees import MANIFEST, staged
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.exports.leaves import bytes_of
 
 KEPT = ("Intraday", "Schemas", "Systems")
 

@@ -16,23 +16,29 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from readers.arrow.table import Table
-from store.digest import add, to_hex
-from store.errors import SparkhavenError
-from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
-from store.format.parquet.trees import LOCATIONS_TABLE, MANIFEST, leaf_path
-from store.format.table.definition import SPLAYED
-from store.format.table.locations import DEEPHAVEN, PARQUET, LocationEntry, encode_locations, locations_schema
-from store.format.table.tablesize import COLUMN_VERSION
-from store.io.fs import Fs
-from store.scan.ranges import Slice
-from store.types.frozen import frozen
-from store.types.model import Storage, TableSchema
-from writers.exports.check import check_leaf
-from writers.exports.leaves import Written, write_column_leaf, write_parquet_leaf
-from writers.exports.metadata import write_metadata
-from writers.exports.plan import ExportOptions, ExportPlan, plan_export, rows_of
-from writers.exports.target import Target, exported_before, locked, publish
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.digest import add, to_hex
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
+from sparkhaven.store.format.parquet.trees import LOCATIONS_TABLE, MANIFEST, leaf_path
+from sparkhaven.store.format.table.definition import SPLAYED
+from sparkhaven.store.format.table.locations import (
+    DEEPHAVEN,
+    PARQUET,
+    LocationEntry,
+    encode_locations,
+    locations_schema,
+)
+from sparkhaven.store.format.table.tablesize import COLUMN_VERSION
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Storage, TableSchema
+from sparkhaven.writers.exports.check import check_leaf
+from sparkhaven.writers.exports.leaves import Written, write_column_leaf, write_parquet_leaf
+from sparkhaven.writers.exports.metadata import write_metadata
+from sparkhaven.writers.exports.plan import ExportOptions, ExportPlan, plan_export, rows_of
+from sparkhaven.writers.exports.target import Target, exported_before, locked, publish
 
 STEP_ROWS, STEP_ROWS_OF_TEXTS = 1 << 17, 1 << 14
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from store.errors import CorruptFileError, SchemaMismatchError
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.nearest import meant
-from store.scan.columnfile import ColumnFile, column_header, open_column
-from store.types.committed import FileState
-from store.types.model import Column, Storage, TableSchema
-from writers.imports.columns import STRICT, Options, storable
-from writers.imports.leaf import BATCH_ROWS, LeafReader, Rows
-from writers.imports.walk import FoundLeaf
-from writers.merge.plan.source import check_crc
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.scan.columnfile import ColumnFile, column_header, open_column
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.imports.columns import STRICT, Options, storable
+from sparkhaven.writers.imports.leaf import BATCH_ROWS, LeafReader, Rows
+from sparkhaven.writers.imports.walk import FoundLeaf
+from sparkhaven.writers.merge.plan.source import check_crc
 
 
 class ColumnLeafReader:

@@ -11,18 +11,18 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from store.conversions import numbers
-from store.conversions.plain import plain
-from store.conversions.sources import Group, source_of
-from store.conversions.table import INTEGER_BITS, Rule, Take, accepted, column_type, rule
-from store.errors import SchemaMismatchError
-from store.format.column.charset import unencodable
-from store.format.column.fixed import sentinels
-from store.format.column.prefix import charset_of
-from store.instants import parse_instant
-from store.kernels import pc
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.conversions import numbers
+from sparkhaven.store.conversions.plain import plain
+from sparkhaven.store.conversions.sources import Group, source_of
+from sparkhaven.store.conversions.table import INTEGER_BITS, Rule, Take, accepted, column_type, rule
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.charset import unencodable
+from sparkhaven.store.format.column.fixed import sentinels
+from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 Place = Callable[[int], str]
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31

@@ -21,42 +21,50 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from store.errors import (
+from sparkhaven.store.errors import (
     SettingsError,
     SparkhavenError,
     TableExistsError,
     ValidationFailedError,
 )
-from store.format.parquet.fields import field_of
-from store.format.parquet.names import NAME
-from store.framing.canonical import dump
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import PHASES, MergeInput, MergeRecord, lock_table, merged_rows, newest, store_records
-from store.scan.checksums import checksum
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from store.types.model import Storage, TableSchema
-from store.volumes import require_filled
-from writers.exports.leaves import Written, write_parquet_leaf
-from writers.imports.columnleaf import open_leaf
-from writers.imports.columns import STRICT, Options
-from writers.imports.leaf import ExportedDigests
-from writers.imports.survey import Part, survey
-from writers.imports.tree import FoundTree
-from writers.merge.executor import Executor
-from writers.merge.plan.inputs import holds
-from writers.merge.plan.parquet_source import text_bytes
-from writers.merge.plan.pins import Pins
-from writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
-from writers.merge.plan.proof import as_hex
-from writers.merge.plan.source import Source
-from writers.merge.planning import Taken, plan_output
-from writers.merge.progress import ProgressExecutor
-from writers.merge.publish import sweep
-from writers.merge.publish_phase import PublishPhase, staging_of
-from writers.merge.write.phases import Failure, WholeDate, run_group, run_large
-from writers.partitions import writable_names
+from sparkhaven.store.format.parquet.fields import field_of
+from sparkhaven.store.format.parquet.names import NAME
+from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import (
+    PHASES,
+    MergeInput,
+    MergeRecord,
+    lock_table,
+    merged_rows,
+    newest,
+    store_records,
+)
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Storage, TableSchema
+from sparkhaven.store.volumes import require_filled
+from sparkhaven.writers.exports.leaves import Written, write_parquet_leaf
+from sparkhaven.writers.imports.columnleaf import open_leaf
+from sparkhaven.writers.imports.columns import STRICT, Options
+from sparkhaven.writers.imports.leaf import ExportedDigests
+from sparkhaven.writers.imports.survey import Part, survey
+from sparkhaven.writers.imports.tree import FoundTree
+from sparkhaven.writers.merge.executor import Executor
+from sparkhaven.writers.merge.plan.inputs import holds
+from sparkhaven.writers.merge.plan.parquet_source import text_bytes
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.proof import as_hex
+from sparkhaven.writers.merge.plan.source import Source
+from sparkhaven.writers.merge.planning import Taken, plan_output
+from sparkhaven.writers.merge.progress import ProgressExecutor
+from sparkhaven.writers.merge.publish import sweep
+from sparkhaven.writers.merge.publish_phase import PublishPhase, staging_of
+from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
+from sparkhaven.writers.partitions import writable_names
 
 ORIGIN = "import"
 CODEC = "LZ4_RAW"  # of what is read back at once

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.io.fs import Fs
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from store.conversions.int96 import old_timestamps
-from store.conversions.logical import as_logical, logical_schema
-from store.digest import add, digest_array, from_hex
-from store.errors import CorruptFileError, SchemaMismatchError, SnapshotMovedError
-from store.format.parquet.manifest import Manifest
-from store.io.fs import Fs, Stat
-from store.kernels import pc
-from store.layout import check_partition
-from store.nearest import meant
-from store.types.frozen import frozen
-from store.types.model import Column, TableSchema
-from writers.imports.columns import STRICT, Options, mapped, refused_type, takes
-from writers.imports.foreign import damaged, foreign_damage, open_foreign
-from writers.imports.walk import FoundLeaf
+from sparkhaven.store.conversions.int96 import old_timestamps
+from sparkhaven.store.conversions.logical import as_logical, logical_schema
+from sparkhaven.store.digest import add, digest_array, from_hex
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.format.parquet.manifest import Manifest
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.layout import check_partition
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.imports.columns import STRICT, Options, mapped, refused_type, takes
+from sparkhaven.writers.imports.foreign import damaged, foreign_damage, open_foreign
+from sparkhaven.writers.imports.walk import FoundLeaf
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

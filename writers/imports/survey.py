@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.errors import TableNotFoundError
-from store.io.fs import Fs
-from store.scan.selection import Selection
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.imports.columnleaf import open_leaf
-from writers.imports.columns import STRICT, Options
-from writers.imports.tree import FoundTree
-from writers.imports.walk import FoundLeaf
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.selection import Selection
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.imports.columnleaf import open_leaf
+from sparkhaven.writers.imports.columns import STRICT, Options
+from sparkhaven.writers.imports.tree import FoundTree
+from sparkhaven.writers.imports.walk import FoundLeaf
 
 
 @frozen

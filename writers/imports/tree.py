@@ -19,16 +19,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.errors import CorruptFileError, SettingsError, TableNotFoundError
-from store.format.parquet.manifest import Manifest, decode_manifest
-from store.format.parquet.names import NAME
-from store.format.parquet.trees import LAYOUTS, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX, TreeLayout
-from store.io.fs import Fs
-from store.nearest import meant
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.imports.value_template import ValueTemplate
-from writers.imports.walk import FoundLeaf, TreeWalk, is_directory, is_parquet, nested_leaves, visible
+from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
+from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
+from sparkhaven.store.format.parquet.names import NAME
+from sparkhaven.store.format.parquet.trees import LAYOUTS, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX, TreeLayout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.imports.value_template import ValueTemplate
+from sparkhaven.writers.imports.walk import FoundLeaf, TreeWalk, is_directory, is_parquet, nested_leaves, visible
 
 
 @frozen

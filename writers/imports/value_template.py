@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from string import Formatter
 
-from store.errors import InvalidNameError, SettingsError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.store.types.frozen import frozen
 
 EXAMPLE = "'{year}-{month:02}-{day:02}'"
 _DIGITS = re.compile(r"0[1-9]\Z")

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from store.errors import CorruptFileError, SettingsError, SparkhavenError
-from store.format.parquet.manifest import Leaf
-from store.format.parquet.names import NAME
-from store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
-from store.format.table import tablesize
-from store.format.table.locations import DEEPHAVEN, LocationEntry, decode_locations, locations_schema
-from store.io.fs import Fs
-from store.layout import check_partition, without_generation
-from store.scan.columnfile import read_column
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.imports.foreign import open_foreign
-from writers.imports.value_template import EXAMPLE, ValueTemplate, is_midnight, proposed
+from sparkhaven.store.errors import CorruptFileError, SettingsError, SparkhavenError
+from sparkhaven.store.format.parquet.manifest import Leaf
+from sparkhaven.store.format.parquet.names import NAME
+from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.locations import DEEPHAVEN, LocationEntry, decode_locations, locations_schema
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import check_partition, without_generation
+from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.imports.foreign import open_foreign
+from sparkhaven.writers.imports.value_template import EXAMPLE, ValueTemplate, is_midnight, proposed
 
 MAGIC = b"PAR1"
 BARE = ("", ".parq", ".pq", ".snappy", ".gz", ".zstd", ".lz4")  # Hive's 000000_0, alone or with a codec

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.io.walking import files_below
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, all_values, generations, load_records, lock_table
-from store.types.frozen import frozen
-from writers.merge.publish_phase import GRACE_S, PublishPhase
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord, all_values, generations, load_records, lock_table
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.publish_phase import GRACE_S, PublishPhase
 
 
 @frozen

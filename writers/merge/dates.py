@@ -12,24 +12,24 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from store.errors import SparkhavenError, phase_of
-from store.io.fs import Fs
-from store.io.system_errors import in_phase
-from store.layout import Layout, TableName
-from store.merges.records import PHASES, MergeRecord, lock_table, newest, store_records
-from store.types.frozen import frozen
-from store.volumes import require_filled
-from writers.merge.cleaning import clean_after
-from writers.merge.executor import Executor
-from writers.merge.plan.inputs import holds, still_pinned
-from writers.merge.plan.pins import Pins
-from writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
-from writers.merge.planning import PlannedMerge, plan_merge
-from writers.merge.progress import ProgressExecutor
-from writers.merge.publish import sweep
-from writers.merge.publish_phase import Published, PublishPhase, staging_of
-from writers.merge.write.phases import Failure, WholeDate, run_group, run_large
-from writers.partitions import DEFAULT_PARTITION, writable_names
+from sparkhaven.store.errors import SparkhavenError, phase_of
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import PHASES, MergeRecord, lock_table, newest, store_records
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.volumes import require_filled
+from sparkhaven.writers.merge.cleaning import clean_after
+from sparkhaven.writers.merge.executor import Executor
+from sparkhaven.writers.merge.plan.inputs import holds, still_pinned
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from sparkhaven.writers.merge.planning import PlannedMerge, plan_merge
+from sparkhaven.writers.merge.progress import ProgressExecutor
+from sparkhaven.writers.merge.publish import sweep
+from sparkhaven.writers.merge.publish_phase import Published, PublishPhase, staging_of
+from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
+from sparkhaven.writers.partitions import DEFAULT_PARTITION, writable_names
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
 GROUP_DATES = 16  # small dates of one task at most; they share one sync

@@ -9,8 +9,8 @@ from concurrent.futures import Executor as Pool
 from threading import Thread
 from typing import Protocol, TypeVar
 
-from store.errors import MergeError
-from store.native.library import core
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.native.library import core
 
 T = TypeVar("T")
 R = TypeVar("R")

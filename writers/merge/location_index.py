@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from store.errors import FormatError
-from store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry, decode_tlmi, encode_tlmi
-from store.format.parquet.names import in_parquet
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeOutput, MergeRecord, all_values, load_records, lock_table
-from store.types.frozen import frozen
+from sparkhaven.store.errors import FormatError
+from sparkhaven.store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry, decode_tlmi, encode_tlmi
+from sparkhaven.store.format.parquet.names import in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeOutput, MergeRecord, all_values, load_records, lock_table
+from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["lost", "damaged", "missing", "extra", "size", "format", "time"]
 Entries = dict[LocationKey, IndexEntry]

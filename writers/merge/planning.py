@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from store.errors import (
+from sparkhaven.store.errors import (
     MergeError,
     RetryableStorageError,
     SchemaMismatchError,
@@ -26,26 +26,26 @@ from store.errors import (
     TooEarlyError,
     UnsupportedVersionError,
 )
-from store.format.parquet.trees import EXTENDED
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges.drops import ColumnDrop
-from store.merges.records import PHASES, MergeInput, MergeRecord, merged_rows, newest
-from store.merges.totals import current_names
-from store.scan.case_twins import refuse_case_twins
-from store.schema.deployed.deploy import load_deployed
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from store.volumes import require_volumes
-from writers.merge.plan.dropped import dropped_columns, joined_drops
-from writers.merge.plan.inputs import all_inputs, has_all, history_of, unmerged
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.pins import Pins, after_sync
-from writers.merge.plan.plan import MergeOptions, MergePlan, chosen_format
-from writers.merge.plan.proof import add_proofs
-from writers.merge.plan.source import Source
-from writers.merge.publish import Volume, destination, stage_root, volumes
-from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
+from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition
+from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.merges.records import PHASES, MergeInput, MergeRecord, merged_rows, newest
+from sparkhaven.store.merges.totals import current_names
+from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.plan.dropped import dropped_columns, joined_drops
+from sparkhaven.writers.merge.plan.inputs import all_inputs, has_all, history_of, unmerged
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.pins import Pins, after_sync
+from sparkhaven.writers.merge.plan.plan import MergeOptions, MergePlan, chosen_format
+from sparkhaven.writers.merge.plan.proof import add_proofs
+from sparkhaven.writers.merge.plan.source import Source
+from sparkhaven.writers.merge.publish import Volume, destination, stage_root, volumes
+from sparkhaven.writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
 _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
 

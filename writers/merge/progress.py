@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
-from writers.merge.executor import Executor
+from sparkhaven.writers.merge.executor import Executor
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from store.errors import MergeError, TableExistsError, TableNotFoundError
-from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges.records import MergeRecord
-from store.types.frozen import frozen
-from store.volumes import absent_volume
-from writers.merge.location_index import entry_of
-from writers.merge.plan.plan import Destination
+from sparkhaven.store.errors import MergeError, TableExistsError, TableNotFoundError
+from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.volumes import absent_volume
+from sparkhaven.writers.merge.location_index import entry_of
+from sparkhaven.writers.merge.plan.plan import Destination
 
 
 @frozen

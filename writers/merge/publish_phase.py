@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.io.system_errors import in_phase
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, load_records, store_records
-from store.types.frozen import frozen
-from writers.merge.plan.plan import Destination
-from writers.merge.publish import publish, retire, sweep, write_index
-from writers.merge.write.phases import Failure
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord, load_records, store_records
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.plan.plan import Destination
+from sparkhaven.writers.merge.publish import publish, retire, sweep, write_index
+from sparkhaven.writers.merge.write.phases import Failure
 
 GRACE_S = 3600.0
 

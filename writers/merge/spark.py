@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from store.errors import MergeError, SparkhavenError
-from writers.spark.slots import TaskSlots
-from writers.spark.tasks import error_summary, host_of, jvm_gone, lacks_package
-from writers.spark.workers import check_workers
+from sparkhaven.store.errors import MergeError, SparkhavenError
+from sparkhaven.writers.spark.slots import TaskSlots
+from sparkhaven.writers.spark.tasks import error_summary, host_of, jvm_gone, lacks_package
+from sparkhaven.writers.spark.workers import check_workers
 
 T = TypeVar("T")
 R = TypeVar("R")

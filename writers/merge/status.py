@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from store.errors import FormatError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, all_values, load_records, merged_rows
-from store.merges.validations import binding, load_validation
-from store.schema.deployed.deploy import load_deployed
-from store.types.frozen import frozen
-from store.types.model import Rule
-from writers.merge.cleaning import Replaced, replaced_by
-from writers.merge.plan.pins import Pins
+from sparkhaven.store.errors import FormatError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord, all_values, load_records, merged_rows
+from sparkhaven.store.merges.validations import binding, load_validation
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Rule
+from sparkhaven.writers.merge.cleaning import Replaced, replaced_by
+from sparkhaven.writers.merge.plan.pins import Pins
 
 
 @dataclass(slots=True)

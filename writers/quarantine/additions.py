@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from store.delta.snapshot import DeltaSnapshot
-from store.io.fs import Fs
-from store.rejected import REJECTED, decode_rejected
-from store.types.frozen import frozen
-from writers.quarantine.choice import owned
-from writers.quarantine.data_files import NewFiles, read_columns
-from writers.quarantine.edits import Change, Key, having, keys_of
-from writers.quarantine.schema import COLUMNS, KEY, OWNER, PROPERTIES, PROTOCOL, schema_text
-from writers.target import RejectedFile
+from sparkhaven.store.delta.snapshot import DeltaSnapshot
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.rejected import REJECTED, decode_rejected
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.quarantine.choice import owned
+from sparkhaven.writers.quarantine.data_files import NewFiles, read_columns
+from sparkhaven.writers.quarantine.edits import Change, Key, having, keys_of
+from sparkhaven.writers.quarantine.schema import COLUMNS, KEY, OWNER, PROPERTIES, PROTOCOL, schema_text
+from sparkhaven.writers.target import RejectedFile
 
 
 @frozen

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.kernels import pc
-from store.types.frozen import frozen
-from writers.quarantine.schema import OWNER
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.quarantine.schema import OWNER
 
 State = Literal["all", "pending", "requeued"]
 Dead = Sequence[tuple[int, int | None]]

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from writers.quarantine.schema import COLUMNS
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.quarantine.schema import COLUMNS
 
 FILE_BYTES = 32 << 20  # of a file; it is held in memory until it is written
 PORTION_BYTES = 8 << 20  # of rows that are read or encoded together, as far as they are of about one size

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from store.delta.snapshot import Action, DeltaSnapshot
-from store.io.fs import Fs
-from store.kernels import pc
-from store.types.frozen import frozen
-from writers.quarantine.choice import CHOOSING, Mask
-from writers.quarantine.data_files import FILE_BYTES, NewFiles, read_columns, read_rows
-from writers.quarantine.schema import COLUMNS, KEY, UTC_TIME
+from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.quarantine.choice import CHOOSING, Mask
+from sparkhaven.writers.quarantine.data_files import FILE_BYTES, NewFiles, read_columns, read_rows
+from sparkhaven.writers.quarantine.schema import COLUMNS, KEY, UTC_TIME
 
 EDITING = tuple(dict.fromkeys((*CHOOSING, *KEY)))
 SMALL_BYTES = FILE_BYTES // 2

@@ -19,14 +19,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from store.delta.log import is_table
-from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
-from store.epochs.reading.load import list_rollbacks
-from store.epochs.state.replay import StreamState
-from store.epochs.state.rollbacks import MAX_PAIRS
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.delta.log import is_table
+from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger, write_ledger
+from sparkhaven.store.epochs.reading.load import list_rollbacks
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
 
 NEVER = 2**62  # above all numbers of epochs
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.delta.snapshot import read_snapshot
-from store.io.fs import Fs
-from store.types.frozen import frozen
-from writers.quarantine.choice import CHOOSING, Chosen, Dead, among, epochs_of, fitting
-from writers.quarantine.data_files import read_columns, read_rows
+from sparkhaven.store.delta.snapshot import read_snapshot
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.quarantine.choice import CHOOSING, Chosen, Dead, among, epochs_of, fitting
+from sparkhaven.writers.quarantine.data_files import read_columns, read_rows
 
 AT_ONCE = 10_000  # rows whose payloads are held together
 AT_ONCE_BYTES = 32 << 20  # of their payloads

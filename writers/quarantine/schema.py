@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from store.rejected import REJECTED
+from sparkhaven.store.rejected import REJECTED
 
 OWNER = ("Namespace", "TableName", "Stream")
 KEY = ("SourcePartition", "Position", "SourceTime")

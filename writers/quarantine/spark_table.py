@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.delta.log import LAST_CHECKPOINT, LOG
-from store.errors import CommitError
-from store.io.fs import Fs
-from store.rejected import REJECTED
-from writers.quarantine.schema import COLUMNS, KEY, OWNER
-from writers.quarantine.table import Quarantine
-from writers.spark.paths import local_pattern, local_uri
-from writers.spark.tasks import error_summary
-from writers.target import RejectedFile
+from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG
+from sparkhaven.store.errors import CommitError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.rejected import REJECTED
+from sparkhaven.writers.quarantine.schema import COLUMNS, KEY, OWNER
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.spark.paths import local_pattern, local_uri
+from sparkhaven.writers.spark.tasks import error_summary
+from sparkhaven.writers.target import RejectedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

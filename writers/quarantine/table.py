@@ -27,21 +27,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.delta.log import LAST_CHECKPOINT, LOG, is_table
-from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
-from store.errors import CommitError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.rejected import decode_rejected
-from writers.quarantine.choice import Chosen, Dead
-from writers.quarantine.ledger import Requeue
-from writers.target import RejectedFile
+from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, is_table
+from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger, write_ledger
+from sparkhaven.store.errors import CommitError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.rejected import decode_rejected
+from sparkhaven.writers.quarantine.choice import Chosen, Dead
+from sparkhaven.writers.quarantine.ledger import Requeue
+from sparkhaven.writers.target import RejectedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from store.delta.snapshot import DeltaSnapshot
-    from writers.quarantine.edits import Change, Edit, Mark
+    from sparkhaven.store.delta.snapshot import DeltaSnapshot
+    from sparkhaven.writers.quarantine.edits import Change, Edit, Mark
 
 # Modules that read and write Parquet are imported where rows are there: most runs have none
 
@@ -76,7 +76,7 @@ class Quarantine:
 
     def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
         """Adds the rejected rows of a batch whose epoch is committed next; durable when it returns."""
-        from writers.quarantine.additions import RejectedBatch, new_rows
+        from sparkhaven.writers.quarantine.additions import RejectedBatch, new_rows
 
         with self._locked():
             is_new = self.announce(epoch)
@@ -114,14 +114,14 @@ class Quarantine:
 
     def rows(self, chosen: Chosen) -> Iterator[dict[str, Any]]:
         """Matching rows of the stream, by source and position; later changes of the table are not seen."""
-        from writers.quarantine.rows import QuarantineRows
+        from sparkhaven.writers.quarantine.rows import QuarantineRows
 
         return QuarantineRows(self._fs, self.place, self._owner).rows(chosen)
 
     def mark(self, requeue: Requeue) -> None:
         """Marks the rows of a committed requeue, durably, and removes its file; idempotent."""
-        from writers.quarantine.choice import epochs_of, owned
-        from writers.quarantine.edits import Edit, Mark, having, keys_of
+        from sparkhaven.writers.quarantine.choice import epochs_of, owned
+        from sparkhaven.writers.quarantine.edits import Edit, Mark, having, keys_of
 
         with self._fs.during("quarantine-mark"):
             keys = frozenset(keys_of(decode_rejected(self._fs.read(requeue.path))))
@@ -138,8 +138,8 @@ class Quarantine:
 
     def drop(self, chosen: Chosen, after: int | None = None) -> int:
         """Deletes matching rows, except those of epochs ``after`` the newest committed one; returns how many."""
-        from writers.quarantine.choice import fitting
-        from writers.quarantine.edits import Edit, Mark
+        from sparkhaven.writers.quarantine.choice import fitting
+        from sparkhaven.writers.quarantine.edits import Edit, Mark
 
         later: Dead = () if after is None else ((after, None),)
 
@@ -156,15 +156,15 @@ class Quarantine:
 
     def _create(self) -> None:
         """Creates the table, if there is none."""
-        from writers.quarantine.additions import created
+        from sparkhaven.writers.quarantine.additions import created
 
         if not self.exists:
             self._change("CREATE TABLE", lambda snapshot: created(snapshot, self._now_ms()))
 
     def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         """Removes the rows of dead epochs, and the marks of requeues by them."""
-        from writers.quarantine.choice import among, epochs_of, owned
-        from writers.quarantine.edits import Edit, Mark
+        from sparkhaven.writers.quarantine.choice import among, epochs_of, owned
+        from sparkhaven.writers.quarantine.edits import Edit, Mark
 
         if not self.exists:
             return
@@ -179,7 +179,7 @@ class Quarantine:
             self._edit("DELETE", decide, Mark())
 
     def _edit(self, operation: str, decide: Callable[[pa.Table], Edit], mark: Mark) -> int:
-        from writers.quarantine.edits import edit_files
+        from sparkhaven.writers.quarantine.edits import edit_files
 
         def build(snapshot: DeltaSnapshot) -> Change:
             return edit_files(self._fs, snapshot, decide, mark, self._now_ms())
@@ -188,7 +188,7 @@ class Quarantine:
 
     def _change(self, operation: str, build: Build) -> int:
         """Commits what ``build`` makes of the newest version, and compacts many small files; returns removed rows."""
-        from writers.quarantine.edits import compacted, is_crowded
+        from sparkhaven.writers.quarantine.edits import compacted, is_crowded
 
         with self._fs.during("quarantine-write"):
             version, removed = self._commit(operation, build)
@@ -199,8 +199,8 @@ class Quarantine:
 
     def _commit(self, operation: str, build: Build) -> tuple[DeltaSnapshot | None, int]:
         """Commits one version, durably: the table as it is then, None if nothing changes; and removed rows."""
-        from store.delta.commit import checkpoint, commit, is_checkpoint_due
-        from store.delta.snapshot import read_snapshot
+        from sparkhaven.store.delta.commit import checkpoint, commit, is_checkpoint_due
+        from sparkhaven.store.delta.snapshot import read_snapshot
 
         fs = self._fs
         for _ in range(TRIES):
@@ -238,7 +238,7 @@ class Quarantine:
 
     def _sync_all(self) -> None:
         """Syncs all that the table consists of: a process may have been killed, in Spark, before it had done so."""
-        from store.delta.snapshot import read_snapshot
+        from sparkhaven.store.delta.snapshot import read_snapshot
 
         snapshot = read_snapshot(self._fs, self.place)
         paths = [*snapshot.read, *snapshot.files, self.place / LOG / LAST_CHECKPOINT]
@@ -248,7 +248,7 @@ class Quarantine:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Holds the lock of the table, whose directories are there, durably."""
-        from store.delta.commit import clean_log
+        from sparkhaven.store.delta.commit import clean_log
 
         fs = self._fs
         if not self.exists:
@@ -264,9 +264,9 @@ class Quarantine:
 
 def require_quarantine(snapshot: DeltaSnapshot) -> None:
     """UnsupportedVersionError: the table has other columns, or rules of writing that are not supported."""
-    from store.delta.commit import require_writable
-    from store.delta.errors import unwritable
-    from writers.quarantine.schema import lacking
+    from sparkhaven.store.delta.commit import require_writable
+    from sparkhaven.store.delta.errors import unwritable
+    from sparkhaven.writers.quarantine.schema import lacking
 
     if not snapshot.metadata:
         return

@@ -20,24 +20,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from store.digest import add, from_hex, to_hex
-from store.epochs.state.values import LocationState
-from store.errors import TableNotFoundError, ValidationFailedError
-from store.format.index.tlmi import decode_tlmi
-from store.format.parquet.names import NAME
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeOutput, MergeRecord, newest
-from store.merges.validations import Validation, binding, load_validation, store_validation
-from store.scan.columnfile import committed_prefix, open_parquet
-from store.schema.deployed.deploy import load_deployed
-from store.types.model import TableSchema
-from store.volumes import require_volumes
-from writers.merge.plan.pins import Pins
-from writers.merge.plan.source import check_crc
-from writers.validation.dates import validate_date
-from writers.validation.kept_columns import require_columns, uncovered_columns
+from sparkhaven.store.digest import add, from_hex, to_hex
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
+from sparkhaven.store.format.index.tlmi import decode_tlmi
+from sparkhaven.store.format.parquet.names import NAME
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeOutput, MergeRecord, newest
+from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
+from sparkhaven.store.scan.columnfile import committed_prefix, open_parquet
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.source import check_crc
+from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.writers.validation.kept_columns import require_columns, uncovered_columns
 
 _SEAL = object()
 
@@ -51,7 +51,7 @@ class RemovalProof:
         if seal is not _SEAL:
             raise ValidationFailedError(
                 "a removal proof can only be made by ``prove``",
-                expected="writers.removal.proof.prove",
+                expected="sparkhaven.writers.removal.proof.prove",
                 hint="merge the date, then prove it",
             )
         self.table, self.record, self.validation = table, record, validation

@@ -16,22 +16,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from store.epochs.files.lock import lock_commits
-from store.epochs.files.publish import publish_location
-from store.epochs.files.removals import Removals, read_removals, write_removals
-from store.epochs.reading.load import StreamState, list_streams
-from store.epochs.state.removal import DOOMED, Phase, Removal
-from store.epochs.state.values import LocationState
-from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
-from store.io.fs import Fs, Lock
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import lock_table
-from store.schema.deployed.deploy import load_deployed
-from store.types.frozen import frozen
-from writers.merge.plan.pins import after_sync
-from writers.merge.publish_phase import GRACE_S
-from writers.removal.proof import RemovalProof, require_own_files
-from writers.removal.states import States
+from sparkhaven.store.epochs.files.lock import lock_commits
+from sparkhaven.store.epochs.files.publish import publish_location
+from sparkhaven.store.epochs.files.removals import Removals, read_removals, write_removals
+from sparkhaven.store.epochs.reading.load import StreamState, list_streams
+from sparkhaven.store.epochs.state.removal import DOOMED, Phase, Removal
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import lock_table
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.plan.pins import after_sync
+from sparkhaven.writers.merge.publish_phase import GRACE_S
+from sparkhaven.writers.removal.proof import RemovalProof, require_own_files
+from sparkhaven.writers.removal.states import States
 
 LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from store.epochs.reading.load import StreamState, load_stream
-from store.epochs.state.removal import Removal
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.store.epochs.reading.load import StreamState, load_stream
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 Stamp = tuple[tuple[int, int] | None, ...]
 

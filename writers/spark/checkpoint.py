@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.errors import TableExistsError, TableNotFoundError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.store.errors import TableExistsError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 METADATA, OFFSETS, COMMITS, SOURCES = "metadata", "offsets", "commits", "sources"
 

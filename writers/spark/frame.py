@@ -22,17 +22,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from store.digest import add, to_hex
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import list_epochs
-from store.epochs.state.files import refuse_lost_log
-from store.epochs.state.values import OffsetRange
-from store.errors import EpochConflictError, PositionGapError
-from store.io.fs import Fs
-from store.types.frozen import frozen
-from writers.append.empty_location import WorkerCache
-from writers.batch.collect import collect
-from writers.batch.commit import (
+from sparkhaven.store.digest import add, to_hex
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import list_epochs
+from sparkhaven.store.epochs.state.files import refuse_lost_log
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import EpochConflictError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.collect import collect
+from sparkhaven.writers.batch.commit import (
     AddToQuarantine,
     BatchOutcome,
     CheckBudget,
@@ -41,10 +41,10 @@ from writers.batch.commit import (
     publish,
     quarantine_rejected,
 )
-from writers.batch.scratch import running, scratch_name
-from writers.spark.frame_task import DecodeRows, FrameResult, FrameWork, PositionColumns, frame_task
-from writers.spark.tasks import run_tasks
-from writers.target import StreamTarget
+from sparkhaven.writers.batch.scratch import running, scratch_name
+from sparkhaven.writers.spark.frame_task import DecodeRows, FrameResult, FrameWork, PositionColumns, frame_task
+from sparkhaven.writers.spark.tasks import run_tasks
+from sparkhaven.writers.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,18 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from store.digest import add, digest_array
-from store.epochs.state.offsets import TopicPartition
-from store.epochs.state.values import OffsetRange, Split
-from store.errors import PositionGapError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.types.frozen import frozen
-from store.types.model import TableSchema
-from writers.append.empty_location import WorkerCache
-from writers.batch.task import Task, TaskResult, run_task
-from writers.spark.tasks import task_number
-from writers.target import SplitNotes, StreamTarget
+from sparkhaven.store.digest import add, digest_array
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.spark.tasks import task_number
+from sparkhaven.writers.target import SplitNotes, StreamTarget
 
 Ints = npt.NDArray[np.int64]
 MAX_RANGES = 10_000  # that a task may report of one source partition

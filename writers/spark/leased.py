@@ -20,20 +20,20 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from store.epochs.files.logfile import Lease
-from store.epochs.log import StreamLog
-from store.epochs.state.values import OffsetRange
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.types.frozen import frozen
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import BatchOutcome
-from writers.batch.scratch import begin_scratch, ending, remove_scratch, scratch_name
-from writers.batch.task import TaskResult
-from writers.spark.frame import QUERY, FramePlan, Source, commit_frame, work_of
-from writers.spark.frame_task import FrameResult, FrameWork, write_rows
-from writers.spark.tasks import task_number
-from writers.target import StreamTarget
+from sparkhaven.store.epochs.files.logfile import Lease
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.batch.scratch import begin_scratch, ending, remove_scratch, scratch_name
+from sparkhaven.writers.batch.task import TaskResult
+from sparkhaven.writers.spark.frame import QUERY, FramePlan, Source, commit_frame, work_of
+from sparkhaven.writers.spark.frame_task import FrameResult, FrameWork, write_rows
+from sparkhaven.writers.spark.tasks import task_number
+from sparkhaven.writers.target import StreamTarget
 
 
 @frozen

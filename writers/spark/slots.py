@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.io.fs import Fs
-from store.planned import note_tasks
-from writers.spark.tasks import is_on
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.planned import note_tasks
+from sparkhaven.writers.spark.tasks import is_on
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -19,20 +19,28 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from store.epochs.log import StreamLog
-from store.epochs.state.values import Split
-from store.errors import CommitError, SparkhavenError, carried_error
-from store.io.fs import Fs
-from store.planned import planned_rows
-from writers.append.empty_location import WorkerCache
-from writers.batch.stream import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
-from writers.batch.task import Task, TaskResult, run_task
-from writers.spark.paths import local_uri
-from writers.spark.slots import SlotNotes, TaskSlots, is_local
-from writers.spark.source_reports import SourceReports
-from writers.spark.tasks import error_summary, is_on, jvm_gone, run_each, speculation, task_number, tasks_failed
-from writers.spark.workers import check_workers
-from writers.target import Decode, StreamTarget
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.errors import CommitError, SparkhavenError, carried_error
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.planned import planned_rows
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.stream import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.spark.paths import local_uri
+from sparkhaven.writers.spark.slots import SlotNotes, TaskSlots, is_local
+from sparkhaven.writers.spark.source_reports import SourceReports
+from sparkhaven.writers.spark.tasks import (
+    error_summary,
+    is_on,
+    jvm_gone,
+    run_each,
+    speculation,
+    task_number,
+    tasks_failed,
+)
+from sparkhaven.writers.spark.workers import check_workers
+from sparkhaven.writers.target import Decode, StreamTarget
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from store.errors import CommitError, SettingsError, carried_error
+from sparkhaven.store.errors import CommitError, SettingsError, carried_error
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -16,17 +16,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.errors import SettingsError, SparkhavenError
-from store.native.library import sources
-from store.types.frozen import frozen
-from writers.shared_root import unseen
-from writers.spark.slots import is_local
-from writers.spark.tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.native.library import sources
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.shared_root import unseen
+from sparkhaven.writers.spark.slots import is_local
+from sparkhaven.writers.spark.tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-NEEDED = ("numpy", "pandas", "pyarrow", "xxhash", "duckdb", "store", "ingest", "readers", "writers", "jobs")
+NEEDED = ("numpy", "pandas", "pyarrow", "xxhash", "duckdb", "sparkhaven")
 CORE = "the compiled core"
 COMPARED = ("sparkhaven", "numpy", "pyarrow", "xxhash", CORE)
 ROUNDS = 5  # jobs until each executor has answered: Spark chooses where a task runs
@@ -201,7 +201,7 @@ def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator
         def installed(name: str) -> str | None:
             if name == core:
                 try:
-                    from store.native.library import sources
+                    from sparkhaven.store.native.library import sources
                 except ImportError:  # of another sparkhaven
                     return None
                 return sources()

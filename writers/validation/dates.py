@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, partial
 
-from store.epochs.reading.load import list_epochs
-from store.errors import CorruptFileError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeRecord, all_values, newest
-from store.merges.totals import current_names
-from store.merges.validations import RuleResult, Validation, binding, load_validation
-from store.schema.deployed.deploy import load_deployed
-from store.types.model import Rule
-from store.volumes import require_volumes
-from writers.merge.plan.pins import Pins
-from writers.merge.plan.source import Source
-from writers.validation.kept_columns import ColumnCount, uncovered_columns
-from writers.validation.merge_rules import merge_rules
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import RowSet
-from writers.validation.rules import DateRows, evaluate, modes_of
-from writers.validation.scope import Surroundings
+from sparkhaven.store.epochs.reading.load import list_epochs
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeRecord, all_values, newest
+from sparkhaven.store.merges.totals import current_names
+from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import Rule
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.source import Source
+from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
+from sparkhaven.writers.validation.merge_rules import merge_rules
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import RowSet
+from sparkhaven.writers.validation.rules import DateRows, evaluate, modes_of
+from sparkhaven.writers.validation.scope import Surroundings
 
 
 def validate_date(

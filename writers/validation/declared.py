@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.types.datatypes import data_type
-from store.types.model import Rule, Storage
-from writers.validation.keys import Lanes, distinct, row_keys
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import RowSet
-from writers.validation.scope import Evaluate, Measure, Scope, names_in, number, plural, within
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Rule, Storage
+from sparkhaven.writers.validation.keys import Lanes, distinct, row_keys
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import RowSet
+from sparkhaven.writers.validation.scope import Evaluate, Measure, Scope, names_in, number, plural, within
 
 
 def _size(scope: Scope, rule: Rule) -> Measure:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from store.epochs.state.values import LocationState
-from store.errors import ValidationFailedError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeOutput, MergeRecord
-from store.scan.filled import filled
-from store.types.frozen import frozen
-from store.types.model import Column, TableSchema
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeOutput, MergeRecord
+from sparkhaven.store.scan.filled import filled
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
 
 
 @frozen

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from store.types.frozen import frozen
-from writers.validation.rows import Block, Cells, Mask, RowSet
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.validation.rows import Block, Cells, Mask, RowSet
 
 Words = npt.NDArray[np.uint64]
 Lanes = tuple[Words, Words]

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from store.digest import to_hex
-from store.merges.records import MergeRecord
-from store.merges.validations import RuleResult
-from store.native.gather import count_ids
-from store.types.model import Column, Storage
-from writers.merge.plan.parquet_source import open_source
-from writers.merge.plan.proof import Digests
-from writers.validation.keys import counted, feed, row_keys
-from writers.validation.rows import RowSet
-from writers.validation.scope import SHOWN, some
+from sparkhaven.store.digest import to_hex
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.validations import RuleResult
+from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.parquet_source import open_source
+from sparkhaven.writers.merge.plan.proof import Digests
+from sparkhaven.writers.validation.keys import counted, feed, row_keys
+from sparkhaven.writers.validation.rows import RowSet
+from sparkhaven.writers.validation.scope import SHOWN, some
 
 TEXT_ROWS = 1 << 16
 

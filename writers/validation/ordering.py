@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.types.model import Column, Rule, Storage
-from writers.merge.plan.keys import INT_NULL, ordinals, rank_ordinals
-from writers.validation.keys import Words, plain, row_keys
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import Cells, Mask, RowSet, utf16_key
-from writers.validation.scope import Evaluate, Measure, Scope
+from sparkhaven.store.types.model import Column, Rule, Storage
+from sparkhaven.writers.merge.plan.keys import INT_NULL, ordinals, rank_ordinals
+from sparkhaven.writers.validation.keys import Words, plain, row_keys
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import Cells, Mask, RowSet, utf16_key
+from sparkhaven.writers.validation.scope import Evaluate, Measure, Scope
 
 GROUPS = 2 << 20  # groups whose last value is held in memory
 _Compare = Callable[[Any, Any], Any]

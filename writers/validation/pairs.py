@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from store.errors import SchemaParseError
-from store.predicate.expression import compare_columns
-from store.types.model import Rule
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import Mask
-from writers.validation.scope import Evaluate, Measure, Scope
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.predicate.expression import compare_columns
+from sparkhaven.store.types.model import Rule
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import Mask
+from sparkhaven.writers.validation.scope import Evaluate, Measure, Scope
 
 
 def _holds(sign: str) -> Evaluate:

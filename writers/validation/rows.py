@@ -11,15 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.io.fs import Fs
-from store.kernels import null_mask
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage, TableSchema
-from writers.merge.plan.keys import INT_NULL, rank_lut, sorted_symbols
-from writers.merge.plan.parquet_source import open_source
-from writers.merge.plan.source import Source
-from writers.merge.write.order import to_arrow
-from writers.validation.results import NotEvaluatedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import null_mask
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.writers.merge.plan.keys import INT_NULL, rank_lut, sorted_symbols
+from sparkhaven.writers.merge.plan.parquet_source import open_source
+from sparkhaven.writers.merge.plan.source import Source
+from sparkhaven.writers.merge.write.order import to_arrow
+from sparkhaven.writers.validation.results import NotEvaluatedError
 
 Mask = npt.NDArray[np.bool_]
 SWITCHES = ("removeNull", "removeNaN", "removeInf")

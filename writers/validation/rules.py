@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
-from store.schema.document.rules import split_list
-from store.types.frozen import frozen
-from store.types.model import Rule
-from writers.validation import declared, ordering, pairs, shares, statistics, values
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import RowSet
-from writers.validation.scope import Evaluate, Measure, Scope, Surroundings
+from sparkhaven.store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
+from sparkhaven.store.schema.document.rules import split_list
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Rule
+from sparkhaven.writers.validation import declared, ordering, pairs, shares, statistics, values
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import RowSet
+from sparkhaven.writers.validation.scope import Evaluate, Measure, Scope, Surroundings
 
 RULES: dict[str, Evaluate] = {
     **declared.RULES,

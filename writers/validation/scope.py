@@ -8,12 +8,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from store.merges.validations import Evidence
-from store.schema.document.rules import Bound, parse_value
-from store.types.frozen import frozen
-from store.types.model import Column, Rule
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import RowSet, utf16_key
+from sparkhaven.store.merges.validations import Evidence
+from sparkhaven.store.schema.document.rules import Bound, parse_value
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import RowSet, utf16_key
 
 SHOWN = 20  # values named in a message
 Number = int | float | Fraction

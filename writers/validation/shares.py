@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from store.errors import SchemaParseError
-from store.predicate.expression import parse_predicate
-from store.types.model import Rule
-from writers.validation.bounds import Range
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import Cells, Mask
-from writers.validation.scope import Evaluate, Measure, Scope, names_in, plural, share
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.predicate.expression import parse_predicate
+from sparkhaven.store.types.model import Rule
+from sparkhaven.writers.validation.bounds import Range
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import Cells, Mask
+from sparkhaven.writers.validation.scope import Evaluate, Measure, Scope, names_in, plural, share
 
 
 def _count(scope: Scope, name: str, test: Callable[[Cells], Mask]) -> int:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.types.model import Column, Rule
-from writers.merge.plan.keys import from_ordinals, ordinals
-from writers.validation.bounds import Extremes
-from writers.validation.keys import distinct, feed
-from writers.validation.results import NotEvaluatedError
-from writers.validation.scope import Evaluate, Measure, Number, Scope, names_in, number, plural, within
+from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.writers.merge.plan.keys import from_ordinals, ordinals
+from sparkhaven.writers.validation.bounds import Extremes
+from sparkhaven.writers.validation.keys import distinct, feed
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.scope import Evaluate, Measure, Number, Scope, names_in, number, plural, within
 
 DIGIT = 16  # bits that one pass of a percentile settles
 

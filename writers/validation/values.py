@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.schema.document.rules import split_list
-from store.types.model import Column, Rule
-from writers.validation.bounds import Extremes, Range
-from writers.validation.keys import distinct, feed, row_keys
-from writers.validation.results import NotEvaluatedError
-from writers.validation.rows import Cells, Mask
-from writers.validation.scope import Evaluate, Measure, Scope, plural, some, value_of
+from sparkhaven.store.schema.document.rules import split_list
+from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.writers.validation.bounds import Extremes, Range
+from sparkhaven.writers.validation.keys import distinct, feed, row_keys
+from sparkhaven.writers.validation.results import NotEvaluatedError
+from sparkhaven.writers.validation.rows import Cells, Mask
+from sparkhaven.writers.validation.scope import Evaluate, Measure, Scope, plural, some, value_of
 
 REMEMBERED = 10_000  # distinct values kept for a message
 

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
-from ingest.feeds.delta.errors import file_gone
-from ingest.feeds.delta.log import Added
-from ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values
-from ingest.feeds.delta.planner import entries_of
-from ingest.feeds.delta.snapshot import look, snapshot
-from ingest.feeds.files.decode import Known, file_blocks
-from ingest.guard import guarded_file
-from ingest.options.delta import DeltaOptions
-from ingest.options.files import FilesOptions
-from ingest.spec import StreamSpec
-from store.delta.errors import damaged
-from store.epochs.state.values import FileId, OffsetRange
-from store.epochs.state.versions import unpacked
-from store.io.fs import Fs
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
+from sparkhaven.ingest.feeds.delta.errors import file_gone
+from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values
+from sparkhaven.ingest.feeds.delta.planner import entries_of
+from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
+from sparkhaven.ingest.feeds.files.decode import Known, file_blocks
+from sparkhaven.ingest.guard import guarded_file
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.spec import StreamSpec
+from sparkhaven.store.delta.errors import damaged
+from sparkhaven.store.epochs.state.values import FileId, OffsetRange
+from sparkhaven.store.epochs.state.versions import unpacked
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import TableSchema
 
 _MS = 1_000_000
 _HELD: dict[tuple[str, str, int], list[Added]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.errors import FeedError, PositionGapError, SparkhavenError
+from sparkhaven.store.errors import FeedError, PositionGapError, SparkhavenError
 
 _AGAIN = "read it as a new stream (another name), with start_version if rows are in the table already"
 

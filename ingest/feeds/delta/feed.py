@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
-from ingest.feeds.delta.settings import DeltaFeedModel, delta_options
-from ingest.options.delta import DeltaOptions
-from ingest.samples import Sample
-from ingest.spec import Target
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import OffsetRange
-from store.epochs.state.versions import TABLE
-from store.io.fs import Fs
-from store.layout import TableName
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
+from sparkhaven.ingest.feeds.delta.settings import DeltaFeedModel, delta_options
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.samples import Sample
+from sparkhaven.ingest.spec import Target
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.versions import TABLE
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.model import TableSchema
 
 
 class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
@@ -32,14 +32,14 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
 
     def source(self, root: Path, tasks: int) -> Source:
         """Rows that name ranges of versions and files."""
-        from ingest.feeds.delta.source import DeltaStream, delta_source
+        from sparkhaven.ingest.feeds.delta.source import DeltaStream, delta_source
 
         table = TableName.parse(self.spec.table)
         return Source(delta_source(DeltaStream(root, table, self.spec.stream, self.options, tasks)), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         """Data files and bytes."""
-        from ingest.feeds.delta.planner import DeltaPlanner
+        from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
 
         del patience
         end = state.offsets.get((TABLE, 0)) if state else None
@@ -53,14 +53,14 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
         """Rows of the data files of a range."""
-        from ingest.feeds.delta.decode import version_blocks
+        from sparkhaven.ingest.feeds.delta.decode import version_blocks
 
         return version_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: DeltaOptions, rows: int) -> Sample:
         """The first rows of some data files of the newest version."""
-        from ingest.feeds.delta.sample import sample_table
+        from sparkhaven.ingest.feeds.delta.sample import sample_table
 
         return sample_table(fs, options, rows)
 
@@ -68,8 +68,8 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rows of one data file."""
-        from ingest.feeds.delta.decode import data_files, path_of
-        from ingest.feeds.files.requeue import requeue_file_rows
+        from sparkhaven.ingest.feeds.delta.decode import data_files, path_of
+        from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
         plain = data_files(self.options)
         return requeue_file_rows(source, rows, self.spec, plain, targets, now_ns, rejects, path_of(source))

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ingest.values.refusals import unexpected
-from store.delta.errors import damaged
-from store.delta.log import data_path, deleted_rows, parse_actions, require_features, version_file
-from store.errors import RetryableFeedError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.ingest.values.refusals import unexpected
+from sparkhaven.store.delta.errors import damaged
+from sparkhaven.store.delta.log import data_path, deleted_rows, parse_actions, require_features, version_file
+from sparkhaven.store.errors import RetryableFeedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 _ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
 
-from ingest.formats.parquet.file import ParquetFile, no_parquet
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
+from sparkhaven.ingest.formats.parquet.file import ParquetFile, no_parquet
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
 _IN_UTC = ("delta-rs ", "parquet-rs ")

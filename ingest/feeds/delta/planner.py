@@ -11,23 +11,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ingest.content.parts import SMALL_BATCH
-from ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
-from ingest.feeds.delta.log import (
+from sparkhaven.ingest.content.parts import SMALL_BATCH
+from sparkhaven.ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
+from sparkhaven.ingest.feeds.delta.log import (
     Added,
     read_version,
     require_readable,
     require_whole,
 )
-from ingest.feeds.delta.snapshot import TableView, look, snapshot
-from ingest.options.delta import DeltaOptions
-from ingest.options.formats import Limit
-from store.delta.log import list_log, version_file
-from store.epochs.state.values import OffsetRange
-from store.epochs.state.versions import TABLE, packed, unpacked
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.ingest.feeds.delta.snapshot import TableView, look, snapshot
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.store.delta.log import list_log, version_file
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.versions import TABLE, packed, unpacked
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 READ_AHEAD = 10_000  # files that wait in memory; the snapshot of a start is held whole
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ingest.feeds.delta.decode import data_files
-from ingest.feeds.delta.errors import file_gone
-from ingest.feeds.delta.partition_values import partition_values
-from ingest.feeds.delta.snapshot import look, snapshot
-from ingest.feeds.files.decode import Known
-from ingest.feeds.files.sample import sample_of
-from ingest.options.delta import DeltaOptions
-from ingest.samples import Sample
-from store.epochs.state.values import FileId
-from store.errors import FeedError
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.delta.decode import data_files
+from sparkhaven.ingest.feeds.delta.errors import file_gone
+from sparkhaven.ingest.feeds.delta.partition_values import partition_values
+from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
+from sparkhaven.ingest.feeds.files.decode import Known
+from sparkhaven.ingest.feeds.files.sample import sample_of
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.samples import Sample
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.io.fs import Fs
 
 
 def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:

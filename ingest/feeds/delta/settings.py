@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from ingest.options.delta import DeltaOptions
-from ingest.options.formats import MissingColumns
-from ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.formats import MissingColumns
+from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
 
 
 class DeltaFeedModel(SettingsModel):

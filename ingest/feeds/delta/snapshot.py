@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.feeds.delta.errors import no_table, versions_gone
-from ingest.feeds.delta.log import (
+from sparkhaven.ingest.feeds.delta.errors import no_table, versions_gone
+from sparkhaven.ingest.feeds.delta.log import (
     Actions,
     Added,
     Metadata,
@@ -20,11 +20,11 @@ from ingest.feeds.delta.log import (
     require_whole,
     take,
 )
-from ingest.values.refusals import unexpected
-from store.delta.errors import damaged
-from store.delta.log import LOG, Listing, list_log
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.ingest.values.refusals import unexpected
+from sparkhaven.store.delta.errors import damaged
+from sparkhaven.store.delta.log import LOG, Listing, list_log
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 4096
 _ADD = ("path", "partitionValues", "size", "modificationTime", "deletionVector", "stats")

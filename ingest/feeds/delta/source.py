@@ -12,16 +12,16 @@ from pathlib import Path
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from ingest.content.parts import SMALL_BATCH
-from ingest.feeds.delta.log import Added
-from ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
-from ingest.feeds.files.row_size import row_bytes
-from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
-from ingest.options.delta import DeltaOptions
-from store.epochs.state.values import FileId
-from store.epochs.state.versions import TABLE, unpacked
-from store.errors import PositionGapError, carrying
-from store.io.fs import Fs
+from sparkhaven.ingest.content.parts import SMALL_BATCH
+from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
+from sparkhaven.ingest.feeds.files.row_size import row_bytes
+from sparkhaven.ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.versions import TABLE, unpacked
+from sparkhaven.store.errors import PositionGapError, carrying
+from sparkhaven.store.io.fs import Fs
 
 DeltaStream = RangeStream[DeltaOptions]
 

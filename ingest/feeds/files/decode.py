@@ -14,32 +14,32 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects, Unit, bad_row
-from ingest.content.file import changed, chunks, verify
-from ingest.content.lines import LineBlock, line_blocks
-from ingest.content.parts import part_lines
-from ingest.declared import require_columns
-from ingest.encodings import in_own_bytes, utf8_chunks
-from ingest.feeds.base import SILENT, Block, Clock
-from ingest.formats.csv.parts import RecordRange, find_records, record_lines
-from ingest.formats.csv.rows import CsvRows
-from ingest.formats.json.rows import JsonRows
-from ingest.formats.parquet.rows import ParquetRows
-from ingest.guard import guarded_file
-from ingest.options.files import FilesOptions
-from ingest.options.formats import UTF8, Format
-from ingest.router import Router, reference_ns
-from ingest.spec import StreamSpec, Target
-from ingest.targets import resolve_targets
-from ingest.values.instants import INSTANT_HIGH
-from ingest.values.refusals import out_of_range
-from ingest.values.rows import Rows
-from store.epochs.state.values import FileId, FilePart
-from store.errors import SettingsError
-from store.instants import NS_PER_SECOND
-from store.io.fs import Fs
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import Rejects, Unit, bad_row
+from sparkhaven.ingest.content.file import changed, chunks, verify
+from sparkhaven.ingest.content.lines import LineBlock, line_blocks
+from sparkhaven.ingest.content.parts import part_lines
+from sparkhaven.ingest.declared import require_columns
+from sparkhaven.ingest.encodings import in_own_bytes, utf8_chunks
+from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
+from sparkhaven.ingest.formats.csv.parts import RecordRange, find_records, record_lines
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.formats.parquet.rows import ParquetRows
+from sparkhaven.ingest.guard import guarded_file
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import UTF8, Format
+from sparkhaven.ingest.router import Router, reference_ns
+from sparkhaven.ingest.spec import StreamSpec, Target
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.instants import INSTANT_HIGH
+from sparkhaven.ingest.values.refusals import out_of_range
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 Payload = Callable[[int], bytes]
 FAR_FILE = "the modification time of the file"

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ingest.bad_rows import SHOWN, Rejects
-from ingest.content.parts import can_be_cut
-from ingest.feeds.base import (
+from sparkhaven.ingest.bad_rows import SHOWN, Rejects
+from sparkhaven.ingest.content.parts import can_be_cut
+from sparkhaven.ingest.feeds.base import (
     PATIENCE_S,
     SILENT,
     Block,
@@ -22,22 +22,22 @@ from ingest.feeds.base import (
     Waiting,
     try_rows,
 )
-from ingest.feeds.files.header import remarks_on
-from ingest.feeds.files.managed import refuse_managed, refuse_managed_above
-from ingest.feeds.files.passed import OLDER_NAMED
-from ingest.feeds.files.pattern import missing_directory, split_pattern
-from ingest.feeds.files.planner import FilePlanner
-from ingest.feeds.files.settings import FilesFeedModel, files_options
-from ingest.options.files import FilesOptions
-from ingest.samples import Sample
-from ingest.spec import Target
-from store.epochs.state.files import FileWindow
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import FileId
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import TableName
-from store.types.model import TableSchema
+from sparkhaven.ingest.feeds.files.header import remarks_on
+from sparkhaven.ingest.feeds.files.managed import refuse_managed, refuse_managed_above
+from sparkhaven.ingest.feeds.files.passed import OLDER_NAMED
+from sparkhaven.ingest.feeds.files.pattern import missing_directory, split_pattern
+from sparkhaven.ingest.feeds.files.planner import FilePlanner
+from sparkhaven.ingest.feeds.files.settings import FilesFeedModel, files_options
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.samples import Sample
+from sparkhaven.ingest.spec import Target
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.model import TableSchema
 
 TRIED = 3  # files of a trial
 WHOLE = 64 << 20  # bytes of a file that a trial reads whole
@@ -71,14 +71,14 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         """What a decoder of CSV refuses, before a task does."""
         options = self.options
         if options.format == "csv":
-            from ingest.formats.csv.rows import CsvRows
+            from sparkhaven.ingest.formats.csv.rows import CsvRows
 
             payload = [target for target in targets if target.meta is None]
             CsvRows(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
 
     def source(self, root: Path, tasks: int) -> Source:
         """Rows that name files."""
-        from ingest.feeds.files.source import FilesSource, source_options
+        from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
 
         table, stream = TableName.parse(self.spec.table), self.spec.stream
         parts = can_be_cut(self.options, self.spec.partition.clock)
@@ -109,14 +109,14 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
 
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         """Rows of a file, or of a part of one."""
-        from ingest.feeds.files.decode import file_blocks
+        from sparkhaven.ingest.feeds.files.decode import file_blocks
 
         return file_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: FilesOptions, rows: int) -> Sample:
         """The first rows of some of the files."""
-        from ingest.feeds.files.sample import sample_files
+        from sparkhaven.ingest.feeds.files.sample import sample_files
 
         return sample_files(fs, options, rows)
 
@@ -124,6 +124,6 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rows of one file."""
-        from ingest.feeds.files.requeue import requeue_file_rows
+        from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
         return requeue_file_rows(source, rows, self.spec, self.options, targets, now_ns, rejects)

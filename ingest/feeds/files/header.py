@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from ingest.content.file import chunks
-from ingest.content.lines import line_blocks
-from ingest.encodings import utf8_chunks
-from ingest.formats.csv.heads import DoubtfulHeader, doubtful_header
-from ingest.formats.csv.records import read_record
-from ingest.options.files import FilesOptions
-from store.epochs.state.values import FileId
-from store.errors import SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.ingest.content.file import chunks
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.encodings import utf8_chunks
+from sparkhaven.ingest.formats.csv.heads import DoubtfulHeader, doubtful_header
+from sparkhaven.ingest.formats.csv.records import read_record
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
 
 RECORDS = 200  # that are compared with the header
 BLOCK = 1 << 16

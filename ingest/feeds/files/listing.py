@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ingest.feeds.files.managed import refuse_managed, refuse_managed_above
-from ingest.feeds.files.passed import HIDDEN, NO_FILE, NO_MATCH, OTHER, SAME, UNFINISHED, Passed
-from ingest.feeds.files.pattern import ANY_DEPTH, fits, missing_directory, split_pattern
-from ingest.feeds.files.sink_log import SinkLog, Sinks
-from store.errors import FeedError, RetryableFeedError
-from store.io.fs import Fs, Stat
-from store.types.frozen import frozen
+from sparkhaven.ingest.feeds.files.managed import refuse_managed, refuse_managed_above
+from sparkhaven.ingest.feeds.files.passed import HIDDEN, NO_FILE, NO_MATCH, OTHER, SAME, UNFINISHED, Passed
+from sparkhaven.ingest.feeds.files.pattern import ANY_DEPTH, fits, missing_directory, split_pattern
+from sparkhaven.ingest.feeds.files.sink_log import SinkLog, Sinks
+from sparkhaven.store.errors import FeedError, RetryableFeedError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.types.frozen import frozen
 
 SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
 

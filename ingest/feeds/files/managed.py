@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 _ICEBERG = re.compile(r"(v[0-9]+|[0-9]{5,}-[0-9a-f-]{36})(\.gz)?\.metadata\.json(\.gz)?\Z")
 

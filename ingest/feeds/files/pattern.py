@@ -8,8 +8,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from store.errors import SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
 
 ANY_DEPTH = "**"
 _MAGIC = frozenset("*?[")

@@ -15,18 +15,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ingest.content.file import changed
-from ingest.feeds.files.listing import FeedListing, Found
-from ingest.feeds.files.passed import Passed
-from ingest.feeds.files.pattern import missing_directory
-from ingest.feeds.files.settling import Settling
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Limit
-from store.epochs.state.files import FileWindow, moment
-from store.epochs.state.values import FileId
-from store.errors import FeedError, RetryableFeedError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.file import changed
+from sparkhaven.ingest.feeds.files.listing import FeedListing, Found
+from sparkhaven.ingest.feeds.files.passed import Passed
+from sparkhaven.ingest.feeds.files.pattern import missing_directory
+from sparkhaven.ingest.feeds.files.settling import Settling
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.store.epochs.state.files import FileWindow, moment
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import FeedError, RetryableFeedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 RECHECKED = 64  # remembered files that one plan looks at again
 JUMP_S = 86_400.0  # a clock that leaps further while the process runs was set

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.content.file import RawFile, chunks
-from ingest.content.packing import packing_of_name
-from ingest.options.formats import Format
-from store.epochs.state.values import FileId
-from store.errors import SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.ingest.content.file import RawFile, chunks
+from sparkhaven.ingest.content.packing import packing_of_name
+from sparkhaven.ingest.options.formats import Format
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
 
 USUAL = {"json": 150.0, "csv": 60.0, "parquet": 25.0}  # where the head does not tell
 PACKED = 8.0  # times that text shrinks, about, when it is packed

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects
-from ingest.content.file import chunks
-from ingest.content.lines import line_blocks
-from ingest.encodings import utf8_chunks
-from ingest.feeds.base import SILENT
-from ingest.feeds.files.decode import Known
-from ingest.feeds.files.header import header_doubt, header_remark
-from ingest.feeds.files.listing import FeedListing
-from ingest.feeds.files.pattern import missing_directory
-from ingest.formats.csv.sample import CsvRecords
-from ingest.formats.json.sample import Record, fields_of, record_of
-from ingest.options.files import FilesOptions
-from ingest.samples import Sample, TypedPart, Unreadable
-from store.epochs.state.values import FileId
-from store.errors import FeedError
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.file import chunks
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.encodings import utf8_chunks
+from sparkhaven.ingest.feeds.base import SILENT
+from sparkhaven.ingest.feeds.files.decode import Known
+from sparkhaven.ingest.feeds.files.header import header_doubt, header_remark
+from sparkhaven.ingest.feeds.files.listing import FeedListing
+from sparkhaven.ingest.feeds.files.pattern import missing_directory
+from sparkhaven.ingest.formats.csv.sample import CsvRecords
+from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.samples import Sample, TypedPart, Unreadable
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.io.fs import Fs
 
 FILES = 16  # that a sample is taken from
 BLOCK = 1 << 18  # bytes looked at together
@@ -160,7 +160,7 @@ def _records(
 
 
 def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every: bool) -> Sample:
-    from ingest.formats.parquet.sample import first_rows
+    from sparkhaven.ingest.formats.parquet.sample import first_rows
 
     places: list[str] = []
     parts: list[tuple[dict[str, TypedPart], int]] = []

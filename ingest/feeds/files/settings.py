@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ingest.options.files import UNFINISHED, FilesOptions, MissingDirectory
-from ingest.options.formats import CsvOptions, MissingColumns
-from ingest.settings.base_model import (
+from sparkhaven.ingest.options.files import UNFINISHED, FilesOptions, MissingDirectory
+from sparkhaven.ingest.options.formats import CsvOptions, MissingColumns
+from sparkhaven.ingest.settings.base_model import (
     DIALECT,
     Encoding,
     MaxPerTrigger,
@@ -20,7 +20,7 @@ from ingest.settings.base_model import (
     beside,
     dialect,
 )
-from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
 
 
 class FilesFeedModel(SettingsModel):

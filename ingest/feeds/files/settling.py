@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name
-from ingest.encodings import line_feed
-from ingest.options.files import FilesOptions
-from store.epochs.state.values import FileId
-from store.errors import CorruptFileError
-from store.io.fs import Fs
+from sparkhaven.ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name
+from sparkhaven.ingest.encodings import line_feed
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
 
 _FOOTERS = (b"PAR1", b"PARE")
 

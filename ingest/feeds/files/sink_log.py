@@ -15,10 +15,10 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import unquote
 
-from ingest.feeds.files.passed import GONE, OTHER_SIZE, SINK_LOG, UNCOMMITTED, Passed
-from store.errors import CorruptFileError, RetryableFeedError, UnsupportedVersionError
-from store.io.fs import Fs, Stat
-from store.types.frozen import frozen
+from sparkhaven.ingest.feeds.files.passed import GONE, OTHER_SIZE, SINK_LOG, UNCOMMITTED, Passed
+from sparkhaven.store.errors import CorruptFileError, RetryableFeedError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.types.frozen import frozen
 
 VERSION = "v1"
 _BATCH = re.compile(r"(0|[1-9][0-9]*)(\.compact)?\Z")

@@ -20,20 +20,20 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from ingest.content.parts import MIN_PART, SMALL_BATCH, is_cuttable
-from ingest.feeds.files.header import remarks_on
-from ingest.feeds.files.passed import OLDER_NAMED
-from ingest.feeds.files.planner import FilePlanner
-from ingest.feeds.files.row_size import row_bytes
-from ingest.feeds.planning import Offset, PlanningReader
-from ingest.options.files import FilesOptions, MissingDirectory
-from ingest.options.formats import CsvOptions, Format, Limit
-from store.epochs.reading.load import load_positions
-from store.epochs.state.files import FileWindow
-from store.epochs.state.values import FileId, FilePart
-from store.errors import SettingsError, TableNotFoundError, carrying
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.ingest.content.parts import MIN_PART, SMALL_BATCH, is_cuttable
+from sparkhaven.ingest.feeds.files.header import remarks_on
+from sparkhaven.ingest.feeds.files.passed import OLDER_NAMED
+from sparkhaven.ingest.feeds.files.planner import FilePlanner
+from sparkhaven.ingest.feeds.files.row_size import row_bytes
+from sparkhaven.ingest.feeds.planning import Offset, PlanningReader
+from sparkhaven.ingest.options.files import FilesOptions, MissingDirectory
+from sparkhaven.ingest.options.formats import CsvOptions, Format, Limit
+from sparkhaven.store.epochs.reading.load import load_positions
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.store.errors import SettingsError, TableNotFoundError, carrying
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 SOURCE = "sparkhaven_files"
 # start and stop: the part of the file; task: whose work it is; waiting: files left behind

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import Block, Clock, Feed, ResumeRules
-from ingest.feeds.frames.rows import frame_blocks
-from ingest.options.frames import FrameBatch, FramesOptions
-from store.io.fs import Fs
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
+from sparkhaven.ingest.feeds.frames.rows import frame_blocks
+from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import TableSchema
 
 
 class FramesFeed(Feed[FramesOptions, FrameBatch]):

@@ -15,20 +15,20 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects
-from ingest.feeds.base import Block, Clock
-from ingest.formats.parquet.file import Batch, told_apart
-from ingest.formats.parquet.rows import ParquetRows
-from ingest.formats.parquet.text import row_form, row_text
-from ingest.options.frames import FrameBatch, FramesOptions
-from ingest.router import Router
-from ingest.spec import ColumnSpec, StreamSpec, Target
-from ingest.targets import resolve_targets
-from ingest.values.rows import Ints
-from store.conversions.sources import INT64, Group, spark_source
-from store.conversions.table import SIGNIFICANT, accepted, rule
-from store.errors import SchemaMismatchError, SettingsError
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.feeds.base import Block, Clock
+from sparkhaven.ingest.formats.parquet.file import Batch, told_apart
+from sparkhaven.ingest.formats.parquet.rows import ParquetRows
+from sparkhaven.ingest.formats.parquet.text import row_form, row_text
+from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
+from sparkhaven.ingest.router import Router
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec, Target
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.store.conversions.sources import INT64, Group, spark_source
+from sparkhaven.store.conversions.table import SIGNIFICANT, accepted, rule
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.types.model import TableSchema
 
 Fields = Sequence[tuple[str, str]]
 _HINTS = {

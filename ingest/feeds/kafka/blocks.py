@@ -9,14 +9,14 @@ from typing import Protocol
 
 import numpy as np
 
-from ingest.content.lines import LineBlock, framed_block
-from ingest.encodings import to_utf8
-from ingest.options.formats import UTF8
-from ingest.spec import HEADER
-from ingest.values.columns import Mask
-from ingest.values.instants import INSTANT_HIGH
-from ingest.values.rows import Ints
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.lines import LineBlock, framed_block
+from sparkhaven.ingest.encodings import to_utf8
+from sparkhaven.ingest.options.formats import UTF8
+from sparkhaven.ingest.spec import HEADER
+from sparkhaven.ingest.values.columns import Mask
+from sparkhaven.ingest.values.instants import INSTANT_HIGH
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.store.types.frozen import frozen
 
 MS = 1_000_000
 Part = str

@@ -6,22 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from confluent_kafka import Message
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import SILENT, Block, Clock
-from ingest.feeds.kafka.blocks import MessageBlock, Messages
-from ingest.feeds.kafka.broker.batches import BLOCK_BYTES, BLOCK_MESSAGES
-from ingest.feeds.kafka.broker.errors import partition_name
-from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
-from ingest.feeds.kafka.framed import FramedMessages
-from ingest.feeds.kafka.messages import MessageRows
-from ingest.options.kafka import KafkaOptions
-from ingest.router import Router, newest_instant
-from ingest.spec import StreamSpec, Target
-from ingest.targets import resolve_targets
-from store.collector import gc_paused
-from store.epochs.state.values import OffsetRange
-from store.instants import NS_PER_SECOND
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock, Messages
+from sparkhaven.ingest.feeds.kafka.broker.batches import BLOCK_BYTES, BLOCK_MESSAGES
+from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.router import Router, newest_instant
+from sparkhaven.ingest.spec import StreamSpec, Target
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.store.collector import gc_paused
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.types.model import TableSchema
 
 HELD_BYTES, HELD_MESSAGES = 64 << 20, 4 * BLOCK_MESSAGES  # of a range that is looked at twice without a second fetch
 

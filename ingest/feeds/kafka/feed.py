@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import (
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import (
     PATIENCE_S,
     Block,
     Clock,
@@ -18,16 +18,16 @@ from ingest.feeds.base import (
     Source,
     Waiting,
 )
-from ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
-from ingest.options.kafka import KafkaOptions
-from ingest.samples import Sample
-from ingest.spec import HEADER, Target
-from store.epochs.state.offsets import Offsets
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import OffsetRange
-from store.io.fs import Fs
-from store.layout import TableName
-from store.types.model import TableSchema
+from sparkhaven.ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.samples import Sample
+from sparkhaven.ingest.spec import HEADER, Target
+from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.model import TableSchema
 
 
 class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
@@ -47,22 +47,22 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def check_columns(self, targets: Sequence[Target]) -> None:
         """What a decoder of values or keys refuses, before a task does."""
-        from ingest.feeds.kafka.messages import MessageRows
+        from sparkhaven.ingest.feeds.kafka.messages import MessageRows
 
         MessageRows(targets, self.options, self.spec)
 
     def source(self, root: Path, tasks: int) -> Source:
         """Rows that name ranges of offsets."""
-        from ingest.feeds.kafka.source import KafkaStream, kafka_source
+        from sparkhaven.ingest.feeds.kafka.source import KafkaStream, kafka_source
 
         table = TableName.parse(self.spec.table)
         return Source(kafka_source(KafkaStream(root, table, self.spec.stream, self.options, tasks)), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         """Offsets between the positions and the ends."""
-        from ingest.feeds.kafka.broker.topics import KafkaTopics
-        from ingest.feeds.kafka.planner import Position, lag, newcomers, verified
-        from ingest.feeds.kafka.starts import first_offsets
+        from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+        from sparkhaven.ingest.feeds.kafka.planner import Position, lag, newcomers, verified
+        from sparkhaven.ingest.feeds.kafka.starts import first_offsets
 
         del fs
         feed = self.options
@@ -85,8 +85,8 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
         """Messages of a range, by a consumer that this process keeps."""
-        from ingest.feeds.kafka.broker.reader import kept_reader
-        from ingest.feeds.kafka.decode import message_blocks
+        from sparkhaven.ingest.feeds.kafka.broker.reader import kept_reader
+        from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 
         del fs
         headers = any(item.meta is not None and item.meta.startswith(HEADER) for item in self.spec.columns)
@@ -96,7 +96,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     @classmethod
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:
         """The newest messages."""
-        from ingest.feeds.kafka.sample import sample_topics
+        from sparkhaven.ingest.feeds.kafka.sample import sample_topics
 
         del fs
         return sample_topics(options, rows)
@@ -105,12 +105,12 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Messages of one topic and partition."""
-        from ingest.feeds.kafka.requeue import requeue_messages
+        from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
 
         return requeue_messages(source, rows, self.spec, self.options, targets, now_ns, rejects)
 
     def remote(self) -> Remote:
         """The broker; SettingsError for a setting that its client refuses."""
-        from ingest.feeds.kafka.broker.remote import Broker
+        from sparkhaven.ingest.feeds.kafka.broker.remote import Broker
 
         return Broker(self.options)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ingest.content.lines import LineBlock, framed_block
-from ingest.encodings import to_utf8
-from ingest.feeds.kafka.blocks import Part, Payloads
-from ingest.options.formats import UTF8
-from ingest.values.columns import Mask
-from ingest.values.rows import Ints
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.lines import LineBlock, framed_block
+from sparkhaven.ingest.encodings import to_utf8
+from sparkhaven.ingest.feeds.kafka.blocks import Part, Payloads
+from sparkhaven.ingest.options.formats import UTF8
+from sparkhaven.ingest.values.columns import Mask
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

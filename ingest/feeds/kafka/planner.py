@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from ingest.content.parts import SMALL_BATCH as SMALL_BYTES
-from ingest.feeds.kafka.broker.errors import (
+from sparkhaven.ingest.content.parts import SMALL_BATCH as SMALL_BYTES
+from sparkhaven.ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
     recreated,
     retention_passed,
     topic_gone,
 )
-from ingest.feeds.kafka.broker.topics import TopicView
-from store.epochs.state.offsets import TopicPartition
-from store.epochs.state.values import OffsetRange
-from store.types.frozen import frozen
+from sparkhaven.ingest.feeds.kafka.broker.topics import TopicView
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.types.frozen import frozen
 
 SMALL_BATCH = 20_000  # messages up to which one task does a batch alone
 LEAST_PIECE = 20_000  # messages for which a partition is cut between two tasks

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import RequeuedRows, Row
-from ingest.feeds.kafka.blocks import MS, Headers, MessageBlock
-from ingest.feeds.kafka.messages import MessageRows, headers_of
-from ingest.options.kafka import KafkaOptions
-from ingest.spec import StreamSpec, Target
-from ingest.values.instants import INSTANT_HIGH
-from store.types.frozen import frozen
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import RequeuedRows, Row
+from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, MessageBlock
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows, headers_of
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.spec import StreamSpec, Target
+from sparkhaven.ingest.values.instants import INSTANT_HIGH
+from sparkhaven.store.types.frozen import frozen
 
 LATEST_MS = 2**63 - 1
 

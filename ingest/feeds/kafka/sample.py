@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.encodings import to_utf8
-from ingest.feeds.base import LOOK_S, SILENT
-from ingest.feeds.kafka.blocks import MessageBlock
-from ingest.feeds.kafka.broker.errors import partition_name
-from ingest.feeds.kafka.broker.reader import KafkaReader
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.formats.confluent import HEAD, likely_frame, schema_id
-from ingest.formats.csv.sample import CsvRecords
-from ingest.formats.json.sample import Record, fields_of, record_of
-from ingest.options.kafka import KafkaOptions
-from ingest.samples import Sample, Unreadable
-from store.epochs.state.values import OffsetRange
-from store.errors import FeedError, SettingsError
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.encodings import to_utf8
+from sparkhaven.ingest.feeds.base import LOOK_S, SILENT
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.formats.confluent import HEAD, likely_frame, schema_id
+from sparkhaven.ingest.formats.csv.sample import CsvRecords
+from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.samples import Sample, Unreadable
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import FeedError, SettingsError
 
 SAMPLED = ("json", "csv")
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from ingest.feeds.kafka.setting_values import parse_client, parse_pattern, parse_start
-from ingest.options.formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
-from ingest.options.kafka import ClientSettings, Frame, KafkaOptions, Start
-from ingest.settings.base_model import (
+from sparkhaven.ingest.feeds.kafka.setting_values import parse_client, parse_pattern, parse_start
+from sparkhaven.ingest.options.formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
+from sparkhaven.ingest.options.kafka import ClientSettings, Frame, KafkaOptions, Start
+from sparkhaven.ingest.settings.base_model import (
     DIALECT,
     Encoding,
     MaxPerTrigger,
@@ -21,8 +21,8 @@ from ingest.settings.base_model import (
     dialect,
     mounted,
 )
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 
 ADDRESSES = ("http://", "https://")
 

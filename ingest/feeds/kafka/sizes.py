@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ingest.feeds.kafka.broker.reader import KafkaReader
-from ingest.feeds.kafka.planner import Position
-from ingest.options.kafka import KafkaOptions
-from store.epochs.state.offsets import TopicPartition
-from store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
+from sparkhaven.ingest.feeds.kafka.planner import Position
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.epochs.state.values import OffsetRange
 
 SAMPLE = 200  # messages that are looked at
 LASTS = 100  # batches for which a guess is good

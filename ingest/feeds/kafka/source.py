@@ -13,17 +13,25 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
-from ingest.feeds.kafka.planner import Position, lag, newcomers, next_ranges, share_out, small_batch, verified
-from ingest.feeds.kafka.sizes import MessageSizes
-from ingest.feeds.kafka.starts import first_offsets
-from ingest.feeds.planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
-from ingest.options.formats import Limit
-from ingest.options.kafka import KafkaOptions
-from store.epochs.state.offsets import TopicPartition
-from store.epochs.state.values import OffsetRange
-from store.errors import PositionGapError, carrying
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
+from sparkhaven.ingest.feeds.kafka.planner import (
+    Position,
+    lag,
+    newcomers,
+    next_ranges,
+    share_out,
+    small_batch,
+    verified,
+)
+from sparkhaven.ingest.feeds.kafka.sizes import MessageSizes
+from sparkhaven.ingest.feeds.kafka.starts import first_offsets
+from sparkhaven.ingest.feeds.planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import PositionGapError, carrying
+from sparkhaven.store.io.fs import Fs
 
 Offset = dict[str, int]
 KafkaStream = RangeStream[KafkaOptions]

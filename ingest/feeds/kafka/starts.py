@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
-from ingest.feeds.kafka.planner import Position
-from ingest.options.kafka import Start
-from store.epochs.state.offsets import TopicPartition
-from store.errors import SettingsError
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
+from sparkhaven.ingest.feeds.kafka.planner import Position
+from sparkhaven.ingest.options.kafka import Start
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.errors import SettingsError
 
 
 def first_offsets(

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from fastavro.read import LOGICAL_READERS
 
-from ingest.values.wire import DAY_NS, Moment, MomentKind, Written, fraction_text
-from store.instants import UNIT_NS
+from sparkhaven.ingest.values.wire import DAY_NS, Moment, MomentKind, Written, fraction_text
+from sparkhaven.store.instants import UNIT_NS
 
 Schema = Any
 Make = Callable[[Any], Moment | Written | UUID]

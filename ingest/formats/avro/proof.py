@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ingest.formats.records import NotARecordError
+from sparkhaven.ingest.formats.records import NotARecordError
 
 MAX_DEPTH = 100  # records in each other
 MAX_EMPTY = 100_000  # entries that take no bytes, in all lists of a payload

@@ -15,16 +15,16 @@ from typing import Any
 
 import fastavro
 
-from ingest.formats.avro.logical import with_own_names
-from ingest.formats.avro.proof import Check, check_payload, checker, fields_in
-from ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
-from ingest.formats.confluent import HEAD, schema_id
-from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
-from ingest.formats.records import NotARecordError, from_binary, shown_value
-from ingest.options.formats import AvroSource, MissingColumns
-from ingest.spec import Target
-from ingest.values.refusals import Refusal, Value
-from store.errors import SettingsError
+from sparkhaven.ingest.formats.avro.logical import with_own_names
+from sparkhaven.ingest.formats.avro.proof import Check, check_payload, checker, fields_in
+from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
+from sparkhaven.ingest.formats.confluent import HEAD, schema_id
+from sparkhaven.ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.formats.records import NotARecordError, from_binary, shown_value
+from sparkhaven.ingest.options.formats import AvroSource, MissingColumns
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.store.errors import SettingsError
 
 Found = dict[str, Any]
 

@@ -23,13 +23,13 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import fastavro
 
-from ingest.formats.avro.logical import with_own_names
-from ingest.formats.avro.proof import Check, checker
-from ingest.formats.avro.whole import Definitions, definitions_in, whole
-from ingest.formats.records import NotARecordError
-from store.errors import RetryableFeedError, SettingsError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.ingest.formats.avro.logical import with_own_names
+from sparkhaven.ingest.formats.avro.proof import Check, checker
+from sparkhaven.ingest.formats.avro.whole import Definitions, definitions_in, whole
+from sparkhaven.ingest.formats.records import NotARecordError
+from sparkhaven.store.errors import RetryableFeedError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 ASK_SECONDS = 30.0
 FORGET_SECONDS = 60.0  # until an id without a usable schema is asked for again

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from ingest.samples import shown
-from store.types.frozen import frozen
+from sparkhaven.ingest.samples import shown
+from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["number", "instant", "boolean", "text", "nothing"]
 

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ingest.content.file import RawFile
-from ingest.content.lines import BOM, LineBlock, line_blocks
-from ingest.content.parts import pieces
-from ingest.formats.csv.records import commented, sort_lines
-from ingest.formats.csv.spans import RecordEnd
-from ingest.options.formats import CsvOptions
-from ingest.values.columns import Mask
-from store.epochs.state.values import FilePart
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.file import RawFile
+from sparkhaven.ingest.content.lines import BOM, LineBlock, line_blocks
+from sparkhaven.ingest.content.parts import pieces
+from sparkhaven.ingest.formats.csv.records import commented, sort_lines
+from sparkhaven.ingest.formats.csv.spans import RecordEnd
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.values.columns import Mask
+from sparkhaven.store.epochs.state.values import FilePart
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 BLOCK = 1 << 20
 LINE_FEED = 0x0A

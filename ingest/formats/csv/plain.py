@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from ingest.content.lines import BOM, LineBlock
-from ingest.formats.csv.records import ends_with_delimiter
-from ingest.options.formats import CsvOptions
-from ingest.spec import Target
-from ingest.values.columns import compact
-from ingest.values.rows import Ints
-from ingest.values.typed import csv_texts
+from sparkhaven.ingest.content.lines import BOM, LineBlock
+from sparkhaven.ingest.formats.csv.records import ends_with_delimiter
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.columns import compact
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.ingest.values.typed import csv_texts
 
 
 def plain_records(

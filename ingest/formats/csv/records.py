@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ingest.content.lines import LineBlock
-from ingest.options.formats import CsvOptions
-from ingest.values.columns import Mask
-from ingest.values.rows import Ints
-from store.errors import FeedError
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.values.columns import Mask
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.types.frozen import frozen
 
 Field = tuple[str, bool]  # text, and whether it was quoted
 OPEN_QUOTE = "a quoted field does not end"

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
-from ingest.content.lines import LineBlock
-from ingest.declared import require_columns
-from ingest.formats.csv.plain import plain_records
-from ingest.formats.csv.records import (
+from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.declared import require_columns
+from sparkhaven.ingest.formats.csv.plain import plain_records
+from sparkhaven.ingest.formats.csv.records import (
     Header,
     blank,
     commented,
@@ -28,15 +28,15 @@ from ingest.formats.csv.records import (
     repeated,
     sort_lines,
 )
-from ingest.formats.csv.scanner import CsvScanner, csv_scanner
-from ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Found, Span, Spans, fault_of, long_bytes
-from ingest.guard import tried
-from ingest.options.formats import CsvOptions, MissingColumns
-from ingest.spec import Target
-from ingest.values.exact import from_text
-from ingest.values.refusals import Refusal, Value, attempted
-from ingest.values.rows import Ints, Rows, merge_rows
-from store.errors import SettingsError
+from sparkhaven.ingest.formats.csv.scanner import CsvScanner, csv_scanner
+from sparkhaven.ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Found, Span, Spans, fault_of, long_bytes
+from sparkhaven.ingest.guard import tried
+from sparkhaven.ingest.options.formats import CsvOptions, MissingColumns
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.exact import from_text
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.rows import Ints, Rows, merge_rows
+from sparkhaven.store.errors import SettingsError
 
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ingest.bad_rows import BadRow, Rejects
-from ingest.formats.csv.records import Field, Header, read_record
-from ingest.formats.csv.rows import CsvRows
-from ingest.options.formats import CsvOptions
-from ingest.samples import Quoted
-from ingest.values.refusals import Value
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.formats.csv.records import Field, Header, read_record
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.samples import Quoted
+from sparkhaven.ingest.values.refusals import Value
 
 
 class CsvRecords(CsvRows):

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ingest.content.lines import LineBlock
-from ingest.formats.scan.columns import ScanColumns
-from ingest.formats.scan.layout import TEXT, CsvLayout
-from ingest.options.formats import CsvOptions
-from ingest.spec import Target
-from ingest.values.rows import Ints
-from ingest.values.typed import csv_texts
-from store.native.library import core
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.formats.scan.columns import ScanColumns
+from sparkhaven.ingest.formats.scan.layout import TEXT, CsvLayout
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.ingest.values.typed import csv_texts
+from sparkhaven.store.native.library import core
 
 _LONG_TEXT = 62  # the bit of null texts of so many bytes and more
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ingest.content.lines import HEAD, MAX_LINE, LineBlock
-from ingest.options.formats import CsvOptions
-from ingest.values.rows import Ints
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.lines import HEAD, MAX_LINE, LineBlock
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.store.types.frozen import frozen
 
 MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
 TOO_LONG = "record too long"

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ingest.formats.json.paths import Path
-from ingest.formats.scan.layout import NAME, NamesLayout
+from sparkhaven.ingest.formats.json.paths import Path
+from sparkhaven.ingest.formats.scan.layout import NAME, NamesLayout
 
 UNKNOWN = 1024  # names beside those wanted; lines with further ones are in doubt
 UNKNOWN_TEXT = 1 << 16  # bytes of them

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.refusals import Refusal
 
 Path = tuple[str, ...]
 Tree = dict[str, "Tree"]

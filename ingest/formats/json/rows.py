@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
-from ingest.content.lines import LineBlock
-from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
-from ingest.formats.json.scanner import Scanner, scanner_for
-from ingest.formats.json.source import SourceText
-from ingest.guard import Records, guarded_rows, tried
-from ingest.spec import Target
-from ingest.values.exact import exact_number, from_json
-from ingest.values.refusals import Refusal, Value, attempted
-from ingest.values.rows import Ints, Rows, merge_rows
+from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
+from sparkhaven.ingest.formats.json.source import SourceText
+from sparkhaven.ingest.guard import Records, guarded_rows, tried
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.exact import exact_number, from_json
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.rows import Ints, Rows, merge_rows
 
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
 _STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once

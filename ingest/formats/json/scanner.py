@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ingest.content.lines import LineBlock
-from ingest.formats.json.names import Names
-from ingest.formats.json.paths import Path
-from ingest.formats.scan.columns import ScanColumns
-from ingest.formats.scan.layout import TOKEN
-from ingest.spec import Target
-from ingest.values.rows import Ints
-from ingest.values.typed import json_tokens
-from store.native.library import core
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.formats.json.names import Names
+from sparkhaven.ingest.formats.json.paths import Path
+from sparkhaven.ingest.formats.scan.columns import ScanColumns
+from sparkhaven.ingest.formats.scan.layout import TOKEN
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.ingest.values.typed import json_tokens
+from sparkhaven.store.native.library import core
 
 
 @dataclass(slots=True)

@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.content.file import RawFile
-from store.conversions.int96 import old_timestamps
-from store.conversions.logical import as_logical, logical_schema
-from store.epochs.state.values import FileId, FilePart
-from store.errors import FeedError
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.ingest.content.file import RawFile
+from sparkhaven.store.conversions.int96 import old_timestamps
+from sparkhaven.store.conversions.logical import as_logical, logical_schema
+from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20

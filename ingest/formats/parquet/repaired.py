@@ -11,12 +11,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from ingest.spec import Target
-from ingest.values.exact import exact_number, from_json, from_text, is_number
-from ingest.values.instants import settled
-from ingest.values.numbers import number_value
-from ingest.values.refusals import Refusal, Value, out_of_range
-from store.conversions.table import SIGNIFICANT
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.exact import exact_number, from_json, from_text, is_number
+from sparkhaven.ingest.values.instants import settled
+from sparkhaven.ingest.values.numbers import number_value
+from sparkhaven.ingest.values.refusals import Refusal, Value, out_of_range
+from sparkhaven.store.conversions.table import SIGNIFICANT
 
 _FAR_YEAR = re.compile(r"[0-9]{5,}-|-[0-9]+-")
 

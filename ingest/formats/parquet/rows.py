@@ -12,17 +12,17 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
-from ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
-from ingest.formats.parquet.text import row_form, row_text
-from ingest.formats.parquet.values import Source, check_type, exact_value, plain_source, show, typed_values
-from ingest.guard import Records, guarded_rows
-from ingest.spec import Target
-from ingest.values.instants import NO_ZONE
-from ingest.values.refusals import Refusal, Value, attempted
-from ingest.values.rows import Ints, Rows, merge_rows
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
+from sparkhaven.ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
+from sparkhaven.ingest.formats.parquet.text import row_form, row_text
+from sparkhaven.ingest.formats.parquet.values import Source, check_type, exact_value, plain_source, show, typed_values
+from sparkhaven.ingest.guard import Records, guarded_rows
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.instants import NO_ZONE
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.rows import Ints, Rows, merge_rows
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
 
 AGAIN = "deliver the file again under a new name; nothing of it was committed"
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
-from ingest.samples import TypedPart
-from store.conversions.plain import plain
-from store.conversions.sources import Group, source_of
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
+from sparkhaven.ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
+from sparkhaven.ingest.samples import TypedPart
+from sparkhaven.store.conversions.plain import plain
+from sparkhaven.store.conversions.sources import Group, source_of
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
 
 
 def first_rows(

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ingest.spec import Target
-from ingest.values.json_text import NoTextError, plain_text
-from ingest.values.refusals import Refusal
-from ingest.values.wire import DAY_NS, Moment, Written
-from store.conversions.numbers import DAY_MS
-from store.conversions.plain import plain_scalar
-from store.conversions.sources import Group, source_of
-from store.conversions.table import INTEGER_BITS
-from store.instants import UNIT_NS
-from store.types.frozen import frozen
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.json_text import NoTextError, plain_text
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.wire import DAY_NS, Moment, Written
+from sparkhaven.store.conversions.numbers import DAY_MS
+from sparkhaven.store.conversions.plain import plain_scalar
+from sparkhaven.store.conversions.sources import Group, source_of
+from sparkhaven.store.conversions.table import INTEGER_BITS
+from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -8,22 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.formats.parquet.text import scalar_text, text_of, time_text
-from ingest.spec import Target
-from ingest.values.columns import Mask, Typed, compact, either, some, without
-from ingest.values.exact import check_string, from_json, from_text
-from ingest.values.instants import check_instant, local_instant
-from ingest.values.json_text import NoTextError
-from ingest.values.numbers import number_value
-from ingest.values.refusals import Refusal, Value
-from ingest.values.typed import csv_texts, null_alike, scaled_instants
-from store.conversions import numbers
-from store.conversions.plain import plain
-from store.conversions.sources import Group, source_of
-from store.conversions.table import INTEGER_BITS, SIGNIFICANT, accepted, rule
-from store.errors import SchemaMismatchError
-from store.instants import UNIT_NS
-from store.types.frozen import frozen
+from sparkhaven.ingest.formats.parquet.text import scalar_text, text_of, time_text
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.columns import Mask, Typed, compact, either, some, without
+from sparkhaven.ingest.values.exact import check_string, from_json, from_text
+from sparkhaven.ingest.values.instants import check_instant, local_instant
+from sparkhaven.ingest.values.json_text import NoTextError
+from sparkhaven.ingest.values.numbers import number_value
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.typed import csv_texts, null_alike, scaled_instants
+from sparkhaven.store.conversions import numbers
+from sparkhaven.store.conversions.plain import plain
+from sparkhaven.store.conversions.sources import Group, source_of
+from sparkhaven.store.conversions.table import INTEGER_BITS, SIGNIFICANT, accepted, rule
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.types.frozen import frozen
 
 SHOWN_BYTES = 256
 DAY_NS = 86_400 * UNIT_NS["s"]

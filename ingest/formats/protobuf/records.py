@@ -16,17 +16,17 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from ingest.formats.confluent import message_indexes, schema_id
-from ingest.formats.json.paths import path_of
-from ingest.formats.protobuf.schema import AS_TEXT, BOUNDS, TIMESTAMP, WRAPPERS, Leaf, leaf_of, message_type
-from ingest.formats.protobuf.structure import structure
-from ingest.formats.records import NotARecordError, from_binary
-from ingest.options.formats import ProtobufSource
-from ingest.spec import Target
-from ingest.values.instants import check_instant
-from ingest.values.json_text import NoTextError
-from ingest.values.refusals import Refusal, Value
-from store.instants import NS_PER_SECOND
+from sparkhaven.ingest.formats.confluent import message_indexes, schema_id
+from sparkhaven.ingest.formats.json.paths import path_of
+from sparkhaven.ingest.formats.protobuf.schema import AS_TEXT, BOUNDS, TIMESTAMP, WRAPPERS, Leaf, leaf_of, message_type
+from sparkhaven.ingest.formats.protobuf.structure import structure
+from sparkhaven.ingest.formats.records import NotARecordError, from_binary
+from sparkhaven.ingest.options.formats import ProtobufSource
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.instants import check_instant
+from sparkhaven.ingest.values.json_text import NoTextError
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.store.instants import NS_PER_SECOND
 
 Message = Any
 

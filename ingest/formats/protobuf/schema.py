@@ -18,12 +18,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from ingest.formats.json.paths import path_of
-from ingest.options.formats import ProtobufSource
-from ingest.spec import Target
-from store.conversions.table import INTEGER_BITS
-from store.errors import SettingsError
-from store.types.frozen import frozen
+from sparkhaven.ingest.formats.json.paths import path_of
+from sparkhaven.ingest.options.formats import ProtobufSource
+from sparkhaven.ingest.spec import Target
+from sparkhaven.store.conversions.table import INTEGER_BITS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.types.frozen import frozen
 
 F = FieldDescriptor
 TIMESTAMP, DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"

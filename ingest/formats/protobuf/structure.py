@@ -11,11 +11,11 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from ingest.formats.protobuf.schema import BOUNDS, DURATION, TIMESTAMP, WRAPPERS, F
-from ingest.values.json_text import NoTextError
-from ingest.values.refusals import Refusal
-from ingest.values.wire import Moment, Written, fraction_text
-from store.instants import NS_PER_SECOND
+from sparkhaven.ingest.formats.protobuf.schema import BOUNDS, DURATION, TIMESTAMP, WRAPPERS, F
+from sparkhaven.ingest.values.json_text import NoTextError
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.wire import Moment, Written, fraction_text
+from sparkhaven.store.instants import NS_PER_SECOND
 
 _MOST_NS = NS_PER_SECOND - 1
 _STRUCT, _VALUE, _LIST = (f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.formats.scan.layout import (
+from sparkhaven.ingest.formats.scan.layout import (
     BOOLEAN,
     BYTE,
     CHAR,
@@ -27,14 +27,14 @@ from ingest.formats.scan.layout import (
     ScanLayout,
     powers_of_five,
 )
-from ingest.formats.scan.text_ids import TextIds
-from ingest.spec import Target
-from ingest.values.columns import Mask, Typed, either, some
-from ingest.values.exact import integer_range
-from ingest.values.rows import Ints
-from ingest.values.zones import zone_table
-from store.conversions.table import INTEGER_BITS
-from store.types.model import Storage
+from sparkhaven.ingest.formats.scan.text_ids import TextIds
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.columns import Mask, Typed, either, some
+from sparkhaven.ingest.values.exact import integer_range
+from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.ingest.values.zones import zone_table
+from sparkhaven.store.conversions.table import INTEGER_BITS
+from sparkhaven.store.types.model import Storage
 
 _KINDS = {
     "byte": (BYTE, np.int8),

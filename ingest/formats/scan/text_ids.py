@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.formats.scan.layout import SLOT, ColumnLayout
+from sparkhaven.ingest.formats.scan.layout import SLOT, ColumnLayout
 
 FEW = 256  # texts that every block may have
 SHARE = 8  # else one text for so many lines

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
-from ingest.inference.partitions import Candidate, date_column, grouping_column
-from ingest.inference.proposal import FieldColumn, Proposal
-from ingest.samples import shown
-from store.layout import TableName
-from store.types.frozen import frozen
+from sparkhaven.ingest.inference.partitions import Candidate, date_column, grouping_column
+from sparkhaven.ingest.inference.proposal import FieldColumn, Proposal
+from sparkhaven.ingest.samples import shown
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.frozen import frozen
 
 BY_GROUP, SINGLE = "${autobalance_by_first_grouping_column}", "${autobalance_single}"
 

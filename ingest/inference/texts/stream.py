@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ingest.inference.fitting import Fit, Fitted
-from ingest.inference.partitions import DateColumn, date_column, internal_column
-from ingest.inference.readings import Reading
-from ingest.inference.texts.toml import comment, literal, toml_key, toml_value
-from store.instants import NS_PER_SECOND
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.ingest.inference.fitting import Fit, Fitted
+from sparkhaven.ingest.inference.partitions import DateColumn, date_column, internal_column
+from sparkhaven.ingest.inference.readings import Reading
+from sparkhaven.ingest.inference.texts.toml import comment, literal, toml_key, toml_value
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 DAY_NS = 86_400 * NS_PER_SECOND
 WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
-from ingest.inference.facts import PLURAL, TEXT, Facts
-from ingest.inference.readings import Reading
-from store.types.frozen import frozen
+from sparkhaven.ingest.inference.facts import PLURAL, TEXT, Facts
+from sparkhaven.ingest.inference.readings import Reading
+from sparkhaven.store.types.frozen import frozen
 
 Fits = Callable[[Reading], bool]
 """Whether the decoder takes every value of the sample so."""

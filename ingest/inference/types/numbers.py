@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from ingest.inference.facts import TEXT, WHOLE, Facts
-from ingest.inference.readings import Reading
-from ingest.inference.types import hints
-from ingest.inference.types.choice import Choice, Fits, between, first, seen
-from ingest.inference.types.moments import units
-from ingest.spec import TextForm
+from sparkhaven.ingest.inference.facts import TEXT, WHOLE, Facts
+from sparkhaven.ingest.inference.readings import Reading
+from sparkhaven.ingest.inference.types import hints
+from sparkhaven.ingest.inference.types.choice import Choice, Fits, between, first, seen
+from sparkhaven.ingest.inference.types.moments import units
+from sparkhaven.ingest.spec import TextForm
 
 COMFORT = 2**31 // 16  # an int that is larger may soon be too large
 _NUMERIC = re.compile(r"[ \t]*[+-]?[0-9][0-9.,]*[ \t]*\Z")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import (
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import (
     AsOfOption,
     DatesOption,
     DryRun,
@@ -20,16 +20,16 @@ from jobs.options import (
     Verbose,
     help_end,
 )
-from readers.arrow.opening import open_table
-from store.errors import SettingsError
-from store.format.parquet.trees import LAYOUTS, TreeLayout
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.nearest import meant
-from store.schema.document.vocabulary import MERGE_CODECS
-from writers.exports.plan import LEAVES, ExportOptions, LeafFormat, rows_of
-from writers.exports.target import target_of
-from writers.exports.tree import Exported, export_tree
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.format.parquet.trees import LAYOUTS, TreeLayout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
+from sparkhaven.writers.exports.plan import LEAVES, ExportOptions, LeafFormat, rows_of
+from sparkhaven.writers.exports.target import target_of
+from sparkhaven.writers.exports.tree import Exported, export_tree
 
 
 def register(app: typer.Typer) -> None:

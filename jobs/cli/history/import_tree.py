@@ -10,28 +10,28 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.history.extended import follow
-from jobs.context import CliContext, error_json
-from jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
-from jobs.settings.deployment import deploy_schema
-from store.conversions.table import SIGNIFICANT
-from store.errors import EXIT_DONE, SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.io.system_errors import as_ours
-from store.layout import TableName
-from store.merges.records import all_values
-from store.scan.dates import refuse_malformed
-from store.schema.deployed.deploy import load_history
-from store.schema.document.xmlfile import load_schema
-from store.types.model import TableSchema
-from writers.imports.columns import Options
-from writers.imports.dates import Imported, ImportOptions, import_dates
-from writers.imports.tree import FoundTree, find_tree
-from writers.imports.value_template import ValueTemplate
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.planning import merged_schema
+from sparkhaven.jobs.cli.history.extended import follow
+from sparkhaven.jobs.context import CliContext, error_json
+from sparkhaven.jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
+from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.store.conversions.table import SIGNIFICANT
+from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.records import all_values
+from sparkhaven.store.scan.dates import refuse_malformed
+from sparkhaven.store.schema.deployed.deploy import load_history
+from sparkhaven.store.schema.document.xmlfile import load_schema
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.imports.columns import Options
+from sparkhaven.writers.imports.dates import Imported, ImportOptions, import_dates
+from sparkhaven.writers.imports.tree import FoundTree, find_tree
+from sparkhaven.writers.imports.value_template import ValueTemplate
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.planning import merged_schema
 
 
 def register(app: typer.Typer) -> None:

@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.history.status import show_status
-from jobs.context import CliContext, error_json
-from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
-from jobs.operations.merge_choice import choose_for_merge, rows_of
-from jobs.options import (
+from sparkhaven.jobs.cli.history.status import show_status
+from sparkhaven.jobs.context import CliContext, error_json
+from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
+from sparkhaven.jobs.operations.merge_choice import choose_for_merge, rows_of
+from sparkhaven.jobs.options import (
     DatesOption,
     DryRun,
     Json,
@@ -30,23 +30,23 @@ from jobs.options import (
     memory_bytes,
     old_spelling,
 )
-from jobs.session.choice import is_submitted
-from store.epochs.reading.load import newest_states
-from store.epochs.state.replay import StreamState
-from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
-from store.format.parquet.trees import EXTENDED
-from store.io.fs import Fs
-from store.io.system_errors import as_ours
-from store.layout import Layout, TableName
-from store.merges.records import all_values
-from store.schema.deployed.deploy import load_deployed
-from store.schema.document.checks import unbuilt_indexes
-from store.types.model import TableSchema
-from writers.merge.dates import DateResult, merge_dates
-from writers.merge.executor import Executor, LocalExecutor, local_workers
-from writers.merge.plan.keys import parse_sort
-from writers.merge.plan.pins import after_sync
-from writers.merge.plan.plan import FORMATS, Format, MergeOptions, schema_format
+from sparkhaven.jobs.session.choice import is_submitted
+from sparkhaven.store.epochs.reading.load import newest_states
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import all_values
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.schema.document.checks import unbuilt_indexes
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.dates import DateResult, merge_dates
+from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
+from sparkhaven.writers.merge.plan.keys import parse_sort
+from sparkhaven.writers.merge.plan.pins import after_sync
+from sparkhaven.writers.merge.plan.plan import FORMATS, Format, MergeOptions, schema_format
 
 DEFAULT_FORMAT = "default"
 
@@ -165,8 +165,8 @@ def merge(
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
-                from jobs.session.spark_session import build_session, end_session
-                from writers.merge.spark import SparkExecutor
+                from sparkhaven.jobs.session.spark_session import build_session, end_session
+                from sparkhaven.writers.merge.spark import SparkExecutor
 
                 session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
                 opened.callback(end_session, session)
@@ -183,7 +183,7 @@ def merge(
 
 def _follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None:
     if schema.extended in EXTENDED:
-        from jobs.cli.history.extended import follow  # which few tables need
+        from sparkhaven.jobs.cli.history.extended import follow  # which few tables need
 
         follow(cli, fs, layout, schema)
 

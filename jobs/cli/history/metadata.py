@@ -8,15 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, report
-from jobs.options import DryRun, Json, Verbose, group, help_end
-from jobs.text_table import table
-from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
-from store.format.index.tlmi import IndexEntry
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deployed_tables
-from writers.merge.location_index import Difference, differences, recorded_entries, stored_entries, update_index
+from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.options import DryRun, Json, Verbose, group, help_end
+from sparkhaven.jobs.text_table import table
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.index.tlmi import IndexEntry
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.writers.merge.location_index import (
+    Difference,
+    differences,
+    recorded_entries,
+    stored_entries,
+    update_index,
+)
 
 TablesArgument = Annotated[
     str | None, typer.Argument(metavar="[NS.T|NS|GLOB]", help="A table, a namespace, or a pattern like 'Nyc*.Fl*'.")

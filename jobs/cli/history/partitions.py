@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import DryRun, Json, Verbose, group, help_end
-from jobs.text_table import table
-from store.errors import TableNotFoundError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.schema.deployed.deploy import deployed_tables
-from writers.partitions import add_partition, list_partitions
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import DryRun, Json, Verbose, group, help_end
+from sparkhaven.jobs.text_table import table
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.writers.partitions import add_partition, list_partitions
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace, like Nyc13.")]
 

@@ -8,23 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, report
-from jobs.date_choice import DateChoice, intraday_dates, parse_choice
-from jobs.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
-from store.epochs.reading.load import newest_states
-from store.errors import EXIT_DONE, SparkhavenError
-from store.io.fs import Fs
-from store.layout import TableName
-from store.merges.records import all_values
-from store.scan.sources import directory_of
-from store.schema.deployed.deploy import load_deployed
-from store.types.frozen import frozen
-from writers.merge.plan.pins import Pins
-from writers.merge.publish_phase import GRACE_S
-from writers.removal import remove
-from writers.removal.proof import prove
-from writers.removal.remove import Removed
-from writers.removal.states import States
+from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice
+from sparkhaven.jobs.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from sparkhaven.store.epochs.reading.load import newest_states
+from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.records import all_values
+from sparkhaven.store.scan.sources import directory_of
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.publish_phase import GRACE_S
+from sparkhaven.writers.removal import remove
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import Removed
+from sparkhaven.writers.removal.states import States
 
 SourceOption = Annotated[
     str | None,

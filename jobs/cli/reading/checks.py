@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import AnyTableArgument, Json, Verbose, help_end
-from readers.checks.verify import verify as verify_tables
-from readers.inspect.file import inspect_file
-from store.errors import EXIT_BAD_DATA
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.layout import TableName
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import AnyTableArgument, Json, Verbose, help_end
+from sparkhaven.readers.checks.verify import verify as verify_tables
+from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.store.errors import EXIT_BAD_DATA
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import TableName
 
 
 def register(app: typer.Typer) -> None:

@@ -12,18 +12,18 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import Json, Verbose, help_end
-from jobs.page.collect import Asked, Collector
-from jobs.page.document import page as document
-from jobs.page.drawing import Drawings, require_library
-from jobs.page.server import LOOPBACK, Pages, own_hosts, serving
-from jobs.streams.starting import load_streams
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import load_deployed
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import Json, Verbose, help_end
+from sparkhaven.jobs.page.collect import Asked, Collector
+from sparkhaven.jobs.page.document import page as document
+from sparkhaven.jobs.page.drawing import Drawings, require_library
+from sparkhaven.jobs.page.server import LOOPBACK, Pages, own_hosts, serving
+from sparkhaven.jobs.streams.starting import load_streams
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 PORT, HOURS = 8090, 24
 

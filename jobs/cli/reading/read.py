@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs import text_table
-from jobs.context import CliContext
-from jobs.options import (
+from sparkhaven.jobs import text_table
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import (
     AsOfOption,
     DatesOption,
     Json,
@@ -24,12 +24,12 @@ from jobs.options import (
     VerticalOption,
     help_end,
 )
-from readers.arrow.export import check_target, export
-from readers.arrow.opening import open_table
-from readers.arrow.table import Table
-from store.errors import SettingsError
-from store.kernels import pc
-from store.scan.checksums import chosen_mode
+from sparkhaven.readers.arrow.export import check_target, export
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"
 

@@ -13,16 +13,16 @@ from typing import Annotated, TextIO
 
 import typer
 
-from jobs.context import CliContext, exit_code
-from jobs.options import Json, Verbose, help_end, memory_bytes
-from readers.live.root import Health, LiveRoot
-from readers.live.served import served_schema
-from readers.live.service import Engine, EngineOptions, is_installed
-from store.errors import EXIT_DONE, SettingsError
-from store.io.fs import Fs
-from store.layout import TableName
-from store.scan.checksums import checks_of, chosen_mode
-from store.schema.deployed.deploy import load_deployed
+from sparkhaven.jobs.context import CliContext, exit_code
+from sparkhaven.jobs.options import Json, Verbose, help_end, memory_bytes
+from sparkhaven.readers.live.root import Health, LiveRoot
+from sparkhaven.readers.live.served import served_schema
+from sparkhaven.readers.live.service import Engine, EngineOptions, is_installed
+from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.scan.checksums import checks_of, chosen_mode
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 ENVIRONMENT = "SPARKHAVEN_DEEPHAVEN"  # the Python of an environment that has the engine
 UI = "--ui: whoever has the key can run any code on this machine as the user who runs this command"
@@ -121,7 +121,7 @@ def _enter_environment(arguments: Sequence[str]) -> None:
     """Continues in the environment that has the engine, if this one does not; SettingsError: there is none."""
     if is_installed():
         return
-    checkout = Path(__file__).absolute().parents[3]
+    checkout = Path(__file__).absolute().parents[4]
     python = Path(os.environ.get(ENVIRONMENT) or checkout / ".venv-deephaven" / "bin" / "python")
     if not python.exists() or "SPARKHAVEN_ENTERED" in os.environ:
         raise SettingsError(
@@ -132,4 +132,4 @@ def _enter_environment(arguments: Sequence[str]) -> None:
         )
     path = os.pathsep.join(part for part in (str(checkout), os.environ.get("PYTHONPATH")) if part)
     environment = {**os.environ, "PYTHONPATH": path, "SPARKHAVEN_ENTERED": "1"}
-    os.execve(python, [str(python), "-P", "-m", "jobs.cli.main", *arguments], environment)
+    os.execve(python, [str(python), "-P", "-m", "sparkhaven.jobs.cli.main", *arguments], environment)

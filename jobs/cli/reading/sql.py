@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.cli.reading.read import cell_values, note_set_aside, pinned, show_rows
-from jobs.context import CliContext
-from jobs.options import (
+from sparkhaven.jobs.cli.reading.read import cell_values, note_set_aside, pinned, show_rows
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import (
     AsOfOption,
     Json,
     LimitOption,
@@ -25,13 +25,13 @@ from jobs.options import (
     help_end,
     memory_bytes,
 )
-from readers.arrow.export import check_target, export
-from readers.arrow.table import Table
-from store.errors import SettingsError
-from store.scan.selection import check_tier
+from sparkhaven.readers.arrow.export import check_target, export
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.scan.selection import check_tier
 
 if TYPE_CHECKING:
-    from readers.sql.scan import TableScan
+    from sparkhaven.readers.sql.scan import TableScan
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def sql(
     needs are read, -v and --json say how many rows. Without --out the first rows are shown. A query can read
     nothing but tables of the root.
     """
-    from readers.sql.query import open_query  # DuckDB: only this command needs it
+    from sparkhaven.readers.sql.query import open_query  # DuckDB: only this command needs it
 
     cli: CliContext = ctx.obj
     root, size = cli.database().root, None if memory is None else memory_bytes(memory)

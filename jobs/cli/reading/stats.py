@@ -6,19 +6,27 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, report
-from jobs.options import AsOfOption, Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
-from jobs.streams.feeds import passed_lines, remarks_of
-from jobs.streams.reports.data_warnings import fields
-from jobs.streams.starting import load_streams, report_failed
-from jobs.text_table import table
-from readers.stats import table_stats
-from readers.stats import tables as list_tables
-from store.epochs.reading.load import list_streams, load_stream
-from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deployed_tables, user_tables
+from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.options import (
+    AsOfOption,
+    Json,
+    OldFeedOption,
+    TableAndFilesArgument,
+    Verbose,
+    help_end,
+    table_and_files,
+)
+from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
+from sparkhaven.jobs.streams.reports.data_warnings import fields
+from sparkhaven.jobs.streams.starting import load_streams, report_failed
+from sparkhaven.jobs.text_table import table
+from sparkhaven.readers.stats import table_stats
+from sparkhaven.readers.stats import tables as list_tables
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deployed_tables, user_tables
 
 AllOption = Annotated[bool, typer.Option("--all", help="Also the log tables, of namespace SparkhavenInternal.")]
 

@@ -6,21 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import DryRun, Json, TableArgument, Verbose, help_end
-from jobs.settings.deployment import deploy_schema
-from jobs.text_table import table
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.layout import Layout, TableName
-from store.schema.deployed.changes import Consent, compare
-from store.schema.deployed.deploy import load_deployed, load_history
-from store.schema.deployed.history import Version, retired_columns
-from store.schema.deployed.numbering import recorded_schema
-from store.schema.document.checks import unbuilt_indexes
-from store.schema.document.xmlfile import load_schema
-from store.types.model import TableSchema
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import DryRun, Json, TableArgument, Verbose, help_end
+from sparkhaven.jobs.settings.deployment import deploy_schema
+from sparkhaven.jobs.text_table import table
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.changes import Consent, compare
+from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
+from sparkhaven.store.schema.deployed.history import Version, retired_columns
+from sparkhaven.store.schema.deployed.numbering import recorded_schema
+from sparkhaven.store.schema.document.checks import unbuilt_indexes
+from sparkhaven.store.schema.document.xmlfile import load_schema
+from sparkhaven.store.types.model import TableSchema
 
 FILE = "A schema file; or a deployed table, NS.T."
 

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import DryRun, Json, Verbose, help_end
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.layout import TableName, check_stream
-from store.schema.document.xmlfile import load_schema, parse_schema
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import DryRun, Json, Verbose, help_end
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import TableName, check_stream
+from sparkhaven.store.schema.document.xmlfile import load_schema, parse_schema
 
 if TYPE_CHECKING:
-    from ingest.inference.fitting import Fit
-    from ingest.inference.proposal import Proposal
-    from ingest.samples import Sample
-    from jobs.settings.feed_part import FeedPart
+    from sparkhaven.ingest.inference.fitting import Fit
+    from sparkhaven.ingest.inference.proposal import Proposal
+    from sparkhaven.ingest.samples import Sample
+    from sparkhaven.jobs.settings.feed_part import FeedPart
 
 ROWS = 10_000
 
@@ -92,11 +92,11 @@ def infer(
     Writes a .schema (XML) with the reason for each type as a comment, to standard output or to --out. A column for each
     field, partitioning, grouping: all are proposals to be looked over. `schema new` writes the stream file.
     """
-    from ingest.inference.names import identifier
-    from ingest.inference.proposal import propose
-    from ingest.inference.texts.schema import SchemaWishes, schema_text
-    from ingest.targets import check_zone
-    from jobs.settings.feed_part import feed_part
+    from sparkhaven.ingest.inference.names import identifier
+    from sparkhaven.ingest.inference.proposal import propose
+    from sparkhaven.ingest.inference.texts.schema import SchemaWishes, schema_text
+    from sparkhaven.ingest.targets import check_zone
+    from sparkhaven.jobs.settings.feed_part import feed_part
 
     cli: CliContext = ctx.obj
     fs = Fs()
@@ -133,12 +133,12 @@ def new(
     Finds the field of each column, and the settings by which all values of the sample are taken. The file stands beside
     the schema, or at --out; with --dry-run it is printed.
     """
-    from ingest.inference.fitting import fit_schema
-    from ingest.inference.texts.stream import StreamWishes, stream_text
-    from ingest.targets import check_zone
-    from jobs.settings.feed_part import feed_part
-    from jobs.settings.stream_file import parse_stream
-    from jobs.settings.stream_schema import checked_schema
+    from sparkhaven.ingest.inference.fitting import fit_schema
+    from sparkhaven.ingest.inference.texts.stream import StreamWishes, stream_text
+    from sparkhaven.ingest.targets import check_zone
+    from sparkhaven.jobs.settings.feed_part import feed_part
+    from sparkhaven.jobs.settings.stream_file import parse_stream
+    from sparkhaven.jobs.settings.stream_schema import checked_schema
 
     cli: CliContext = ctx.obj
     fs = Fs()
@@ -160,7 +160,7 @@ def new(
 
 def _table_of(source: str) -> str:
     """A name for the table of a file: ``Sample`` and the first part of its name."""
-    from ingest.inference.names import identifier
+    from sparkhaven.ingest.inference.names import identifier
 
     stem = identifier(Path(source).name.partition(".")[0].strip("*?")) or "Rows"
     return f"Sample.{stem[:1].upper()}{stem[1:]}"

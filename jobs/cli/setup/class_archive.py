@@ -10,12 +10,12 @@ from pathlib import Path
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import Json, Verbose, help_end
-from jobs.session.fast_start import AT_EXIT, class_archive, keep_archive
-from jobs.session.spark_session import import_root
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import Json, Verbose, help_end
+from sparkhaven.jobs.session.fast_start import AT_EXIT, class_archive, keep_archive
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 
 SECONDS = 300.0
 SCHEMA = """<Table namespace="Class" name="Archive" storageType="NestedPartitionedOnDisk">
@@ -66,7 +66,7 @@ def small_stream(base: Path, *more: str) -> list[str]:
     (base / "Class.Archive.schema").write_text(SCHEMA, encoding="utf-8")
     (base / "archive.toml").write_text(STREAM, encoding="utf-8")
     (base / "row.json").write_text('{"Id": 1}\n', encoding="utf-8")
-    return [sys.executable, "-m", "jobs.cli.main", "--root", "db", "ingest", "archive.toml", "--once", *more]
+    return [sys.executable, "-m", "sparkhaven.jobs.cli.main", "--root", "db", "ingest", "archive.toml", "--once", *more]
 
 
 def _run_stream(base: Path, target: Path) -> None:

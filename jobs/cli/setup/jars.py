@@ -6,10 +6,10 @@ import os
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import Json, Verbose, help_end
-from jobs.session.delta_session import VERSION, delta_jars
-from store.io.fs import Fs
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import Json, Verbose, help_end
+from sparkhaven.jobs.session.delta_session import VERSION, delta_jars
+from sparkhaven.store.io.fs import Fs
 
 
 def register(app: typer.Typer) -> None:

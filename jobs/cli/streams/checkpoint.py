@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext
-from jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
-from jobs.text_table import table
-from store.epochs.reading.load import load_stream
-from store.errors import EXIT_BAD_DATA, SettingsError
-from store.io.fs import Fs
-from store.io.local_path import local_path
-from store.layout import TableName, check_stream
-from writers.spark.checkpoint import apply_repair, plan_repair
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
+from sparkhaven.jobs.text_table import table
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import TableName, check_stream
+from sparkhaven.writers.spark.checkpoint import apply_repair, plan_repair
 
 
 def register(app: typer.Typer) -> None:

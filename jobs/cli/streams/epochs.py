@@ -9,19 +9,19 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext
-from jobs.operations.maintenance import open_log
-from jobs.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
-from jobs.streams.reports.data_warnings import fields
-from jobs.text_table import table
-from store.epochs.merged import require_unmerged
-from store.epochs.preview import preview_rollback
-from store.epochs.reading.load import EpochEntry, list_epochs, load_stream
-from store.epochs.recovery.witnesses import require_stream
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import ignored_in
-from store.io.fs import Fs
-from store.layout import TableName, check_stream
+from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
+from sparkhaven.jobs.streams.reports.data_warnings import fields
+from sparkhaven.jobs.text_table import table
+from sparkhaven.store.epochs.merged import require_unmerged
+from sparkhaven.store.epochs.preview import preview_rollback
+from sparkhaven.store.epochs.reading.load import EpochEntry, list_epochs, load_stream
+from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import ignored_in
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName, check_stream
 
 
 def register(app: typer.Typer) -> None:

@@ -8,22 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, error_json
-from jobs.operations.maintenance import open_log
-from jobs.operations.rebuilding import parse_choice, rebuild_stream
-from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
-from jobs.text_table import table
-from store.epochs.preview import preview_recovery
-from store.epochs.reading.load import list_streams
-from store.epochs.recovery.aside import set_aside
-from store.epochs.recovery.recover import RecoveryReport
-from store.epochs.recovery.settlement import damage_of
-from store.epochs.recovery.witnesses import require_stream, streams_without_log
-from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
-from store.io.fs import Fs
-from store.io.system_errors import as_ours
-from store.layout import Layout, LocationKey, TableName, check_partition, check_stream
-from store.schema.deployed.deploy import deployed_tables
+from sparkhaven.jobs.context import CliContext, error_json
+from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.rebuilding import parse_choice, rebuild_stream
+from sparkhaven.jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from sparkhaven.jobs.text_table import table
+from sparkhaven.store.epochs.preview import preview_recovery
+from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.epochs.recovery.aside import set_aside
+from sparkhaven.store.epochs.recovery.recover import RecoveryReport
+from sparkhaven.store.epochs.recovery.settlement import damage_of
+from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
+from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition, check_stream
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 
 def register(app: typer.Typer) -> None:

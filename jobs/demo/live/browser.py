@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from store.errors import RetryableFeedError
+from sparkhaven.store.errors import RetryableFeedError
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 HINT = "no picture: there is no browser; `apt install chromium` installs one"

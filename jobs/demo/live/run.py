@@ -23,18 +23,18 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from rich.console import Console
 
-from jobs.demo.broker import Broker
-from jobs.demo.figures import Figure
-from jobs.demo.flights import WAIT_S, Demo, fresh, show
-from jobs.demo.live import browser
-from jobs.demo.live.trades import TABLE, VARIABLE, Source, compare, create_topic
-from jobs.demo.program import run_program
-from jobs.session.spark_session import import_root
-from jobs.session.watchdog import Watchdog
-from readers.arrow.opening import open_table
-from store.errors import EXIT_BAD_DATA, SettingsError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.jobs.demo.figures import Figure
+from sparkhaven.jobs.demo.flights import WAIT_S, Demo, fresh, show
+from sparkhaven.jobs.demo.live import browser
+from sparkhaven.jobs.demo.live.trades import TABLE, VARIABLE, Source, compare, create_topic
+from sparkhaven.jobs.demo.program import run_program
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.jobs.session.watchdog import Watchdog
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 ENGINE = ".venv-deephaven"
 LOOK_SECONDS = 1.0
@@ -88,7 +88,7 @@ def run(demo: Demo, rows_a_second: int, seconds: float) -> list[Figure]:
         with demo.stage("start: broker, Spark stream, engine, and a client of it"):
             broker = opened.enter_context(Broker(Fs(), demo.base / "broker", heap="512m"))
             create_topic(broker.bootstrap)
-            settings = import_root() / "conf" / "streams" / "trades.toml"
+            settings = import_root() / "sparkhaven" / "conf" / "streams" / "trades.toml"
             stream = opened.enter_context(_running(demo, root, ["ingest", str(settings)], KAFKA=broker.bootstrap))
             server = opened.enter_context(_running(demo, root, ["serve", "--ui", "--port", "0", "--memory", "1GiB"]))
             served = _first_line(demo, server, "serve")
@@ -203,7 +203,7 @@ def _rows(said: str) -> int:
 
 def main() -> int:
     """Runs the demo; exit code 1 on any mismatch."""
-    parser = argparse.ArgumentParser(prog="jobs.demo.live.run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="sparkhaven.jobs.demo.live.run", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-live-db"), help="directory to fill")
     parser.add_argument("--rows-a-second", type=int, default=1_000, help="default 1000")
     parser.add_argument("--seconds", type=float, default=30.0, help="how long to watch (default 30)")

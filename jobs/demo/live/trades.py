@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from jobs.demo.figures import Figure
-from store.errors import RetryableFeedError
+from sparkhaven.jobs.demo.figures import Figure
+from sparkhaven.store.errors import RetryableFeedError
 
 TABLE, VARIABLE = "Live.Trade", "Live_Trade"
 TOPIC = "trades"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from store.epochs.state.values import ignored_in
+from sparkhaven.store.epochs.state.values import ignored_in
 
 if TYPE_CHECKING:
-    from writers.batch.commit import BatchOutcome
+    from sparkhaven.writers.batch.commit import BatchOutcome
 
 MAX_FIELDS = 100  # fields that a run names; a feed may have new keys in every row
 

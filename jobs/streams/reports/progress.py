@@ -8,13 +8,13 @@ from datetime import datetime
 from rich.console import Console
 from rich.markup import escape
 
-from ingest.feeds.base import DATA_FILES
-from ingest.options.traits import FILES
-from jobs.streams.reports.partition_progress import SHOWN
-from store.epochs.recovery.recover import RecoveryReport
-from store.epochs.state.values import Durability
-from writers.batch.commit import BatchOutcome
-from writers.batch.stream import BatchProgress, StreamTotals
+from sparkhaven.ingest.feeds.base import DATA_FILES
+from sparkhaven.ingest.options.traits import FILES
+from sparkhaven.jobs.streams.reports.partition_progress import SHOWN
+from sparkhaven.store.epochs.recovery.recover import RecoveryReport
+from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.batch.stream import BatchProgress, StreamTotals
 
 NAMED = 10  # paths that a start names of what its recovery changed, without --verbose
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from store.errors import SparkhavenError
-from store.io.fs import Fs, Stat
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import load_deployed
-from store.types.model import TableSchema
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import TableSchema
 
 
 class SchemaWatch:

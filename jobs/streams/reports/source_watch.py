@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from types import TracebackType
 
-from store.errors import SparkhavenError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.types.frozen import frozen
 
 PERIOD_SECONDS = 1.0
 SHARE = 20  # a request is followed by a pause of at least so many times its duration

@@ -30,8 +30,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from store.epochs.files.checkpoint_v1 import open_v1
-from store.epochs.files.saved import (
+from sparkhaven.store.epochs.files.checkpoint_v1 import open_v1
+from sparkhaven.store.epochs.files.saved import (
     ENTRY,
     TAIL,
     TAIL_BYTES,
@@ -42,14 +42,14 @@ from store.epochs.files.saved import (
     damaged,
     read_tail,
 )
-from store.epochs.state.locations import encode_location
-from store.epochs.state.offsets import encode_offsets
-from store.epochs.state.records import BROKEN
-from store.epochs.state.replay import StreamState
-from store.epochs.state.reports import Numbering, encode_shapes
-from store.epochs.state.values import FileId
-from store.framing.canonical import BEHIND, dump, load
-from store.framing.frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
+from sparkhaven.store.epochs.state.locations import encode_location
+from sparkhaven.store.epochs.state.offsets import encode_offsets
+from sparkhaven.store.epochs.state.records import BROKEN
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.reports import Numbering, encode_shapes
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.framing.canonical import BEHIND, dump, load
+from sparkhaven.store.framing.frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
 
 FILES_A_FRAME = 5000
 

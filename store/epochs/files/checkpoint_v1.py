@@ -12,14 +12,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from store.epochs.files.saved import Saved, SavedLocations, damaged
-from store.epochs.state.records import BROKEN, decode_files, decode_location
-from store.epochs.state.remembered import Taken
-from store.epochs.state.values import LocationState
-from store.framing.canonical import load
-from store.framing.frames import Frame, scan
-from store.layout import LocationKey
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.saved import Saved, SavedLocations, damaged
+from sparkhaven.store.epochs.state.records import BROKEN, decode_files, decode_location
+from sparkhaven.store.epochs.state.remembered import Taken
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.framing.canonical import load
+from sparkhaven.store.framing.frames import Frame, scan
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
 
 FILES_A_FRAME = 1000
 

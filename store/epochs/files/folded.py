@@ -14,12 +14,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from store.epochs.state.records import BROKEN
-from store.epochs.state.removal import PHASES, Named, Removal
-from store.epochs.state.reports import Numbering
-from store.errors import CorruptFileError
-from store.framing.canonical import BEHIND, dump, load, written
-from store.layout import LocationKey
+from sparkhaven.store.epochs.state.records import BROKEN
+from sparkhaven.store.epochs.state.removal import PHASES, Named, Removal
+from sparkhaven.store.epochs.state.reports import Numbering
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
+from sparkhaven.store.layout import LocationKey
 
 OPENING = b'{"folded":{'
 _ENTRY = struct.Struct("<IIqqqqqqIB")

@@ -27,18 +27,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from store.epochs.files.checkpoint import encode_checkpoint, open_saved
-from store.epochs.files.logfile import LogFile
-from store.epochs.files.removals import last_removal
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.files.saved import Checkpoint, Saved
-from store.epochs.state.records import BROKEN, decode_key
-from store.epochs.state.replay import StreamState
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.framing.frames import FRAME, HEAD_MAGIC, Source
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_saved
+from sparkhaven.store.epochs.files.logfile import LogFile
+from sparkhaven.store.epochs.files.removals import last_removal
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.files.saved import Checkpoint, Saved
+from sparkhaven.store.epochs.state.records import BROKEN, decode_key
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.frames import FRAME, HEAD_MAGIC, Source
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
 
 HEAD_BYTES = 1 << 16  # some hundred small epochs: a reader decodes them in milliseconds, each time it opens the table
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write

@@ -15,10 +15,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
 
 VERSION = 2
 _FIRST = frozenset({"place", "file", "newest", "seen", "dead"})

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from store.errors import LockLostError
-from store.io.fs import Fs, Lock
+from sparkhaven.store.errors import LockLostError
+from sparkhaven.store.io.fs import Fs, Lock
 
 KERNEL_LOCKS = Path("/proc/locks")
 _TEMPORARY = re.compile(r"\.(?P<stream>.+)\.(?:log|checkpoint|head|removals)\.tmp-")

@@ -9,12 +9,12 @@ from dataclasses import field
 from pathlib import Path
 from typing import NoReturn
 
-from store.epochs.files.lock import lock_lost
-from store.epochs.state.records import Record, encode
-from store.errors import CommitUnknownError, EpochConflictError, phase_of
-from store.framing.frames import FRAME, HEADER, LOG_MAGIC, Source, frame, header
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.lock import lock_lost
+from sparkhaven.store.epochs.state.records import Record, encode
+from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, phase_of
+from sparkhaven.store.framing.frames import FRAME, HEADER, LOG_MAGIC, Source, frame, header
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 PIECE = 8 << 20
 

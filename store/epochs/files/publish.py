@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store.epochs.state.packed import Files
-from store.epochs.state.values import LocationState
-from store.errors import FormatError, InvalidNameError
-from store.format.table.sizeform import size_form
-from store.format.table.tablesize import TableSize, decode
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName, check_stream
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.packed import Files
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import FormatError, InvalidNameError
+from sparkhaven.store.format.table.sizeform import size_form
+from sparkhaven.store.format.table.tablesize import TableSize, decode
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
+from sparkhaven.store.types.frozen import frozen
 
 OWNER = ".stream"  # two lines, of a location that has no table.size yet: its stream, and the generation of that
 TABLE_SIZE = "table.size"

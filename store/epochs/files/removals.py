@@ -30,12 +30,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from store.epochs.files.folded import OPENING, decode_folded, encode_folded, named_in_folded
-from store.epochs.files.lock import replace_locked, take_commit_lock
-from store.epochs.state.removal import Named, Removal, from_json, named_in_json, to_json
-from store.errors import CorruptFileError
-from store.framing.canonical import dump, load
-from store.framing.frames import (
+from sparkhaven.store.epochs.files.folded import OPENING, decode_folded, encode_folded, named_in_folded
+from sparkhaven.store.epochs.files.lock import replace_locked, take_commit_lock
+from sparkhaven.store.epochs.state.removal import Named, Removal, from_json, named_in_json, to_json
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.frames import (
     FRAME,
     HEADER,
     REMOVALS_MAGIC,
@@ -51,9 +51,9 @@ from store.framing.frames import (
     version,
     walk,
 )
-from store.io.fs import Fs, Lock
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
 
 _BASE = 40  # bits of the number in a header; above them is a checksum of them
 FOLD_SHARE = 4

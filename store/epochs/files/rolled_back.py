@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from store.epochs.state.records import CommitRecord, Record, RollbackRecord
-from store.layout import LocationKey
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.records import CommitRecord, Record, RollbackRecord
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from store.epochs.state.files import FileWindow
-from store.epochs.state.locations import Locations, decode_location
-from store.epochs.state.offsets import decode_offsets
-from store.epochs.state.records import BROKEN, decode_zone
-from store.epochs.state.remembered import Taken
-from store.epochs.state.replay import StreamState
-from store.epochs.state.reports import Shape, decode_shapes
-from store.epochs.state.rollbacks import RolledBack
-from store.epochs.state.values import LocationState
-from store.errors import CorruptFileError
-from store.framing.canonical import BEHIND, load, written
-from store.framing.frames import HEADER, Frame, frame_at
-from store.layout import LocationKey
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.locations import Locations, decode_location
+from sparkhaven.store.epochs.state.offsets import decode_offsets
+from sparkhaven.store.epochs.state.records import BROKEN, decode_zone
+from sparkhaven.store.epochs.state.remembered import Taken
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.reports import Shape, decode_shapes
+from sparkhaven.store.epochs.state.rollbacks import RolledBack
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.canonical import BEHIND, load, written
+from sparkhaven.store.framing.frames import HEADER, Frame, frame_at
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
 
 TAIL = struct.Struct("<QQII")
 ENTRY = struct.Struct("<IIIQ")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from store.epochs.files.publish import OWNER, TABLE_DEFINITION
-from store.epochs.state.values import LocationReport
-from store.io.fs import Fs, SyncGuard
-from store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.epochs.files.publish import OWNER, TABLE_DEFINITION
+from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.io.fs import Fs, SyncGuard
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 
 
 class Unsynced:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from store.epochs.reading.reader import LogFiles, read_files
-from store.epochs.state.records import CommitRecord, RollbackRecord
-from store.epochs.state.replay import chain
-from store.errors import SnapshotMovedError
-from store.framing.frames import refuse_damage
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.reading.reader import LogFiles, read_files
+from sparkhaven.store.epochs.state.records import CommitRecord, RollbackRecord
+from sparkhaven.store.epochs.state.replay import chain
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.framing.frames import refuse_damage
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
 
 ANEW = "start with a new checkpoint, at `earliest`, `latest` or a kept epoch (`sparkhaven epochs list NS.T STREAM`)"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from store.epochs.files.checkpoint import open_saved
-from store.epochs.files.head import decode_head, open_head
-from store.epochs.reading.load import load_stream
-from store.epochs.state.replay import StreamState
-from store.errors import FormatError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.store.epochs.files.checkpoint import open_saved
+from sparkhaven.store.epochs.files.head import decode_head, open_head
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import FormatError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 
 def known_state(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamState:

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from store.collector import gc_paused
-from store.epochs.files.removals import read_removals
-from store.epochs.reading.reader import LogFiles, advance, read_files, read_newest, read_rollbacks
-from store.epochs.state.files import FileWindow
-from store.epochs.state.offsets import Offsets
-from store.epochs.state.records import CommitRecord, RollbackRecord
-from store.epochs.state.removal import Named
-from store.epochs.state.replay import StreamState, chain
-from store.epochs.state.values import OffsetRange
-from store.framing.frames import Survey, refuse_damage
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.collector import gc_paused
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.reader import LogFiles, advance, read_files, read_newest, read_rollbacks
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.records import CommitRecord, RollbackRecord
+from sparkhaven.store.epochs.state.removal import Named
+from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.framing.frames import Survey, refuse_damage
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
 
 __all__ = [
     "EpochEntry",

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.epochs.files.checkpoint import open_saved
-from store.epochs.files.head import HeadFiles
-from store.epochs.files.saved import Saved
-from store.epochs.state.records import decode
-from store.errors import CorruptFileError, TableNotFoundError
-from store.framing.frames import HEADER, LOG_MAGIC, Source, Survey, read_header, walk
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.checkpoint import open_saved
+from sparkhaven.store.epochs.files.head import HeadFiles
+from sparkhaven.store.epochs.files.saved import Saved
+from sparkhaven.store.epochs.state.records import decode
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
+from sparkhaven.store.framing.frames import HEADER, LOG_MAGIC, Source, Survey, read_header, walk
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
 
 READ_ATTEMPTS = 20
 

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from store.epochs.files.head import Head, HeadFiles
-from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.files.saved import Checkpoint, Saved
-from store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
-from store.epochs.state.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
-from store.epochs.state.replay import StreamState, chain
-from store.epochs.state.rollbacks import RolledBack
-from store.errors import CorruptFileError
-from store.framing.canonical import written
-from store.framing.frames import (
+from sparkhaven.store.epochs.files.head import Head, HeadFiles
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.files.saved import Checkpoint, Saved
+from sparkhaven.store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
+from sparkhaven.store.epochs.state.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.rollbacks import RolledBack
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.canonical import written
+from sparkhaven.store.framing.frames import (
     HEADER,
     Frame,
     Source,
@@ -32,9 +32,9 @@ from store.framing.frames import (
     refuse_damage,
     walk,
 )
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -16,16 +16,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from store.epochs.files.lock import take_commit_lock, take_lock
-from store.epochs.files.removals import write_removals
-from store.epochs.reading.load import load_stream
-from store.epochs.state.removal import Removal
-from store.epochs.state.values import LocationState
-from store.errors import CorruptFileError, TableNotFoundError
-from store.io.fs import Fs, Lock
-from store.layout import Layout, LocationKey, TableName, check_stream
-from store.merges.records import lock_table, merged_rows, newest
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock
+from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
+from sparkhaven.store.merges.records import lock_table, merged_rows, newest
+from sparkhaven.store.types.frozen import frozen
 
 NOTE = ".json"
 SET_ASIDE = ".set-aside-"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from store.epochs.files.head import open_head
-from store.epochs.files.ledger import read_ledger
-from store.epochs.files.removals import read_named
-from store.epochs.state.locations import Locations
-from store.epochs.state.rollbacks import RolledBack
-from store.epochs.state.values import Durability
-from store.errors import CorruptFileError, FormatError
-from store.framing.frames import HEAD_MAGIC, HEADER, read_header
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.store.epochs.files.head import open_head
+from sparkhaven.store.epochs.files.ledger import read_ledger
+from sparkhaven.store.epochs.files.removals import read_named
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.rollbacks import RolledBack
+from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.errors import CorruptFileError, FormatError
+from sparkhaven.store.framing.frames import HEAD_MAGIC, HEADER, read_header
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 
 class Known(Protocol):

@@ -19,24 +19,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
 
-from store.epochs.files.checkpoint import encode_checkpoint
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.files.removals import empty_removals, read_removals
-from store.epochs.files.saved import Checkpoint
-from store.epochs.recovery.aside import NOTE, SET_ASIDE, SetAside
-from store.epochs.recovery.remains import Found, read_tombstones
-from store.epochs.state.locations import Locations
-from store.epochs.state.offsets import REBUILT, OffsetEnd, Offsets
-from store.epochs.state.records import OpenRecord, encode
-from store.epochs.state.replay import StreamState
-from store.epochs.state.rollbacks import fold
-from store.epochs.state.values import LocationState
-from store.errors import CorruptFileError, FormatError, SettingsError, TableExistsError
-from store.format.table.tablesize import TableSize, decode
-from store.framing.frames import LOG_MAGIC, frame, header
-from store.io.fs import Fs, Lock
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.files.removals import empty_removals, read_removals
+from sparkhaven.store.epochs.files.saved import Checkpoint
+from sparkhaven.store.epochs.recovery.aside import NOTE, SET_ASIDE, SetAside
+from sparkhaven.store.epochs.recovery.remains import Found, read_tombstones
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.offsets import REBUILT, OffsetEnd, Offsets
+from sparkhaven.store.epochs.state.records import OpenRecord, encode
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import fold
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import CorruptFileError, FormatError, SettingsError, TableExistsError
+from sparkhaven.store.format.table.tablesize import TableSize, decode
+from sparkhaven.store.framing.frames import LOG_MAGIC, frame, header
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
 
 REPLACED = ".replaced-"  # prefix of the directory with replaced files; the generation follows
 

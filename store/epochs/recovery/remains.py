@@ -12,21 +12,21 @@ import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from store.epochs.files.publish import DATA_OFFSET, TABLE_SIZE, read_mark, walk_locations
-from store.epochs.files.removals import read_removals
-from store.epochs.reading.known import known_state
-from store.epochs.recovery.deleted import gone_after_merge
-from store.epochs.recovery.named import named_by_head, named_by_ledger
-from store.epochs.state.removal import Named, Removal
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import LocationState
-from store.errors import FormatError
-from store.format.table.tablesize import TableSize, decode
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeInput, all_values, newest
-from store.types.committed import FileState
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.publish import DATA_OFFSET, TABLE_SIZE, read_mark, walk_locations
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.known import known_state
+from sparkhaven.store.epochs.recovery.deleted import gone_after_merge
+from sparkhaven.store.epochs.recovery.named import named_by_head, named_by_ledger
+from sparkhaven.store.epochs.state.removal import Named, Removal
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import FormatError
+from sparkhaven.store.format.table.tablesize import TableSize, decode
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeInput, all_values, newest
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
 
 CHUNK = 8 << 20
 

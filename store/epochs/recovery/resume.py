@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
-from store.epochs.files.logfile import Kept
-from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.reading.reader import Newest, advance, read_newest, rolled_back_epochs_of
-from store.epochs.recovery.durable_prefix import first_lost, first_unwritten
-from store.epochs.recovery.witnesses import Witnesses, refuse
-from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode, encode
-from store.epochs.state.replay import StreamState, chain
-from store.epochs.state.values import LocationState
-from store.framing.frames import HEADER, Survey, frame, refuse_damage, survey, walk
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.logfile import Kept
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.reading.reader import Newest, advance, read_newest, rolled_back_epochs_of
+from sparkhaven.store.epochs.recovery.durable_prefix import first_lost, first_unwritten
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
+from sparkhaven.store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode, encode
+from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.framing.frames import HEADER, Survey, frame, refuse_damage, survey, walk
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

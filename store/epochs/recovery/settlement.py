@@ -6,16 +6,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.epochs.files.publish import TABLE_DEFINITION, TABLE_SIZE, physical_size, read_published, record_bytes
-from store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
-from store.epochs.state.packed import Files
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import LocationState
-from store.errors import CorruptFileError
-from store.format.table.tablesize import TableSize
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.publish import (
+    TABLE_DEFINITION,
+    TABLE_SIZE,
+    physical_size,
+    read_published,
+    record_bytes,
+)
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
+from sparkhaven.store.epochs.state.packed import Files
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.table.tablesize import TableSize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
 
 COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 

@@ -15,21 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from store.epochs.files.lock import named_generation
-from store.epochs.files.publish import TABLE_SIZE, walk_locations
-from store.epochs.files.removals import read_named
-from store.epochs.reading.load import StreamState, load_stream
-from store.epochs.recovery.deleted import gone_after_merge, words_of
-from store.epochs.recovery.named import Known, named_by_head, named_by_ledger
-from store.epochs.state.removal import Named
-from store.epochs.state.rollbacks import restored
-from store.errors import CorruptFileError, FormatError, TableNotFoundError
-from store.format.table.tablesize import TRUNCATED, decode, published
-from store.framing.frames import HEADER
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeRecord, all_values, newest
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.files.lock import named_generation
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE, walk_locations
+from sparkhaven.store.epochs.files.removals import read_named
+from sparkhaven.store.epochs.reading.load import StreamState, load_stream
+from sparkhaven.store.epochs.recovery.deleted import gone_after_merge, words_of
+from sparkhaven.store.epochs.recovery.named import Known, named_by_head, named_by_ledger
+from sparkhaven.store.epochs.state.removal import Named
+from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
+from sparkhaven.store.format.table.tablesize import TRUNCATED, decode, published
+from sparkhaven.store.framing.frames import HEADER
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeRecord, all_values, newest
+from sparkhaven.store.types.frozen import frozen
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
 

@@ -28,10 +28,10 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Literal
 
-from store.epochs.state.remembered import Remembered, Taken, file_ids
-from store.epochs.state.values import FileId, OffsetRange, Split
-from store.errors import PositionGapError
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.remembered import Remembered, Taken, file_ids
+from sparkhaven.store.epochs.state.values import FileId, OffsetRange, Split
+from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.types.frozen import frozen
 
 NO_HORIZON = -(2**63)
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from itertools import accumulate, pairwise
 from typing import Protocol
 
-from store.epochs.state.packed import Files, Stats
-from store.epochs.state.reports import Shape
-from store.epochs.state.values import LocationState
-from store.layout import LocationKey
+from sparkhaven.store.epochs.state.packed import Files, Stats
+from sparkhaven.store.epochs.state.reports import Shape
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.layout import LocationKey
 
 _FIXED = struct.Struct("<qqqqqiBI")
 _COUNT = struct.Struct("<I")

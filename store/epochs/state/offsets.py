@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from store.epochs.state.files import Resolution
-from store.epochs.state.values import OffsetRange, Split
-from store.epochs.state.versions import TABLE, unpacked
-from store.errors import PositionGapError
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.files import Resolution
+from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.epochs.state.versions import TABLE, unpacked
+from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.types.frozen import frozen
 
 QUARANTINE = "@quarantine"  # the source of requeued rows; no Kafka topic can have this name
 REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without their source positions

@@ -10,8 +10,8 @@ import struct
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from functools import lru_cache
 
-from store.epochs.state.statistics.rows import join_rows, pack_row, span, unpack_row
-from store.types.committed import FileState, RangeStats
+from sparkhaven.store.epochs.state.statistics.rows import join_rows, pack_row, span, unpack_row
+from sparkhaven.store.types.committed import FileState, RangeStats
 
 MERGE_ROWS = 65_536
 _WIDTHS = {4: "I", 8: "Q"}

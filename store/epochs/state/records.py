@@ -26,15 +26,15 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from store.epochs.state.packed import Appended, Files, Stats
-from store.epochs.state.reports import Reports, encode_reports
-from store.epochs.state.values import Batch, Durability, FileId, LocationReport, LocationState, OffsetRange
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.framing.canonical import BEHIND, dump, load, written
-from store.layout import LocationKey
-from store.types.committed import FileState, decode_range
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.store.epochs.state.packed import Appended, Files, Stats
+from sparkhaven.store.epochs.state.reports import Reports, encode_reports
+from sparkhaven.store.epochs.state.values import Batch, Durability, FileId, LocationReport, LocationState, OffsetRange
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.committed import FileState, decode_range
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, storage, encoding, kind
 

@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.values import FileId
 
 Taken = tuple[Sequence[str], Sequence[int] | NDArray[np.int64], Sequence[int] | NDArray[np.int64]]
 """Paths, sizes and times (ns) of taken files, by (time, path)."""

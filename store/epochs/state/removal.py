@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, Literal
 
-from store.epochs.state.records import decode_key
-from store.epochs.state.values import LocationState
-from store.layout import LocationKey
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.records import decode_key
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
 
 Phase = Literal["truncate", "delete"]
 DOOMED = ".doomed-"  # prefix of a directory that a delete has moved away and not yet unlinked

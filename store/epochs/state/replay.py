@@ -10,16 +10,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from store.epochs.state.files import FileWindow, Resolution
-from store.epochs.state.locations import Locations
-from store.epochs.state.offsets import Offsets
-from store.epochs.state.packed import Files, Stats
-from store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
-from store.epochs.state.removal import Removal
-from store.epochs.state.reports import Reports
-from store.epochs.state.rollbacks import RolledBack, fold
-from store.epochs.state.values import REJECTED, Durability, FileId, LocationReport, LocationState, OffsetRange, Split
-from store.errors import CorruptFileError, TableNotFoundError
+from sparkhaven.store.epochs.state.files import FileWindow, Resolution
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.packed import Files, Stats
+from sparkhaven.store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.reports import Reports
+from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
+from sparkhaven.store.epochs.state.values import (
+    REJECTED,
+    Durability,
+    FileId,
+    LocationReport,
+    LocationState,
+    OffsetRange,
+    Split,
+)
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 
 
 @dataclass(slots=True)

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from store.epochs.state.packed import Appended, Files, Names, shared
-from store.epochs.state.values import LocationReport
-from store.layout import LocationKey
+from sparkhaven.store.epochs.state.packed import Appended, Files, Names, shared
+from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.layout import LocationKey
 
 _ENTRY = struct.Struct("<IIIIqqq")
 _LENGTH = struct.Struct("<I")

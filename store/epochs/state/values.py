@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from store.epochs.state.versions import TABLE, unpacked
-from store.layout import LocationKey
-from store.types.committed import FileState, RangeStats
-from store.types.frozen import frozen
+from sparkhaven.store.epochs.state.versions import TABLE, unpacked
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

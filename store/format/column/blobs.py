@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from store.format.column.charset import Place, charset, decode_values, encode_values, row_place
-from store.format.column.ends import WIDTH, decode_ends, encode_ends
-from store.format.column.prefix import LITTLE, ByteOrder
-from store.native.checked import check_texts
+from sparkhaven.store.format.column.charset import Place, charset, decode_values, encode_values, row_place
+from sparkhaven.store.format.column.ends import WIDTH, decode_ends, encode_ends
+from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
+from sparkhaven.store.native.checked import check_texts
 
 
 def encode_blobs(

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
-from store.format.java.reader import HINT
-from store.kernels import null_mask, pc
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
+from sparkhaven.store.format.java.reader import HINT
+from sparkhaven.store.kernels import null_mask, pc
+from sparkhaven.store.types.frozen import frozen
 
 Ends = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]

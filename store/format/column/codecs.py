@@ -11,17 +11,17 @@ from dataclasses import field
 
 import pyarrow as pa
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.format.column.blobs import decode_blobs, encode_blobs
-from store.format.column.charset import Place
-from store.format.column.ends import WIDTH
-from store.format.column.fixed import decode_fixed, encode_fixed
-from store.format.column.prefix import LITTLE, ByteOrder, charset_of
-from store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
-from store.format.java.reader import HINT
-from store.types.datatypes import TYPES
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.format.column.blobs import decode_blobs, encode_blobs
+from sparkhaven.store.format.column.charset import Place
+from sparkhaven.store.format.column.ends import WIDTH
+from sparkhaven.store.format.column.fixed import decode_fixed, encode_fixed
+from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder, charset_of
+from sparkhaven.store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
+from sparkhaven.store.format.java.reader import HINT
+from sparkhaven.store.types.datatypes import TYPES
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
 
 DAT, SYM, SYM_BYTES, BYTES = ".dat", ".sym", ".sym.bytes", ".bytes"
 Reading = Callable[[int, int, bool | None], pa.Array]

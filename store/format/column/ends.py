@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.format.column.charset import Ends
-from store.format.column.prefix import LITTLE, ByteOrder
-from store.format.java.reader import HINT
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.charset import Ends
+from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
+from sparkhaven.store.format.java.reader import HINT
 
 WIDTH = 8
 

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import SchemaMismatchError
-from store.format.column.charset import Mask, Place, row_place
-from store.format.column.prefix import LITTLE, ByteOrder
-from store.kernels import null_mask
-from store.native.checked import count_nulls, valid_bits
-from store.types.datatypes import DataType
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.charset import Mask, Place, row_place
+from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
+from sparkhaven.store.kernels import null_mask
+from sparkhaven.store.native.checked import count_nulls, valid_bits
+from sparkhaven.store.types.datatypes import DataType
 
 
 def _entry(data_type: DataType) -> np.dtype[Any]:

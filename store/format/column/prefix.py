@@ -26,14 +26,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from store.errors import CorruptFileError, FormatError, SchemaError, SchemaMismatchError, UnsupportedVersionError
-from store.format.index.grouping import GroupRanges, encode_ovr, read_map, write_map
-from store.format.java.reader import HINT, Reader
-from store.format.java.values import JInt, JLong, JMap
-from store.format.java.writer import Writer
-from store.types.datatypes import TYPES
-from store.types.frozen import frozen
-from store.types.model import CHARSETS, Column, Storage
+from sparkhaven.store.errors import (
+    CorruptFileError,
+    FormatError,
+    SchemaError,
+    SchemaMismatchError,
+    UnsupportedVersionError,
+)
+from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr, read_map, write_map
+from sparkhaven.store.format.java.reader import HINT, Reader
+from sparkhaven.store.format.java.values import JInt, JLong, JMap
+from sparkhaven.store.format.java.writer import Writer
+from sparkhaven.store.types.datatypes import TYPES
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import CHARSETS, Column, Storage
 
 ByteOrder = Literal["LITTLE_ENDIAN", "BIG_ENDIAN"]
 LITTLE: ByteOrder = "LITTLE_ENDIAN"

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import CorruptFileError, SchemaMismatchError
-from store.format.column.charset import Place, decode_values, encode_values
-from store.format.column.ends import WIDTH, decode_ends, encode_ends
-from store.format.column.prefix import LITTLE, ByteOrder
-from store.format.java.reader import HINT
-from store.kernels import FEW, null_mask, pc, positions
-from store.native.checked import check_ids, valid_bits
-from store.native.gather import gathered
-from store.types.datatypes import INT_NULL
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.format.column.charset import Place, decode_values, encode_values
+from sparkhaven.store.format.column.ends import WIDTH, decode_ends, encode_ends
+from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
+from sparkhaven.store.format.java.reader import HINT
+from sparkhaven.store.kernels import FEW, null_mask, pc, positions
+from sparkhaven.store.native.checked import check_ids, valid_bits
+from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.types.datatypes import INT_NULL
 
 MAX_SYMBOLS = 2**31 - 1
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import CorruptFileError
-from store.format.java.reader import HINT, loads
-from store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
-from store.format.java.writer import Writer, dumps
-from store.types.datatypes import DataType
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.java.reader import HINT, loads
+from sparkhaven.store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
+from sparkhaven.store.format.java.writer import Writer, dumps
+from sparkhaven.store.types.datatypes import DataType
+from sparkhaven.store.types.frozen import frozen
 
 Positions = npt.NDArray[np.int64]
 _BOXES: dict[str, Callable[[Any], Any]] = {

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import CorruptFileError
+from sparkhaven.store.errors import CorruptFileError
 
 Positions = npt.NDArray[np.int64]
 OFFSET, SHORTS, BYTES, END = 0x08, 0x10, 0x18, 0x20

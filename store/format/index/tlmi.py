@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-from store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
-from store.format.java import modified_utf8
-from store.format.java.reader import HINT
-from store.format.java.writer import utf
-from store.layout import LocationKey, check_partition
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
+from sparkhaven.store.format.java import modified_utf8
+from sparkhaven.store.format.java.reader import HINT
+from sparkhaven.store.format.java.writer import utf
+from sparkhaven.store.layout import LocationKey, check_partition
+from sparkhaven.store.types.frozen import frozen
 
 MAGIC = 0xDB2BB2DB
 VERSIONS = (1, 2)

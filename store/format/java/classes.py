@@ -8,7 +8,7 @@ name and, for ``L`` and ``[``, its signature.
 
 from __future__ import annotations
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 Field = tuple[str, ...]  # (letter, name) or (letter, name, signature)
 

@@ -6,8 +6,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.format.java import modified_utf8
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.format.java import modified_utf8
 
 HINT = "run `sparkhaven inspect FILE`; restore it from a copy or rebuild the location"
 U2 = Struct(">H")

@@ -14,9 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from store.format.java.classes import ALL_CLASSES, HASH_MAP, LINKED_HASH_MAP, STREAM_CLASSES, Field, JavaClass
-from store.format.java.cursor import HINT, U2, StreamCursor
-from store.format.java.values import (
+from sparkhaven.store.format.java.classes import (
+    ALL_CLASSES,
+    HASH_MAP,
+    LINKED_HASH_MAP,
+    STREAM_CLASSES,
+    Field,
+    JavaClass,
+)
+from sparkhaven.store.format.java.cursor import HINT, U2, StreamCursor
+from sparkhaven.store.format.java.values import (
     RESET,
     Block,
     Descriptor,
@@ -33,7 +40,7 @@ from store.format.java.values import (
     JObject,
     JShort,
 )
-from store.format.java.writer import FIRST_HANDLE, STREAM_HEADER
+from sparkhaven.store.format.java.writer import FIRST_HANDLE, STREAM_HEADER
 
 MAX_DEPTH = 64
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.format.java.classes import LINKED_HASH_MAP, Field
-from store.types.frozen import frozen
+from sparkhaven.store.format.java.classes import LINKED_HASH_MAP, Field
+from sparkhaven.store.types.frozen import frozen
 
 
 class JByte(int):

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
 
-from store.errors import SchemaMismatchError
-from store.format.java import modified_utf8
-from store.format.java.classes import HASH_MAP, LINKED_HASH_MAP, LONGS, java_class
-from store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.java import modified_utf8
+from sparkhaven.store.format.java.classes import HASH_MAP, LINKED_HASH_MAP, LONGS, java_class
+from sparkhaven.store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
 
 STREAM_HEADER = b"\xac\xed\x00\x05"
 FIRST_HANDLE = 0x7E0000

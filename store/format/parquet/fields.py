@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from store.errors import CorruptFileError, SchemaMismatchError
-from store.format.parquet.footer import KEY, Footer, encode_footer
-from store.types.model import Column, Storage
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.format.parquet.footer import KEY, Footer, encode_footer
+from sparkhaven.store.types.model import Column, Storage
 
 FIELD_ID = b"PARQUET:field_id"
 TEXTS = pa.dictionary(pa.int32(), pa.string())

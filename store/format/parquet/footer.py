@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from store.errors import CorruptFileError
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.types.frozen import frozen
 
 KEY = b"deephaven"
 VERSION = "sparkhaven-1"

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import Any
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.framing.canonical import dump
-from store.types.committed import FileState
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
 
 FORMAT, VERSION, WITH_SUMS = "sparkhaven-export", 1, 2
 

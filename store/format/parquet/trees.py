@@ -27,9 +27,9 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
-from store.errors import InvalidNameError
-from store.format.parquet.names import NAME
-from store.layout import check_partition
+from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.format.parquet.names import NAME
+from sparkhaven.store.layout import check_partition
 
 TreeLayout = Literal["nested", "flat", "kv", "metadata", "hive"]
 LAYOUTS: tuple[TreeLayout, ...] = get_args(TreeLayout)

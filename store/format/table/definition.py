@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from store.errors import UnsupportedVersionError
-from store.format.column.charset import BY_CODE, BY_NAME
-from store.format.java.classes import DB_DATE_TIME, STRING_SET
-from store.types.datatypes import DataType, data_type
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.errors import UnsupportedVersionError
+from sparkhaven.store.format.column.charset import BY_CODE, BY_NAME
+from sparkhaven.store.format.java.classes import DB_DATE_TIME, STRING_SET
+from sparkhaven.store.types.datatypes import DataType, data_type
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 IN_MEMORY, NESTED, SPLAYED, EXTENDED = 1, 2, 4, 8
 STORAGE_TYPES = (IN_MEMORY, NESTED, SPLAYED, EXTENDED)

@@ -22,10 +22,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.types.datatypes import BY_NAME
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 PARQUET, DEEPHAVEN = "PARQUET", "DEEPHAVEN"
 _FIXED = ("Size", "long"), ("LastModifiedNanos", "long"), ("ColumnVersion", "int")

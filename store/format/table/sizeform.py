@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 
-from store.format.table.tablesize import TableSize, encode
-from store.types.frozen import frozen
+from sparkhaven.store.format.table.tablesize import TableSize, encode
+from sparkhaven.store.types.frozen import frozen
 
 _FIXED = 3  # size, time and epoch, before the lengths and checksums of the files
 _MARK = 0x7D00_C700_0000_0000  # no name has these bytes: modified UTF-8 has no zero byte

@@ -13,12 +13,12 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.format.java.reader import HINT, loads
-from store.format.java.values import JInt, JLong, JMap
-from store.format.java.writer import dumps
-from store.io.fs import Fs
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.format.java.reader import HINT, loads
+from sparkhaven.store.format.java.values import JInt, JLong, JMap
+from sparkhaven.store.format.java.writer import dumps
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 
 NAME = "table.size"
 VERSION = 1

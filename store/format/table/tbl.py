@@ -10,19 +10,26 @@ from __future__ import annotations
 import struct
 from functools import cache
 
-from store.errors import UnsupportedVersionError
-from store.format.java.classes import (
+from sparkhaven.store.errors import UnsupportedVersionError
+from sparkhaven.store.format.java.classes import (
     COLUMN_DEFINITION,
     COLUMN_SET,
     DATA_COLUMN,
     HASH_MAP,
     TABLE_DEFINITION,
 )
-from store.format.java.writer import Writer, blocks, utf
-from store.format.table.definition import COLUMN_TYPES, NESTED, STORAGE_TYPES, ColumnRecord, Definition, definition_of
-from store.format.table.tblread import decode_tbl
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.store.format.java.writer import Writer, blocks, utf
+from sparkhaven.store.format.table.definition import (
+    COLUMN_TYPES,
+    NESTED,
+    STORAGE_TYPES,
+    ColumnRecord,
+    Definition,
+    definition_of,
+)
+from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 OBJECT, CLASS, NEW_CLASS = 0xFE, 0xFF, 0x01
 NULL_TEXT, UNSET = "\0", -(2**31)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.format.java import modified_utf8
-from store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUMN, TABLE_DEFINITION
-from store.format.java.reader import HINT, Reader
-from store.format.java.values import RESET, Block, Descriptor, JArray, JClass, JObject
-from store.format.table.definition import COLUMN_TYPES, STORAGE_TYPES, ColumnRecord, Definition, charset_name
-from store.types.frozen import frozen
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.format.java import modified_utf8
+from sparkhaven.store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUMN, TABLE_DEFINITION
+from sparkhaven.store.format.java.reader import HINT, Reader
+from sparkhaven.store.format.java.values import RESET, Block, Descriptor, JArray, JClass, JObject
+from sparkhaven.store.format.table.definition import COLUMN_TYPES, STORAGE_TYPES, ColumnRecord, Definition, charset_name
+from sparkhaven.store.types.frozen import frozen
 
 _OBJECT, _CLASS, _NEW_CLASS = 0xFE, 0xFF, 0x01
 _UNSET = -(2**31)

@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from store.errors import SchemaChangeError, SettingsError
-from store.schema.deployed.history import ColumnRecord, Retired, Version, retired_columns
-from store.schema.document.xmlfile import SchemaFile
-from store.schema.findings import Collector
-from store.schema.tree import Element
-from store.types.frozen import frozen
-from store.types.model import Column, TableSchema
+from sparkhaven.store.errors import SchemaChangeError, SettingsError
+from sparkhaven.store.schema.deployed.history import ColumnRecord, Retired, Version, retired_columns
+from sparkhaven.store.schema.document.xmlfile import SchemaFile
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.tree import Element
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
 
 
 @frozen

@@ -23,7 +23,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from store.errors import (
+from sparkhaven.store.errors import (
     CorruptFileError,
     InvalidNameError,
     LockLostError,
@@ -31,9 +31,9 @@ from store.errors import (
     TableNotFoundError,
     UnsupportedVersionError,
 )
-from store.io.fs import Fs
-from store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from store.schema.deployed.changes import (
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from sparkhaven.store.schema.deployed.changes import (
     ADDITIONS,
     Consent,
     SchemaChange,
@@ -45,11 +45,18 @@ from store.schema.deployed.changes import (
     require_sensible,
     same_meaning,
 )
-from store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
-from store.schema.deployed.numbering import dropped_ids, ids, kept_text, numbered, recorded_schema, renamed_back
-from store.schema.document.xmlfile import SchemaFile, load_schema, parse_schema
-from store.types.frozen import frozen
-from store.types.model import Kind, TableSchema
+from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
+from sparkhaven.store.schema.deployed.numbering import (
+    dropped_ids,
+    ids,
+    kept_text,
+    numbered,
+    recorded_schema,
+    renamed_back,
+)
+from sparkhaven.store.schema.document.xmlfile import SchemaFile, load_schema, parse_schema
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Kind, TableSchema
 
 _LOCK_TRIES, _LOCK_PAUSE_S = 250, 0.02
 

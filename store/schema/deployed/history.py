@@ -17,9 +17,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.types.frozen import frozen
-from store.types.model import Column
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 FORMAT = 2
 

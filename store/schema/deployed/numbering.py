@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from store.errors import CorruptFileError
-from store.layout import TableName
-from store.schema.deployed.changes import Consent, SchemaChange
-from store.schema.deployed.history import ColumnRecord, Version, names_of_ids, retired_columns
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.schema.deployed.changes import Consent, SchemaChange
+from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, names_of_ids, retired_columns
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 
 def renamed_back(schema: TableSchema, history: Sequence[Version], consent: Consent) -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from store.format.table.tbl import encode_tbl
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import load_deployed, load_history
-from store.schema.deployed.numbering import recorded_schema
+from sparkhaven.store.format.table.tbl import encode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
+from sparkhaven.store.schema.deployed.numbering import recorded_schema
 
 
 def definitions(fs: Fs, layout: Layout, table: TableName) -> Mapping[int, bytes]:

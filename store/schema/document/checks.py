@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from store.nearest import meant
-from store.schema.document.rules import check_rule
-from store.schema.document.sources import ImportColumn, ImportSource
-from store.schema.document.vocabulary import IMPORT_TYPES
-from store.schema.findings import Collector
-from store.schema.tree import Element
-from store.types.model import Column, Kind, Rule, TableSchema
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.schema.document.rules import check_rule
+from sparkhaven.store.schema.document.sources import ImportColumn, ImportSource
+from sparkhaven.store.schema.document.vocabulary import IMPORT_TYPES
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.tree import Element
+from sparkhaven.store.types.model import Column, Kind, Rule, TableSchema
 
 
 def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[ImportSource, ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 
-from store.errors import InvalidNameError
-from store.layout import check_identifier
-from store.nearest import meant
-from store.schema.document.vocabulary import COLUMN_TYPES, SYMBOL_TABLES, one_of
-from store.schema.findings import Collector
-from store.schema.tree import Element
-from store.types.datatypes import TYPES, DataType, data_type, is_known
-from store.types.model import CHARSETS, Column, Kind, Storage
+from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.layout import check_identifier
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.schema.document.vocabulary import COLUMN_TYPES, SYMBOL_TABLES, one_of
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.tree import Element
+from sparkhaven.store.types.datatypes import TYPES, DataType, data_type, is_known
+from sparkhaven.store.types.model import CHARSETS, Column, Kind, Storage
 
 DEFAULT_CHARSET = "UTF_8"
 RESERVED = ("i", "ii", "k")

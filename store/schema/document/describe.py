@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from store.schema.document.rules import RULE_SPECS
-from store.schema.document.sources import ImportSource
-from store.schema.document.xmlfile import SchemaFile
-from store.schema.findings import Finding
-from store.types.model import Column, TableSchema
+from sparkhaven.store.schema.document.rules import RULE_SPECS
+from sparkhaven.store.schema.document.sources import ImportSource
+from sparkhaven.store.schema.document.xmlfile import SchemaFile
+from sparkhaven.store.schema.findings import Finding
+from sparkhaven.store.types.model import Column, TableSchema
 
 
 def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, Any]:

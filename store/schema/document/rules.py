@@ -13,15 +13,15 @@ from collections.abc import Callable
 from datetime import date
 from decimal import Decimal, InvalidOperation
 
-from store.errors import SchemaParseError
-from store.instants import parse_instant
-from store.nearest import meant
-from store.predicate.expression import UNKNOWN_COLUMN, parse_predicate
-from store.schema.findings import Collector
-from store.schema.tree import Element
-from store.types.datatypes import DataType
-from store.types.frozen import frozen
-from store.types.model import Column
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.predicate.expression import UNKNOWN_COLUMN, parse_predicate
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.tree import Element
+from sparkhaven.store.types.datatypes import DataType
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 MODES = ("SIMPLE_TABLE", "FULL_INTRADAY", "FULL_DATABASE")
 SWITCHES = ("removeNull", "removeNaN", "removeInf")

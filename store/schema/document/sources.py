@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from store.nearest import meant
-from store.schema.findings import Collector
-from store.schema.tree import Element
-from store.types.frozen import frozen
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.tree import Element
+from sparkhaven.store.types.frozen import frozen
 
 STORAGE_TYPES = ("NestedPartitionedOnDisk", "SplayedOnDisk")
 COLUMN_TYPES = ("Normal", "Partitioning", "Grouping")

@@ -10,18 +10,18 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from store.errors import SchemaError, SchemaParseError
-from store.io.fs import Fs
-from store.nearest import meant
-from store.schema.document.checks import check_indexes, check_rules, read_imports
-from store.schema.document.columns import is_identifier, read_columns
-from store.schema.document.sources import ImportSource
-from store.schema.document.vocabulary import EXTENDED_TYPES, MERGE_CODECS, STORAGE_TYPES, check_words, one_of
-from store.schema.findings import Collector, Finding, FindingList, raise_errors
-from store.schema.formula.evaluation import parse_formula
-from store.schema.tree import Document, DocumentError, Element, parse_document
-from store.types.frozen import frozen
-from store.types.model import MERGE_FORMATS, Column, Kind, TableSchema
+from sparkhaven.store.errors import SchemaError, SchemaParseError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.schema.document.checks import check_indexes, check_rules, read_imports
+from sparkhaven.store.schema.document.columns import is_identifier, read_columns
+from sparkhaven.store.schema.document.sources import ImportSource
+from sparkhaven.store.schema.document.vocabulary import EXTENDED_TYPES, MERGE_CODECS, STORAGE_TYPES, check_words, one_of
+from sparkhaven.store.schema.findings import Collector, Finding, FindingList, raise_errors
+from sparkhaven.store.schema.formula.evaluation import parse_formula
+from sparkhaven.store.schema.tree import Document, DocumentError, Element, parse_document
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import MERGE_FORMATS, Column, Kind, TableSchema
 
 Resolve = Callable[[str, str], "SchemaFile | None"]
 

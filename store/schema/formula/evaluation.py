@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import SchemaMismatchError, SchemaParseError
-from store.schema.formula.javatext import Ints, Text, absolute, divide, remainder
-from store.schema.formula.syntax import FormulaError, Node, Type, parse
-from store.tokens import columns_of
-from store.types.frozen import frozen
-from store.types.model import TableSchema
+from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
+from sparkhaven.store.schema.formula.javatext import Ints, Text, absolute, divide, remainder
+from sparkhaven.store.schema.formula.syntax import FormulaError, Node, Type, parse
+from sparkhaven.store.tokens import columns_of
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
 
 __all__ = ["Formula", "day_of_year", "parse_formula", "sort_partitions"]
 

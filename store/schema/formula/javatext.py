@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 

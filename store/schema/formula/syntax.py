@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 
-from store.nearest import meant
-from store.tokens import Cursor, Token, tokens
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, TableSchema
+from sparkhaven.store.nearest import meant
+from sparkhaven.store.tokens import Cursor, Token, tokens
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, TableSchema
 
 MAX_DEPTH = 50
 SINGLE = ("${autobalance_single}", "__PARTITION_AUTOBALANCE_SINGLE__")

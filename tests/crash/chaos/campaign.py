@@ -19,12 +19,12 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from jobs.demo.broker import Broker
-from jobs.streams.process import stopping
-from store.epochs.files.publish import physical_size
-from store.epochs.reading.load import load_stream
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.jobs.streams.process import stopping
+from sparkhaven.store.epochs.files.publish import physical_size
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.crash.chaos.faults import Checkpoint, jvm_of, kill, kill_all, workers_of
 from tests.crash.chaos.job import DRIVER_STEPS, OPEN_STEPS, TASK_STEPS
 from tests.crash.chaos.reader import REST, Finding, committed

@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs
 
 OPEN_STEPS = ("log-open:before", "log-open:after", "recover-files:before", "recover-files:after")
 DRIVER_STEPS = (
@@ -65,8 +65,8 @@ class TrapFs(Fs):
 
 
 if __name__ == "__main__":
-    from jobs.cli import ingest as ingest_commands
-    from jobs.cli import main as cli
+    from sparkhaven.jobs.cli import ingest as ingest_commands
+    from sparkhaven.jobs.cli import main as cli
     from tests.crash.chaos.job import TrapFs as Trap  # by its name: workers unpickle it
 
     ingest_commands.Fs = partial(Trap, Path(sys.argv.pop(1)))  # type: ignore[attr-defined,assignment]

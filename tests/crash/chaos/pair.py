@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobs.streams.process import stopping
+from sparkhaven.jobs.streams.process import stopping
 from tests.crash.chaos.tally import Campaign
 from tests.crash.results_page import Line
 

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readers import open_table
-from readers.arrow.table import Table
-from store.epochs.reading.load import list_epochs, load_stream
-from store.epochs.state.values import OffsetRange
-from store.errors import TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.epochs.reading.load import list_epochs, load_stream
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.crash.chaos.topic import DAYS, EVERY_NULL, PARTITIONS, STREAM, SYMBOLS, TABLE, TOPIC, offsets_of
 
 LOST, DOUBLED, TORN = "lost", "doubled", "torn"

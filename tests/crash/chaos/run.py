@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from jobs.session.spark_session import import_root
-from jobs.session.watchdog import Watchdog
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.jobs.session.watchdog import Watchdog
 from tests.crash.chaos.faults import kill_all
 from tests.crash.chaos.reader import REST, Finding
 

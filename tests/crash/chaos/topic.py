@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Producer
 
-from store.layout import TableName
+from sparkhaven.store.layout import TableName
 
 TABLE = TableName("Chaos", "Tick")
 STREAM = "ticks"

@@ -16,7 +16,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from store.errors import SparkhavenError
+from sparkhaven.store.errors import SparkhavenError
 from tests.crash.disk.call_sites import CallSiteFs, Fault, Site, faults_of
 from tests.support.streams.stream_story import Groups
 from tests.support.streams.whole_story import Watch, check_end, check_seen, live, reported, write_feed

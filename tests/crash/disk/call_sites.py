@@ -17,14 +17,14 @@ from types import FrameType
 
 import pyarrow as pa
 
-from store.io.fs import Lock, Stat
-from store.io.opened import Opened
+from sparkhaven.store.io.fs import Lock, Stat
+from sparkhaven.store.io.opened import Opened
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 
 _THROUGH = (
-    "store/io/fs.py",
-    "store/io/sync.py",
+    "sparkhaven/store/io/fs.py",
+    "sparkhaven/store/io/sync.py",
     "tests/crash/disk/call_sites.py",
     "tests/support/disks/model_fs.py",
     "tests/support/disks/power_cut_fs.py",

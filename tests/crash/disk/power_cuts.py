@@ -22,11 +22,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from readers.checks.verify import verify
-from store.epochs.reading.load import list_streams, load_stream
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.crash.disk.images import KINDS, Image, missing
 from tests.crash.spark.plain_job import StoppingFs, work
 from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, open_log

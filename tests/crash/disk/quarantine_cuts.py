@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.errors import SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.quarantine import edits
 from tests.crash.disk.images import KINDS, Image, missing
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at
-from writers.quarantine import edits
 
 
 @dataclass(slots=True)

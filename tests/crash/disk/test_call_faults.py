@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-import store.io.fs
-from store.io.fs import Fs
+import sparkhaven.store.io.fs
+from sparkhaven.store.io.fs import Fs
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.disk.call_sites import SYNCS, CallSiteFs, Fault, Site, faults_of
 from tests.support.streams.stream_story import Groups
@@ -39,11 +39,11 @@ def calls(tmp_path_factory: pytest.TempPathFactory, batches: list[Groups]) -> li
 def test_the_life_meets_every_room_that_writes(calls: list[Site]) -> None:
     rooms = {site.place.split(":")[0] for site in calls if site.kind in SYNCS}
     assert {
-        "store/epochs/files/logfile.py",
-        "store/epochs/compaction.py",
-        "store/epochs/files/removals.py",
-        "store/schema/deployed/deploy.py",
-        "writers/batch/durable.py",
+        "sparkhaven/store/epochs/files/logfile.py",
+        "sparkhaven/store/epochs/compaction.py",
+        "sparkhaven/store/epochs/files/removals.py",
+        "sparkhaven/store/schema/deployed/deploy.py",
+        "sparkhaven/writers/batch/durable.py",
     } <= rooms
     assert len(set(calls)) > 150
 
@@ -106,7 +106,7 @@ def short_calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return os.pread(descriptor, min(length, 1 + counts["pread"] % 61), offset)
 
     own: dict[str, Any] = {**vars(os), "pwrite": pwrite, "pread": pread}
-    monkeypatch.setattr(store.io.fs, "os", SimpleNamespace(**own))
+    monkeypatch.setattr(sparkhaven.store.io.fs, "os", SimpleNamespace(**own))
     return counts
 
 

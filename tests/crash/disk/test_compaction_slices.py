@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import load_stream
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch

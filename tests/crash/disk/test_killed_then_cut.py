@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from readers.arrow.opening import open_table
-from readers.checks.verify import verify
-from store.epochs.reading.load import load_stream
-from store.epochs.state.values import Batch, FileId
-from store.errors import SparkhavenError
-from store.format.table.tblread import decode_tbl
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.schema.deployed.deploy import deploy, load_deployed
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.values import Batch, FileId
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.batch.task import TaskResult
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.stream_kit import SCHEMA as EVENTS_SCHEMA
@@ -29,7 +30,6 @@ from tests.support.streams.stream_kit import STREAM, ingest, numbers, open_log, 
 from tests.support.streams.stream_kit import TABLE as EVENTS
 from tests.support.writers.merge_cases import SCHEMA, TABLE
 from tests.support.writers.merge_runs import make, merge
-from writers.batch.task import TaskResult
 
 
 def revive(fs: PowerCutFs) -> None:

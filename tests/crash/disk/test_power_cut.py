@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.recovery import durable_prefix
-from store.io.fs import Fs
-from store.io.opened import Opened
+from sparkhaven.store.epochs.recovery import durable_prefix
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.opened import Opened
 from tests.support.disks.cuts import problem, problems
 from tests.support.disks.power_cut_fs import PowerCutFs
 

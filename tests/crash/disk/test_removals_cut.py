@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.reading.load import load_stream
-from store.epochs.state.removal import Removal
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch

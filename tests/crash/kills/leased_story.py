@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from jobs.dataframes.write import BATCH_ID, QUERY_ID, begin, commit, run
-from jobs.settings.source_options import write_options
-from store.io.fs import Fs
+from sparkhaven.jobs.dataframes.write import BATCH_ID, QUERY_ID, begin, commit, run
+from sparkhaven.jobs.settings.source_options import write_options
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.spark.frame import Source, batch_of_query
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.spark.data_source import TYPES, in_task, options, rows
-from writers.spark.frame import Source, batch_of_query
 
 BATCHES = (
     [[rows(range(8))]],

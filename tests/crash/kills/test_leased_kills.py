@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.reading.load import list_streams, load_stream
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.crash.kills.kill_steps import in_child, in_turns
 from tests.crash.kills.leased_story import BATCHES, ROWS, steps_of_the_story, tell
 from tests.support.disks.model_fs import Crash, CrashingFs

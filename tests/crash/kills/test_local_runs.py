@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.reading.load import load_stream
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.crash.kills.test_stream_crashes import STEPS
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, tree_bytes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store.merges.records import newest
+from sparkhaven.store.merges.records import newest
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, check_tree, make, merge
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.slow
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.writers.merge_cases import DAY, TABLE
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
 
 class Dying(Fs):
     def step(self, name):

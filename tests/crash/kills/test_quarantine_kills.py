@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from store.delta import commit
-from store.delta.log import LOG, list_log
-from store.errors import SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.store.delta import commit
+from sparkhaven.store.delta.log import LOG, list_log
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.quarantine import edits
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.ledger import Requeue
+from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.stream_kit import numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import bad, marks, quarantine_at, rejected_at, restart, take
-from writers.quarantine import edits
-from writers.quarantine.choice import Chosen
-from writers.quarantine.ledger import Requeue
-from writers.quarantine.table import Quarantine
 
 FS = Fs()
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.publish import TABLE_SIZE, read_published
-from store.format.table.tablesize import decode
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE, read_published
+from sparkhaven.store.format.table.tablesize import decode
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import TABLE, open_log, read_state, write_batch

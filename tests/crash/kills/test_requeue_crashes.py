@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.errors import ErrorBudgetExceeded
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import (
@@ -26,7 +27,6 @@ from tests.support.writers.quarantine_cases import (
     take,
     truncate,
 )
-from writers.quarantine.table import Quarantine
 
 FS = Fs()
 STEPS = ("requeue-try", "requeue-file", "quarantine-ledger", "append", "commit-record", "publish", "quarantine-mark")

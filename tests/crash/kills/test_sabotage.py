@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs import log as stream_log
-from store.epochs.state.files import Resolution
-from store.epochs.state.replay import StreamState
-from store.errors import CorruptFileError, LockLostError
-from store.io.fs import Fs, Lock
+from sparkhaven.store.epochs import log as stream_log
+from sparkhaven.store.epochs.state.files import Resolution
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError, LockLostError
+from sparkhaven.store.io.fs import Fs, Lock
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.after_a_crash import EXACT, goes_on

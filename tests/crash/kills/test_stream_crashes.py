@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.reading.load import list_streams, load_stream
-from store.errors import CommitError, SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.errors import CommitError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY

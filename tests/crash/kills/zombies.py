@@ -20,10 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from readers.checks.verify import verify
-from store.epochs.reading.load import list_streams, load_stream
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.places import REPOSITORY
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers
 

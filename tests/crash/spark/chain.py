@@ -24,19 +24,19 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import to_timestamp
 
-from jobs.dataframes.frame_writer import deephaven_writer
-from jobs.dataframes.frames import register
-from jobs.session.spark_session import build_session
-from readers import open_table
-from readers.checks.verify import verify
-from store.errors import TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.deploy import deploy
+from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
+from sparkhaven.jobs.dataframes.frames import register
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.spark.stream import STREAM_CONF
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.places import REPOSITORY
 from tests.support.streams.stream_kit import TABLE, put_file, record
-from writers.spark.stream import STREAM_CONF
 
 ENDS = ("source", "follower")
 FILES_A_ROUND = 8

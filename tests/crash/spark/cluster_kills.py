@@ -27,12 +27,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs.demo.cluster import Cluster, Daemon
-from readers import open_table
-from readers.checks.verify import verify
-from store.errors import TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.demo.cluster import Cluster, Daemon
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from tests.crash.chaos.faults import kill, processes
 from tests.support.spark.place import PATIENCE, ROWS, Place
 

@@ -30,12 +30,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.dataframes.frame_writer import write_frame
-from jobs.session.spark_session import build_session
-from readers import open_table
-from readers.checks.verify import verify
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.dataframes.frame_writer import write_frame
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.spark.quick_java import quick_java
 from tests.support.streams.stream_kit import STREAM, TABLE, record

@@ -20,9 +20,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.epochs.reading.load import list_streams, load_stream
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.places import REPOSITORY
 from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, put_file, record
 

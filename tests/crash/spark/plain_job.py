@@ -21,17 +21,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import store.epochs.files.lock
-import writers.append.append
-from store.epochs.state.values import OffsetRange, Split
-from store.errors import SparkhavenError
-from store.io.fs import Fs, Lock
-from store.layout import LocationKey
+import sparkhaven.store.epochs.files.lock
+import sparkhaven.writers.append.append
+from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.task import TaskResult
+from sparkhaven.writers.target import SplitNotes
 from tests.support.streams.stream_kit import LocalExecutor, decode, open_log, target_of
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.task import TaskResult
-from writers.target import SplitNotes
 
 TOPIC = "topic"
 HERE = f"{TOPIC}/0"
@@ -131,8 +131,8 @@ def main() -> int:
     parser.add_argument("--impatient", action="store_true", help="waits for locks of locations no longer than 0.2 s")
     options = parser.parse_args()
     if options.impatient:
-        writers.append.append.LOCK_PAUSES = (0.1, 0.1)
-        store.epochs.files.lock.COMMIT_LOCK_PAUSES = (0.1, 0.1)
+        sparkhaven.writers.append.append.LOCK_PAUSES = (0.1, 0.1)
+        sparkhaven.store.epochs.files.lock.COMMIT_LOCK_PAUSES = (0.1, 0.1)
     try:
         work(options.root, options)
     except SparkhavenError as error:

@@ -220,7 +220,11 @@ def _repair(place: Path, tally: SinkTally) -> int:
     known = [str(TABLE), STREAM] if root.exists() else []
     command = ["--root", str(root), "checkpoint", "repair", str(checkpoint), *known, "--repair", "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "jobs.cli.main", *command], capture_output=True, text=True, check=False, cwd=REPOSITORY
+        [sys.executable, "-m", "sparkhaven.jobs.cli.main", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
     )
     if done.returncode:
         tally.said.append(f"cut {tally.rounds}: repair: {done.stdout} {done.stderr}")

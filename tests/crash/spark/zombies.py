@@ -20,9 +20,9 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from readers.checks.verify import verify
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.crash.spark.kill import READY_SECONDS, ROWS_A_FILE, Campaign, add_files, committed, start
 from tests.support.streams.stream_kit import STREAM, TABLE
 

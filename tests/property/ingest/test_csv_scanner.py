@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.content.line_ends import line_ends
-from ingest.content.lines import LineBlock, framed_block, line_blocks
-from ingest.formats.csv.rows import CsvRows
-from ingest.formats.csv.scanner import CsvScanner, ScannedRecords, csv_scanner
-from ingest.options.formats import CsvOptions
-from ingest.spec import Target, TextForm
-from store.native import library
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.line_ends import line_ends
+from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.formats.csv.scanner import CsvScanner, ScannedRecords, csv_scanner
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import Target, TextForm
+from sparkhaven.store.native import library
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, block_of

@@ -18,16 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.inference.fitting import fit_schema
-from ingest.inference.proposal import NULL_TEXTS, propose
-from ingest.inference.texts.schema import SchemaWishes, schema_text
-from ingest.inference.texts.stream import StreamWishes, stream_text
-from jobs.settings.feed_part import feed_part
-from jobs.settings.stream_file import parse_stream
-from jobs.settings.stream_schema import checked_schema
-from store.io.fs import Fs
-from store.layout import TableName
-from store.schema.document.xmlfile import parse_schema
+from sparkhaven.ingest.inference.fitting import fit_schema
+from sparkhaven.ingest.inference.proposal import NULL_TEXTS, propose
+from sparkhaven.ingest.inference.texts.schema import SchemaWishes, schema_text
+from sparkhaven.ingest.inference.texts.stream import StreamWishes, stream_text
+from sparkhaven.jobs.settings.feed_part import feed_part
+from sparkhaven.jobs.settings.stream_file import parse_stream
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.schema.document.xmlfile import parse_schema
 from tests.support.ingest.inferring import NOW, decoded
 
 ZONE = "Europe/Berlin"

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.bad_rows import Rejects
-from ingest.formats.json.rows import JsonRows
-from ingest.spec import Target
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.spec import Target
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import (
     FIELD,

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.formats.json.paths import path_of, value_at
-from ingest.formats.json.rows import JsonRows
-from ingest.spec import BadRowBudget, Target
-from ingest.values.rows import Rows
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.formats.json.paths import path_of, value_at
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.spec import BadRowBudget, Target
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 
 def target(source: str, kind: str) -> Target:

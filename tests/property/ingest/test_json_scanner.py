@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.content.line_ends import line_ends, plain_line_ends
-from ingest.content.lines import LineBlock
-from ingest.formats.json.names import UNKNOWN
-from ingest.formats.json.scanner import Scanner
-from ingest.spec import Target
+from sparkhaven.ingest.content.line_ends import line_ends, plain_line_ends
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.formats.json.names import UNKNOWN
+from sparkhaven.ingest.formats.json.scanner import Scanner
+from sparkhaven.ingest.spec import Target
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of

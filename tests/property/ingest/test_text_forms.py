@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import line_blocks
-from ingest.formats.csv.rows import CsvRows
-from ingest.formats.json.rows import JsonRows
-from ingest.options.formats import CsvOptions
-from ingest.spec import Target, TextForm
-from ingest.values.date_patterns import DatePattern, date_pattern
-from ingest.values.exact import from_text
-from ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
-from ingest.values.refusals import OutOfRange, Refusal
-from ingest.values.typed import csv_texts
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import Target, TextForm
+from sparkhaven.ingest.values.date_patterns import DatePattern, date_pattern
+from sparkhaven.ingest.values.exact import from_text
+from sparkhaven.ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
+from sparkhaven.ingest.values.refusals import OutOfRange, Refusal
+from sparkhaven.ingest.values.typed import csv_texts
 from tests.support.ingest.ingest_cases import PLENTY, target
 
 QUICK = settings(max_examples=60, deadline=None)

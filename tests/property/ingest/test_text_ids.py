@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.content.lines import LineBlock, framed_block
-from ingest.formats.csv.scanner import CsvScanner
-from ingest.formats.json.scanner import Scanner
-from ingest.formats.scan import columns, text_ids
-from ingest.formats.scan.layout import SLOT, ColumnLayout
-from ingest.formats.scan.text_ids import TextIds, most_texts, plain_ids
-from ingest.options.formats import CsvOptions
-from ingest.spec import Target
-from store.types.model import Storage
+from sparkhaven.ingest.content.lines import LineBlock, framed_block
+from sparkhaven.ingest.formats.csv.scanner import CsvScanner
+from sparkhaven.ingest.formats.json.scanner import Scanner
+from sparkhaven.ingest.formats.scan import columns, text_ids
+from sparkhaven.ingest.formats.scan.layout import SLOT, ColumnLayout
+from sparkhaven.ingest.formats.scan.text_ids import TextIds, most_texts, plain_ids
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import Target
+from sparkhaven.store.types.model import Storage
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 

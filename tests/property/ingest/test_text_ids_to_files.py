@@ -14,25 +14,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import router
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.formats.csv.rows import CsvRows
-from ingest.formats.json.rows import JsonRows
-from ingest.formats.scan import text_ids
-from ingest.options.formats import CsvOptions
-from ingest.router import Router
-from ingest.spec import InternalRule, PartitionSpec, ValueRule
-from ingest.values.rows import Rows
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
+from sparkhaven.ingest import router
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.formats.scan import text_ids
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.router import Router
+from sparkhaven.ingest.spec import InternalRule, PartitionSpec, ValueRule
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.writers.append.append import LocationAppender
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.values import column_values
+from sparkhaven.writers.batch.combine import AttemptScratch
+from sparkhaven.writers.target import StreamTarget
 from tests.support.ingest.ingest_cases import PLENTY, schema, target
-from writers.append.append import LocationAppender
-from writers.append.empty_location import WorkerCache
-from writers.append.values import column_values
-from writers.batch.combine import AttemptScratch
-from writers.target import StreamTarget
 
 FS = Fs()
 TARGETS = [target("String", "place"), target("String", "s"), target("int", "n")]

@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.digest import (
+from sparkhaven.store.digest import (
     TAGS,
     add,
     digest_array,
@@ -26,12 +26,12 @@ from store.digest import (
     plain_texts,
     to_hex,
 )
-from store.errors import SchemaMismatchError
-from store.native import digests
-from store.native.buffers import address
-from store.native.library import core
-from store.types.datatypes import BY_NAME, data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.native import digests
+from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.library import core
+from sparkhaven.store.types.datatypes import BY_NAME, data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.guard_pages import guarded
 
 FIXED = [name for name in TAGS if name != "String"]

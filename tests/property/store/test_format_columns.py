@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import SchemaMismatchError
-from store.format.column.codecs import Base, encode_column
-from store.format.column.symbols import encode_symbols
-from store.io.fs import Fs
-from store.scan.columnfile import open_column, read_column
-from store.types.datatypes import BY_NAME
-from store.types.model import CHARSETS, Column, Kind, Storage
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.symbols import encode_symbols
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.columnfile import open_column, read_column
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.model import CHARSETS, Column, Kind, Storage
 from tests.support.tables.big_endian import big_endian
 from tests.support.tables.column_files import create_column
 

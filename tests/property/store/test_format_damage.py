@@ -12,19 +12,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from store.errors import CorruptFileError, FormatError, SchemaMismatchError
-from store.format.column.codecs import Base, encode_column
-from store.format.column.prefix import decode_prefix, encode_prefix
-from store.format.index.grouping import decode_ovr, encode_ovr
-from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
-from store.format.java.reader import Reader
-from store.format.table import tablesize
-from store.format.table.tbl import decode_tbl
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.scan.columnfile import read_column, read_grouping
-from store.types.datatypes import BY_NAME
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.errors import CorruptFileError, FormatError, SchemaMismatchError
+from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
+from sparkhaven.store.format.index.grouping import decode_ovr, encode_ovr
+from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from sparkhaven.store.format.java.reader import Reader
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.tbl import decode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.scan.columnfile import read_column, read_grouping
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.places import GOLDEN
 from tests.support.tables.column_files import create_column, group_ranges
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.native import checked
-from store.native.checked import NULL_ID, TextFacts
+from sparkhaven.store.native import checked
+from sparkhaven.store.native.checked import NULL_ID, TextFacts
 from tests.support.guard_pages import guarded
 from tests.support.native_values import NULLS, fixed_values
 

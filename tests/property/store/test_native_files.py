@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.native.files import plain_read_files, read_files
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.files import plain_read_files, read_files
 from tests.support.guard_pages import guarded
 
 NOBODY = 65534

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.native import verified
-from store.native.checked import NULL_ID
-from store.native.verified import Bounds
+from sparkhaven.store.native import verified
+from sparkhaven.store.native.checked import NULL_ID
+from sparkhaven.store.native.verified import Bounds
 from tests.support.guard_pages import guarded
 from tests.support.native_values import LANES, NULLS, fixed_values, limited
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.epochs.state.statistics.join import join
-from store.errors import SchemaParseError
-from store.predicate.expression import parse_predicate
-from store.types.committed import RangeStats
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.epochs.state.statistics.join import join
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.predicate.expression import parse_predicate
+from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 TYPES_OF = {"s": "String", "b": "Boolean", "i": "int", "l": "long", "d": "double", "f": "float"}
 COLUMNS = [

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import SchemaParseError
-from store.schema.document.xmlfile import parse_schema
-from store.schema.tree import parse_document
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.tree import parse_document
 from tests.support.places import REPOSITORY
 from tests.support.tables.xml_trees import walk
 

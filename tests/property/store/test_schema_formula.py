@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import SchemaParseError
-from store.schema.document.xmlfile import parse_schema
-from store.schema.formula.evaluation import parse_formula, sort_partitions
-from store.schema.formula.javatext import Text
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.formula.evaluation import parse_formula, sort_partitions
+from sparkhaven.store.schema.formula.javatext import Text
 
 COLUMNS = {"Sym": "String", "Ch": "char", "Flag": "boolean", "B": "byte", "I": "int", "L": "long"}
 SCHEMA = parse_schema(

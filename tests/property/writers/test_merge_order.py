@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.types.datatypes import BY_NAME
-from tests.support.writers.merge_cases import naive_key
-from writers.merge.plan import argsort as argsort_module
-from writers.merge.plan.argsort import argsort
-from writers.merge.plan.keys import (
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.writers.merge.plan import argsort as argsort_module
+from sparkhaven.writers.merge.plan.argsort import argsort
+from sparkhaven.writers.merge.plan.keys import (
     INT_NULL,
     from_ordinals,
     look_up,
@@ -25,7 +24,8 @@ from writers.merge.plan.keys import (
     rank_ordinals,
     sorted_symbols,
 )
-from writers.merge.write.order import at_or_after
+from sparkhaven.writers.merge.write.order import at_or_after
+from tests.support.writers.merge_cases import naive_key
 
 FIXED = ["Boolean", "byte", "char", "short", "int", "long", "float", "double", "Instant"]
 

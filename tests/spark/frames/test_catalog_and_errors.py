@@ -13,8 +13,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 import sparkhaven
 from sparkhaven import errors
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.testing import make_table
-from store.layout import Layout, LocationKey, TableName
 
 pytestmark = pytest.mark.spark
 

@@ -14,9 +14,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, TimestampType
 
 import sparkhaven
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.testing import assert_table_equal, make_table
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
 from tests.support.spark.one_session import shared_session
 from tests.support.tables.naive_reader import KINDS
 from tests.support.tables.naive_reader import read as naive

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import sparkhaven
-from store.epochs.reading.load import load_stream
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.places import REPOSITORY
 from tests.support.spark.data_source import BOUNDS
 from tests.support.spark.frames import DDL, SCHEMA, STREAM, TABLE, epochs, numbers, put, row, source, writer

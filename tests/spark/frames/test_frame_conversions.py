@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
 import sparkhaven
-from readers import open_table
-from store.conversions.sources import spark_source
-from store.conversions.table import COLUMNS, PARTITION, rule
-from store.errors import ErrorBudgetExceeded, SchemaMismatchError
+from sparkhaven.readers import open_table
+from sparkhaven.store.conversions.sources import spark_source
+from sparkhaven.store.conversions.table import COLUMNS, PARTITION, rule
+from sparkhaven.store.errors import ErrorBudgetExceeded, SchemaMismatchError
 from tests.support.ingest.conversion_values import BAD, DECIMALS, EDGES, FLOATS, TEXTS, expected
 from tests.support.spark.one_session import shared_session
 

@@ -12,23 +12,23 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
-from jobs.cli.main import app
-from jobs.dataframes.frame_writer import deephaven_writer, write_frame
-from jobs.session.delta_session import require_delta
-from readers import open_table
-from store.errors import ErrorBudgetExceeded, SettingsError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer, write_frame
+from sparkhaven.jobs.session.delta_session import require_delta
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import ErrorBudgetExceeded, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import truncate
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import same_for_spark
 from tests.support.spark.one_session import one_session
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
-from writers.partitions import add_partition
-from writers.quarantine.table import Quarantine
-from writers.removal.proof import prove
-from writers.removal.remove import truncate
 
 pytestmark = pytest.mark.spark
 

@@ -11,12 +11,18 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
-from readers import open_table
-from store.epochs.reading.load import list_epochs, load_stream
-from store.errors import ErrorBudgetExceeded, LockLostError, PositionGapError, SchemaMismatchError, SettingsError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
+from sparkhaven.readers import open_table
+from sparkhaven.store.epochs.reading.load import list_epochs, load_stream
+from sparkhaven.store.errors import (
+    ErrorBudgetExceeded,
+    LockLostError,
+    PositionGapError,
+    SchemaMismatchError,
+    SettingsError,
+)
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.spark.frames import (
     DDL,
     POSITIONS,

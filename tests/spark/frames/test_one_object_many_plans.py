@@ -12,9 +12,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 import sparkhaven
 from sparkhaven import errors
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.testing import make_table
-from store.io.fs import Fs
-from store.layout import Layout, TableName
 from tests.support.streams.stream_logs import open_stream_log
 
 pytestmark = pytest.mark.spark

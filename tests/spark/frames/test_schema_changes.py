@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import sparkhaven
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.changes import Consent
-from store.schema.deployed.deploy import deploy
-from store.schema.deployed.history import Version, decode_history, encode_history
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.changes import Consent
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.schema.deployed.history import Version, decode_history, encode_history
 from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark

@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import load_stream
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import OffsetRange
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch

@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from store.io.fs import SYNCFS_FROM, Fs, Lock
-from store.io.opened import Opened
+from sparkhaven.store.io.fs import SYNCFS_FROM, Fs, Lock
+from sparkhaven.store.io.opened import Opened
 
 
 class Crash(BaseException):

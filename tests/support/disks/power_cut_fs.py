@@ -9,7 +9,7 @@ import random
 import shutil
 from pathlib import Path
 
-from store.io.fs import Lock
+from sparkhaven.store.io.fs import Lock
 from tests.support.disks.model_disk import (
     CUTS,
     Directory,

@@ -59,7 +59,7 @@ class Session:
     def __post_init__(self) -> None:
         programs = self.base / ".programs"
         programs.mkdir(parents=True)
-        for name, line in (("sparkhaven", "-m jobs.cli.main"), ("python", "")):
+        for name, line in (("sparkhaven", "-m sparkhaven.jobs.cli.main"), ("python", "")):
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {line} "$@"\n', encoding="utf-8")
             program.chmod(0o755)

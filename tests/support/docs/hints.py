@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
-from jobs.cli.main import app
-from store.types.frozen import frozen
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.store.types.frozen import frozen
 from tests.support.places import REPOSITORY
 
 PACKAGES = ("jobs", "ingest", "writers", "readers", "store", "sparkhaven")

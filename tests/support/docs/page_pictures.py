@@ -12,13 +12,13 @@ import time
 from itertools import groupby, takewhile
 from pathlib import Path
 
-from jobs.demo.feed import TABLE, rows
-from jobs.page.collect import Asked, Collector
-from jobs.page.document import page
-from jobs.page.drawing import Drawings
-from store.epochs.state.values import Batch, FileId, LocationReport
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.demo.feed import TABLE, rows
+from sparkhaven.jobs.page.collect import Asked, Collector
+from sparkhaven.jobs.page.document import page
+from sparkhaven.jobs.page.drawing import Drawings
+from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.browser import browsing
 from tests.support.commands import run
 from tests.support.places import REPOSITORY

@@ -13,28 +13,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.bad_rows import BadRow, Rejects
-from ingest.feeds.base import route
-from ingest.feeds.delta.feed import DeltaFeed
-from ingest.feeds.files.feed import FilesFeed
-from ingest.feeds.files.requeue import requeue_file_rows
-from ingest.feeds.frames.feed import FramesFeed
-from ingest.feeds.frames.rows import fit_frame
-from ingest.options.delta import DeltaOptions
-from ingest.options.files import FilesOptions
-from ingest.options.frames import FrameBatch, FramesOptions
-from ingest.spec import ColumnSpec, StreamSpec
-from ingest.targets import resolve_targets
-from store.epochs.state.values import OffsetRange
-from store.epochs.state.versions import TABLE, packed
-from store.errors import CorruptFileError, SchemaMismatchError
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
+from sparkhaven.ingest.feeds.files.feed import FilesFeed
+from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
+from sparkhaven.ingest.feeds.frames.feed import FramesFeed
+from sparkhaven.ingest.feeds.frames.rows import fit_frame
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.versions import TABLE, packed
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.imports.columns import Options
+from sparkhaven.writers.imports.leaf import LeafReader
+from sparkhaven.writers.imports.walk import FoundLeaf
 from tests.support.ingest.conversion_values import BAD
 from tests.support.ingest.delta_tables import put_version
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema, stream
-from writers.imports.columns import Options
-from writers.imports.leaf import LeafReader
-from writers.imports.walk import FoundLeaf
 
 FS = Fs()
 Door = Callable[[Path, pa.Array, str, frozenset[str]], list[Any]]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
+from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
 BAD = "refused"
 BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ingest.feeds.delta.planner import DeltaPlanner, share_out
-from ingest.options.delta import DeltaOptions
-from ingest.options.formats import Limit
-from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from jobs.streams.decoding import Decoder
-from store.epochs.state.versions import TABLE as PLACE
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, share_out
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.store.epochs.state.versions import TABLE as PLACE
+from sparkhaven.store.io.fs import Fs
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log
 
 

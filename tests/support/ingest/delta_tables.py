@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from store.delta.log import version_file
+from sparkhaven.store.delta.log import version_file
 from tests.support.places import GOLDEN
 
 TABLE_ID = "32639a10-a84d-497d-99c4-60e908621c7e"

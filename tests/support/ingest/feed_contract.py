@@ -23,20 +23,20 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from ingest.bad_rows import BadRow, Rejects, as_batch
-from ingest.feeds.available import AvailableNow
-from ingest.feeds.base import Feed, PlannedFeed, ResumeRules, reject_late, route, split_of
-from ingest.feeds.table import feed_of, planned_class
-from ingest.options.formats import Limit
-from ingest.requeued import decode_requeued
-from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from ingest.targets import resolve_targets
-from jobs.streams.decoding import Decoder
-from jobs.streams.feeds import SPLIT_OF
-from store.epochs.reading.load import load_stream
-from store.errors import SettingsError, SparkhavenError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
+from sparkhaven.ingest.feeds.available import AvailableNow
+from sparkhaven.ingest.feeds.base import Feed, PlannedFeed, ResumeRules, reject_late, route, split_of
+from sparkhaven.ingest.feeds.table import feed_of, planned_class
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.requeued import decode_requeued
+from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.feeds import SPLIT_OF
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, Record, ingest, open_log, record, tree_bytes
 
 FS = Fs()

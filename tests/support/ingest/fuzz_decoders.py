@@ -25,23 +25,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ingest.bad_rows import BadRow, Rejects, as_batch
-from ingest.feeds.base import Block, route
-from ingest.feeds.delta.log import read_version, require_readable, require_whole
-from ingest.feeds.delta.snapshot import look
-from ingest.feeds.files.decode import file_blocks
-from ingest.feeds.kafka.blocks import MessageBlock
-from ingest.feeds.kafka.messages import MessageRows
-from ingest.feeds.kafka.requeue import requeue_messages
-from ingest.options.files import FilesOptions
-from ingest.options.formats import AvroSource, CsvOptions, ProtobufSource
-from ingest.options.kafka import KafkaOptions
-from ingest.router import Router
-from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, Target, TextForm, ValueRule
-from ingest.targets import resolve_targets
-from store.delta.log import version_file
-from store.errors import SparkhavenError
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
+from sparkhaven.ingest.feeds.base import Block, route
+from sparkhaven.ingest.feeds.delta.log import read_version, require_readable, require_whole
+from sparkhaven.ingest.feeds.delta.snapshot import look
+from sparkhaven.ingest.feeds.files.decode import file_blocks
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import AvroSource, CsvOptions, ProtobufSource
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.router import Router
+from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, Target, TextForm, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.store.delta.log import version_file
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest import fuzz_inputs as inputs
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema
 from tests.support.ingest.messages import PLACE, Fake

@@ -11,17 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects
-from ingest.feeds.base import SILENT
-from ingest.feeds.files.listing import FeedListing
-from ingest.options.files import FilesOptions
-from jobs.settings.stream_file import StreamSettings, load_stream_file
-from jobs.settings.stream_schema import checked_schema
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.schema.document.xmlfile import check_schema
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.feeds.base import SILENT
+from sparkhaven.ingest.feeds.files.listing import FeedListing
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_file
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.schema.document.xmlfile import check_schema
+from sparkhaven.store.types.model import TableSchema
 from tests.support.commands import run
 
 FS = Fs()

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import route
-from ingest.feeds.files.decode import NOTHING, Known, file_blocks
-from ingest.options.files import FilesOptions
-from ingest.options.formats import CsvOptions, Format, MissingColumns
-from ingest.router import Routed
-from ingest.spec import (
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.files.decode import NOTHING, Known, file_blocks
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import CsvOptions, Format, MissingColumns
+from sparkhaven.ingest.router import Routed
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     Clock,
     ColumnSpec,
@@ -25,10 +25,10 @@ from ingest.spec import (
     Unit,
     ValueRule,
 )
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 NOW_NS = 1_357_016_400_000_000_000  # 2013-01-01T05:00:00Z
 PLENTY = BadRowBudget(10**9, 1.0)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.kafka.blocks import MessageBlock
-from ingest.feeds.kafka.messages import MessageRows
-from ingest.options.kafka import KafkaOptions
-from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from ingest.targets import resolve_targets
-from ingest.values.rows import Rows
-from store.schema.document.xmlfile import parse_schema
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.schema.document.xmlfile import parse_schema
 
 PLACE = "ticks/3"
 

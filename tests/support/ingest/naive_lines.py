@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ingest.options.formats import CsvOptions
+from sparkhaven.ingest.options.formats import CsvOptions
 
 BOM = b"\xef\xbb\xbf"
 

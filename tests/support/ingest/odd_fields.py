@@ -11,10 +11,10 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import LineBlock, line_blocks
-from ingest.spec import Target
-from ingest.values.rows import Rows
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import LineBlock, line_blocks
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.rows import Rows
 from tests.support.ingest.ingest_cases import target
 
 QUICK = settings(max_examples=40, deadline=None)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import LineBlock
-from ingest.formats.json.rows import JsonRows
-from ingest.spec import Target
-from ingest.values.rows import Rows
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.rows import Rows
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import rejected, typed
 

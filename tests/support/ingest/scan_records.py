@@ -15,11 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import LineBlock, framed_block, line_blocks
-from ingest.formats.csv.rows import CsvRows
-from ingest.options.formats import CsvOptions
-from ingest.spec import Target, TextForm
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import Target, TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, rejected, typed
 from tests.support.ingest.scan_lines import number, spoilt, suited

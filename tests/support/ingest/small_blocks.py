@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.content.lines import line_blocks
+from sparkhaven.ingest.content.lines import line_blocks
 
 
 def small_blocks(
@@ -23,11 +23,13 @@ def small_blocks(
     """Limits in bytes of blocks, records, lines (default: as records) and chunks of a file; of blocks also in lines."""
     blocks = partial(line_blocks, block=block, max_line=max_line or max_record, lines=lines)
     for module in ("feeds.files.decode", "formats.csv.parts"):
-        patch.setattr(f"ingest.{module}.line_blocks", blocks)
-    patch.setattr("ingest.feeds.files.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk))
-    patch.setattr("ingest.content.parts.CHUNK", chunk)
-    patch.setattr("ingest.formats.csv.parts.BLOCK", block)
-    patch.setattr("ingest.formats.csv.spans.MAX_RECORD", max_record)
+        patch.setattr(f"sparkhaven.ingest.{module}.line_blocks", blocks)
+    patch.setattr(
+        "sparkhaven.ingest.feeds.files.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk)
+    )
+    patch.setattr("sparkhaven.ingest.content.parts.CHUNK", chunk)
+    patch.setattr("sparkhaven.ingest.formats.csv.parts.BLOCK", block)
+    patch.setattr("sparkhaven.ingest.formats.csv.spans.MAX_RECORD", max_record)
 
 
 def pieces(data: bytes, size: int) -> Iterator[bytes]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.settings.stream_file import StreamSettings, parse_stream
-from store.errors import SettingsError
+from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
+from sparkhaven.store.errors import SettingsError
 from tests.support.places import REPOSITORY
 
 FILE = Path("/etc/streams/flights.toml")

@@ -15,10 +15,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
-from jobs.session.kafka_connector import connector_conf
-from jobs.session.spark_session import build_session
-from store.io.fs import Fs
+from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
+from sparkhaven.jobs.session.kafka_connector import connector_conf
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.store.io.fs import Fs
 
 SCHEMA = b"""<Table namespace="Test" name="Trade" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>

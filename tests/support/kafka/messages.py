@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingest.feeds.kafka.blocks import Message
-from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
-from ingest.feeds.kafka.framed import FramedMessages
-from store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.blocks import Message
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
+from sparkhaven.store.epochs.state.values import OffsetRange
 
 
 def listed(some: FramedMessages | Sequence[Message]) -> list[Message]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ingest.feeds.kafka.broker.clients import Troubles
-from ingest.feeds.kafka.broker.reader import WAIT_SECONDS, RangeReader
-from ingest.options.kafka import ClientSettings, KafkaOptions
-from store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
+from sparkhaven.ingest.feeds.kafka.broker.reader import WAIT_SECONDS, RangeReader
+from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
+from sparkhaven.store.epochs.state.values import OffsetRange
 
 FEED = KafkaOptions("nowhere:1", ("ticks",), client=ClientSettings((("sasl.password", "tiger"),)))
 

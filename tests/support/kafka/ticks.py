@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams.reports.progress import Progress
-from jobs.streams.run import Application, Options, Run, open_stream, run_one
-from jobs.streams.runners import SparkRunner
-from readers import open_table
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.run import Application, Options, Run, open_stream, run_one
+from sparkhaven.jobs.streams.runners import SparkRunner
+from sparkhaven.readers import open_table
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

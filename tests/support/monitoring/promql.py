@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
+from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
 
 FUNCTIONS = frozenset({"count", "sum", "min", "max", "rate", "increase", "histogram_quantile", "time", "vector"})
 GROUPING = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})

@@ -36,8 +36,8 @@ from pyspark.sql.worker import (
 )
 from pyspark.worker_util import pickleSer
 
-from jobs.dataframes.source import DeephavenSource
-from jobs.dataframes.write import BATCH_ID, QUERY_ID
+from sparkhaven.jobs.dataframes.source import DeephavenSource
+from sparkhaven.jobs.dataframes.write import BATCH_ID, QUERY_ID
 from tests.support.spark.frames import SCHEMA, STREAM, TABLE, row
 
 TYPES = StructType(

@@ -8,15 +8,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.session.delta_session import require_delta
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.session.delta_session import require_delta
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.schema import COLUMNS
+from sparkhaven.writers.quarantine.spark_table import SparkQuarantine
+from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE
-from writers.quarantine.choice import Chosen
-from writers.quarantine.schema import COLUMNS
-from writers.quarantine.spark_table import SparkQuarantine
-from writers.quarantine.table import Quarantine
 
 NOW = 1_000_000.25
 

@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from store.epochs.reading.load import list_streams, load_stream
-from store.epochs.state.values import FileId
-from store.errors import FeedError, carrying
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import FeedError, carrying
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.streams.stream_kit import STREAM, TABLE
 
 Offset = dict[str, Any]

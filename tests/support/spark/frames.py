@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
-from readers import open_table
-from readers.checks.verify import verify
-from store.epochs.reading.load import load_stream
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from tests.support.streams.stream_logs import open_stream_log
 
 TABLE, STREAM = TableName("Test", "Quote"), "frames"

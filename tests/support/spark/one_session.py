@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.session.spark_session import end_session, is_alive
+from sparkhaven.jobs.session.spark_session import end_session, is_alive
 from tests.support.spark.stream_job import session
 
 _MADE: list[SparkSession] = []

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyspark
 
-from jobs.demo.feed import json_line, rows
-from jobs.session.fast_start import python_launcher
-from jobs.session.zipped import write_zip
-from store.io.fs import Fs
+from sparkhaven.jobs.demo.feed import json_line, rows
+from sparkhaven.jobs.session.fast_start import python_launcher
+from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 from tests.support.spark.quick_java import quick_java
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from jobs.session.fast_start import archive_options
-from jobs.session.spark_session import JVM_OPTIONS
-from store.io.fs import Fs
+from sparkhaven.jobs.session.fast_start import archive_options
+from sparkhaven.jobs.session.spark_session import JVM_OPTIONS
+from sparkhaven.store.io.fs import Fs
 
 
 def quick_java() -> dict[str, str]:

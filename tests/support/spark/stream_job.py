@@ -15,14 +15,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.session.delta_session import delta_conf
-from jobs.session.spark_session import build_session
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.session.delta_session import delta_conf
+from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
+from sparkhaven.writers.spark.stream import STREAM_CONF, run_stream
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import decode, open_log, target_of
-from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
-from writers.spark.stream import STREAM_CONF, run_stream
 
 # a query of a test runs once or twice: less than compiling code for it takes, or planning it anew amid its stages
 QUICK = {

@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
 from tests.support.streams.stream_kit import ingest, open_log
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.layout import LocationKey
+from sparkhaven.store.layout import LocationKey
 
 DAY = "2026-11-20"
 A, B = LocationKey("a", DAY), LocationKey("b", DAY)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from jobs.logs.append import append_rows
-from jobs.logs.tables import LogTable
-from readers.arrow.opening import open_table
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.logs.append import append_rows
+from sparkhaven.jobs.logs.tables import LogTable
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 
 NOW = 1_700_000_000.0  # 2023-11-14
 DAY = "2023-11-14"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import open_table
 from tests.support.commands import run, run_json
 
 TABLE, DAY = "Test.Event", "2026-11-22"

@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.epochs.files.publish import OWNER, physical_size
-from store.epochs.log import StreamLog
-from store.epochs.state.replay import StreamState
-from store.epochs.state.values import FileId, LocationState, OffsetRange, Split
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.types.datatypes import INT_NULL, data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.epochs.files.publish import OWNER, physical_size
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.values import FileId, LocationState, OffsetRange, Split
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.datatypes import INT_NULL, data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import BatchOutcome, write_batch
+from sparkhaven.writers.batch.scratch import make_scratch
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.target import Decode, SplitNotes, StreamTarget
 from tests.support.streams.stream_logs import open_stream_log
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import BatchOutcome, write_batch
-from writers.batch.scratch import make_scratch
-from writers.batch.task import Task, TaskResult, run_task
-from writers.target import Decode, SplitNotes, StreamTarget
 
 TABLE = TableName("Test", "Event")
 STREAM = "feed"

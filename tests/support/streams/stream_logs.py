@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from store.epochs.log import StreamLog
-from store.epochs.retention import Retention
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.types.model import TableSchema
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.model import TableSchema
 
 KEPT = {field.name for field in fields(Retention)}
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from store.epochs.log import StreamLog
-from store.epochs.state.values import FileId, OffsetRange, Split
-from store.io.fs import Fs
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import FileId, OffsetRange, Split
+from sparkhaven.store.io.fs import Fs
 from tests.support.streams.stream_kit import MESSAGES_0, ingest, open_log, put_file, record
 
 Groups = list[list[Split]]

@@ -9,15 +9,15 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from ingest.feeds.available import AvailableNow
-from ingest.feeds.base import Source
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.ingest.feeds.available import AvailableNow
+from sparkhaven.ingest.feeds.base import Source
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.batch.local import run_local
+from sparkhaven.writers.batch.splits import file_of
+from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, begin_run
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, ingest, open_log, put_file, record, target_of
-from writers.batch.local import run_local
-from writers.batch.splits import file_of
-from writers.batch.stream import BatchProgress, StreamPlan, begin_run
 
 Way = Callable[[Fs, Path, Path], list[int]]
 """Ingests what a feed has into a root; the number of rows of each batch."""

@@ -9,23 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from readers.arrow.opening import open_table
-from readers.checks.verify import verify
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import load_stream
-from store.epochs.state.values import Split
-from store.errors import SparkhavenError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.deploy import deploy
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete, truncate
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log, put_file, record
 from tests.support.streams.stream_story import Groups
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
-from writers.partitions import add_partition
-from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
 
 DAY = "2026-11-20"
 ROWS = 24

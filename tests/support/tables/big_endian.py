@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from store.format.column.prefix import DATA_OFFSET
-from store.format.java.values import JInt, JLong
-from store.format.java.writer import dumps
-from store.types.model import Column
+from sparkhaven.store.format.column.prefix import DATA_OFFSET
+from sparkhaven.store.format.java.values import JInt, JLong
+from sparkhaven.store.format.java.writer import dumps
+from sparkhaven.store.types.model import Column
 
 
 def big_endian(directory: Path, column: Column, offset: int = 2 * DATA_OFFSET, **more: str) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from store.errors import SparkhavenError
-from store.format.column.codecs import Base, encode_column
-from store.io.fs import Fs
-from store.scan.columnfile import read_column
-from store.types.datatypes import BY_NAME
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.tables.column_files import create_column
 
 FS = Fs()

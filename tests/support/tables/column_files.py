@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from store.format.column.prefix import encode_prefix
-from store.format.index.grouping import GroupRanges, encode_ovr
-from store.io.fs import Fs
-from store.types.datatypes import DataType
-from store.types.model import Column
+from sparkhaven.store.format.column.prefix import encode_prefix
+from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.datatypes import DataType
+from sparkhaven.store.types.model import Column
 
 
 def create_column(fs: Fs, directory: Path, column: Column, *, grouping: GroupRanges | None = None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 TABLE = TableName("Ns", "Tab")
 COLUMNS = {"Date": "String", "A": "int", "B": "String", "C": "double"}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete, truncate
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS
-from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
 
 NOW = 1_700_000_000.0
 SMALL = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">

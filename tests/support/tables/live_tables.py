@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.live.backend import LiveBackend, TableKey
-from readers.live.places import Place
-from readers.live.root import LiveRoot
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.readers.live.backend import LiveBackend, TableKey
+from sparkhaven.readers.live.places import Place
+from sparkhaven.readers.live.root import LiveRoot
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 
 NULLS = {
     "B": -(2**7),

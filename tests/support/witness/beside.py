@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.layout import TableName
+from sparkhaven.store.layout import TableName
 from tests.support.tables.intraday_rows import IntradayRows
 
 META, HIVE = TableName("Test", "Meta"), TableName("Test", "Hive")

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from jobs.page.collect import Asked, Collector
-from store.errors import SparkhavenError
-from store.io.fs import Fs
-from store.io.system_errors import as_ours
-from store.layout import Layout
+from sparkhaven.jobs.page.collect import Asked, Collector
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout
 from tests.support.commands import run
 from tests.support.witness.damage import Kind, Trees, permissions_hold
 from tests.support.witness.story import OPEN, Row, Writer, expected, read_rows, rows

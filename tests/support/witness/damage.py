@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.layout import TableName
+from sparkhaven.store.layout import TableName
 from tests.support.witness.beside import HIVE, META
 from tests.support.witness.story import DONE, MERGED, OPEN, PARQUET, TABLE
 

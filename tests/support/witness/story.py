@@ -18,25 +18,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.options.files import FilesOptions
-from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from jobs.streams.budget import Budget
-from jobs.streams.decoding import Decoder
-from readers.arrow.opening import open_table
-from store.epochs.log import StreamLog
-from store.epochs.state.values import FileId
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.quarantine.ledger import follow_log
+from sparkhaven.writers.target import StreamTarget
 from tests.support.commands import run
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.witness.beside import LAYOUTS, add_tables
 from tests.support.writers.quarantine_cases import quarantine_at
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.quarantine.ledger import follow_log
-from writers.target import StreamTarget
 
 TABLE = TableName("Test", "Event")
 STREAM, OTHER = "feed", "other"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from store.format.table.tbl import encode_tbl
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.deploy import deploy
+from sparkhaven.store.format.table.tbl import encode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.witness.damage import Trees
 from tests.support.witness.story import SCHEMA, TABLE, begin, go_further, go_on
 

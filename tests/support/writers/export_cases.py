@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from readers import open_table
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.document.xmlfile import parse_schema
+from sparkhaven.readers import open_table
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.writers.exports.plan import ExportOptions
+from sparkhaven.writers.exports.target import target_of
+from sparkhaven.writers.exports.tree import Exported, export_tree
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
-from writers.exports.plan import ExportOptions
-from writers.exports.target import target_of
-from writers.exports.tree import Exported, export_tree
 
 NEXT = "2024-03-06"
 NOW = 1_700_000_000_000

@@ -6,12 +6,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-from readers import open_table
-from store.io.fs import Fs
+from sparkhaven.readers import open_table
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.exports.extended import Followed, follow_history
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS
-from writers.exports.extended import Followed, follow_history
 
 KINDS = {"parquet:flat": "flat", "parquet:kv": "kv", "parquet:metadata": "metadata", "coreplus:hive": "hive"}
 Rows = list[tuple[str, dict[str, Any]]]

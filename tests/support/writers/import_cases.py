@@ -8,16 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from readers import open_table
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deploy
+from sparkhaven.readers import open_table
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.imports.dates import Imported, ImportOptions, import_dates
+from sparkhaven.writers.imports.tree import find_tree
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.planning import merged_schema
 from tests.support.writers.merge_cases import SCHEMA
 from tests.support.writers.merge_runs import FS
-from writers.imports.dates import Imported, ImportOptions, import_dates
-from writers.imports.tree import find_tree
-from writers.merge.executor import LocalExecutor
-from writers.merge.planning import merged_schema
 
 NOW_S = 1_700_000_000.0
 SMALL = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.scan.columnfile import read_column
-from store.types.model import TableSchema
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.types.model import TableSchema
 
 TABLE = TableName("Test", "Every")
 DAY = "2024-03-05"

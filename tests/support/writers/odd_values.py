@@ -11,14 +11,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from readers import open_table
+from sparkhaven.readers import open_table
+from sparkhaven.store.format.parquet.trees import TreeLayout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from sparkhaven.testing import make_table
-from store.format.parquet.trees import TreeLayout
-from store.io.fs import Fs
-from store.layout import Layout
-from writers.exports.plan import ExportOptions
-from writers.exports.target import target_of
-from writers.exports.tree import export_tree
+from sparkhaven.writers.exports.plan import ExportOptions
+from sparkhaven.writers.exports.target import target_of
+from sparkhaven.writers.exports.tree import export_tree
 
 ODD = (
     "2026-11-20", "2026-11-20 07", "a%b", "100%", "a%2", "a b", "ü",

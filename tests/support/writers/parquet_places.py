@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.layout import LocationKey
-from store.merges.records import MergeRecord, newest
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.records import MergeRecord, newest
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,

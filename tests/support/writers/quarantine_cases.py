@@ -11,26 +11,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.options.files import FilesOptions
-from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
-from jobs.operations.requeue import Requeued, requeue_rows
-from jobs.streams.budget import Budget
-from jobs.streams.decoding import Decoder
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.log import StreamLog
-from store.epochs.state.values import FileId
-from store.format.table.tablesize import decode as decode_size
-from store.format.table.tablesize import encode as encode_size
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.rejected import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
+from sparkhaven.jobs.operations.requeue import Requeued, requeue_rows
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.format.table.tablesize import decode as decode_size
+from sparkhaven.store.format.table.tablesize import encode as encode_size
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, write_batch
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.target import RejectedFile
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import AddToQuarantine, BatchOutcome, write_batch
-from writers.quarantine.choice import Chosen
-from writers.quarantine.ledger import follow_log, leftovers
-from writers.quarantine.table import Quarantine
-from writers.target import RejectedFile
 
 DATE = "2026-11-20"
 PLENTY = BadRowBudget(1000, 1.0)

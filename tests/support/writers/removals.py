@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import Removed, delete, truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS
-from writers.removal.proof import prove
-from writers.removal.remove import Removed, delete, truncate
 
 NOW = 1_700_000_000.0
 

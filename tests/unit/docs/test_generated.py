@@ -14,12 +14,12 @@ from docs.generate.errors import error_table
 from docs.generate.metrics import metric_tables
 from docs.generate.settings import SECTIONS, described, stream_file_tables
 from docs.generate.types import type_table
-from ingest.feeds.table import PLANNED, settings_of
-from ingest.settings.base_model import SettingsModel
-from jobs.metrics import catalogue
-from jobs.settings.stream_model import StreamModel
 from sparkhaven import errors
-from store.types.datatypes import TYPES
+from sparkhaven.ingest.feeds.table import PLANNED, settings_of
+from sparkhaven.ingest.settings.base_model import SettingsModel
+from sparkhaven.jobs.metrics import catalogue
+from sparkhaven.jobs.settings.stream_model import StreamModel
+from sparkhaven.store.types.datatypes import TYPES
 from tests.support.docs.pages import PAGES
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)

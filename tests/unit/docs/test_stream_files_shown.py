@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs.settings.stream_file import parse_stream
-from store.errors import SettingsError
+from sparkhaven.jobs.settings.stream_file import parse_stream
+from sparkhaven.store.errors import SettingsError
 from tests.support.docs.console import blocks
 from tests.support.docs.pages import PAGES
 from tests.support.places import REPOSITORY

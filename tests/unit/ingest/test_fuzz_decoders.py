@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.values import refusals
+from sparkhaven.ingest.values import refusals
 from tests.support.ingest.fuzz_decoders import fuzzers, run
 
 

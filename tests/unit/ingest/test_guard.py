@@ -12,28 +12,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.bad_rows import HELD_BYTES, Rejects, as_batch, bad_row
-from ingest.content.lines import framed_block, line_blocks
-from ingest.feeds.base import route
-from ingest.feeds.files.requeue import requeue_file_rows
-from ingest.feeds.kafka.blocks import MessageBlock
-from ingest.feeds.kafka.messages import MessageRows
-from ingest.feeds.kafka.requeue import requeue_messages
-from ingest.formats.csv.rows import CsvRows
-from ingest.formats.json.rows import JsonRows
-from ingest.formats.parquet.rows import ParquetRows
-from ingest.formats.records import RecordRows
-from ingest.guard import FAILED_BLOCKS, Records, guarded_file, guarded_rows, tried
-from ingest.options.files import FilesOptions
-from ingest.options.formats import CsvOptions
-from ingest.options.kafka import KafkaOptions
-from ingest.router import Router
-from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from ingest.targets import resolve_targets
-from ingest.values.refusals import unexpected
-from ingest.values.rows import Rows
-from store.errors import FeedError
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import HELD_BYTES, Rejects, as_batch, bad_row
+from sparkhaven.ingest.content.lines import framed_block, line_blocks
+from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.formats.parquet.rows import ParquetRows
+from sparkhaven.ingest.formats.records import RecordRows
+from sparkhaven.ingest.guard import FAILED_BLOCKS, Records, guarded_file, guarded_rows, tried
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.router import Router
+from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.refusals import unexpected
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import (
     PLENTY,
     decode,

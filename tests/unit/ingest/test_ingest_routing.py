@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ingest.bad_rows import BadRow, bad_row, check_budget
-from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
-from ingest.targets import resolve_targets
-from store.errors import ErrorBudgetExceeded, InvalidNameError, SchemaMismatchError, SettingsError
-from store.layout import LocationKey
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import BadRow, bad_row, check_budget
+from sparkhaven.ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError, SchemaMismatchError, SettingsError
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import NOW_NS, decode, schema, stream, values, write
 
 BY_SYM = InternalRule("column", "sym")

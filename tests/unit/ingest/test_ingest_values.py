@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.bad_rows import BadRow
-from ingest.spec import ColumnSpec
-from store.errors import FeedError, SchemaMismatchError
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import BadRow
+from sparkhaven.ingest.spec import ColumnSpec
+from sparkhaven.store.errors import FeedError, SchemaMismatchError
+from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import column, decode, file_id, schema, stream, values, write
 from tests.support.ingest.values import CSV_BAD, GOOD, JSON_BAD, NULLED
 

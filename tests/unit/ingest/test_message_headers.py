@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ingest.bad_rows import Rejects, as_batch
-from ingest.feeds.kafka.messages import header_texts, headers_of
-from ingest.feeds.kafka.requeue import requeue_messages
-from ingest.options.formats import CsvOptions
-from ingest.options.kafka import KafkaOptions
-from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from ingest.targets import resolve_targets
-from jobs.settings.stream_file import parse_stream
-from store.errors import SettingsError
+from sparkhaven.ingest.bad_rows import Rejects, as_batch
+from sparkhaven.ingest.feeds.kafka.messages import header_texts, headers_of
+from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.jobs.settings.stream_file import parse_stream
+from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, schema
 from tests.support.ingest.messages import Fake, decode
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from ingest.options.formats import CsvOptions
-from ingest.spec import ColumnSpec
-from store.errors import SettingsError
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import ColumnSpec
+from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import PLACE, Fake, decode
 
 MANY = 400  # messages that make the fast passes run

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.bad_rows import BadRow, Rejects, as_batch
-from ingest.encodings import ENCODINGS, from_utf8, to_utf8, utf8_chunks
-from ingest.options.files import FilesOptions
-from ingest.options.formats import CsvOptions, Format
-from ingest.requeued import decode_requeued
-from ingest.spec import ColumnSpec, InternalRule, StreamSpec, TextForm
-from ingest.targets import resolve_targets
-from jobs.settings.stream_file import StreamSettings, parse_stream
-from store.errors import FeedError, SchemaMismatchError, SettingsError
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
+from sparkhaven.ingest.encodings import ENCODINGS, from_utf8, to_utf8, utf8_chunks
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import CsvOptions, Format
+from sparkhaven.ingest.requeued import decode_requeued
+from sparkhaven.ingest.spec import ColumnSpec, InternalRule, StreamSpec, TextForm
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
+from sparkhaven.store.errors import FeedError, SchemaMismatchError, SettingsError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import PLENTY, decode, decode_split, file_id, schema, stream, values, write
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.messages import decode as decode_messages

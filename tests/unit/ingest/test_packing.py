@@ -15,8 +15,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.content.file import chunks
-from ingest.content.packing import (
+from sparkhaven.ingest.content.file import chunks
+from sparkhaven.ingest.content.packing import (
     ENOUGH,
     MAGIC_BYTES,
     PACKINGS,
@@ -28,9 +28,9 @@ from ingest.content.packing import (
     unpacked,
     unread_packing,
 )
-from store.epochs.state.values import FileId
-from store.errors import FeedError
-from store.io.fs import Fs
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.io.fs import Fs
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, 9),

@@ -14,15 +14,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, bad_row, check_budget, reason_code
-from ingest.formats.parquet.file import BATCH_ROWS
-from ingest.formats.parquet.repaired import from_row_text
-from ingest.spec import BadRowBudget, StreamSpec
-from ingest.values.refusals import Refusal
-from store.errors import ErrorBudgetExceeded
-from store.io.fs import Fs
-from store.rejected import REJECTED, decode_rejected, encode_rejected
-from store.types.model import TableSchema
+from sparkhaven.ingest.bad_rows import (
+    HELD_BYTES,
+    MAX_PAYLOAD,
+    BadRow,
+    Rejects,
+    as_batch,
+    bad_row,
+    check_budget,
+    reason_code,
+)
+from sparkhaven.ingest.formats.parquet.file import BATCH_ROWS
+from sparkhaven.ingest.formats.parquet.repaired import from_row_text
+from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
 
 

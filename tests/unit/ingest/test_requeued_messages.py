@@ -11,19 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ingest.bad_rows import BadRow, Rejects, as_batch
-from ingest.feeds.kafka.blocks import MessageBlock
-from ingest.feeds.kafka.messages import MessageRows
-from ingest.options.kafka import KafkaOptions
-from ingest.requeued import decode_requeued
-from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from ingest.targets import resolve_targets
-from jobs.operations.quarantine_lines import read_repairs
-from jobs.operations.requeue import Requeued, portions
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.rejected import REJECTED
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.requeued import decode_requeued
+from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.jobs.operations.quarantine_lines import read_repairs
+from sparkhaven.jobs.operations.requeue import Requeued, portions
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.rejected import REJECTED
 from tests.support.ingest.ingest_cases import schema
 from tests.support.ingest.messages import PLACE, Fake
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 CODE = """import sys
-from jobs.arrow_start import forgo_pandas
-import jobs.cli.main
+from sparkhaven.jobs.arrow_start import forgo_pandas
+import sparkhaven.jobs.cli.main
 forgo_pandas()
 import pyarrow as pa
 table = pa.table({"a": pa.array([1.5, None])})

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobs.date_choice import DateChoice, end_of, parse_choice
-from store.errors import SettingsError, TableNotFoundError
+from sparkhaven.jobs.date_choice import DateChoice, end_of, parse_choice
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import make

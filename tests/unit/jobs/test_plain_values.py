@@ -13,8 +13,8 @@ import typer
 from typer import core
 from typer.testing import CliRunner
 
-from jobs import plain_values as module
-from jobs.plain_values import plain_values
+from sparkhaven.jobs import plain_values as module
+from sparkhaven.jobs.plain_values import plain_values
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 
@@ -137,7 +137,7 @@ def test_a_short_read_imports_nothing_that_it_does_not_need(tmp_path: Path) -> N
     small.add("a", "2026-11-20", {"Size": [1, None, 3]})
     small.log().close()
     code = (
-        "import atexit, sys; sys.argv[1:] = sys.argv[1].split(); from jobs.cli.main import main\n"
+        "import atexit, sys; sys.argv[1:] = sys.argv[1].split(); from sparkhaven.jobs.cli.main import main\n"
         "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr)); main()"
     )
     line = [sys.executable, "-c", code, f"--root {tmp_path} read NS.T --columns Size --limit 2"]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import text_table
-from jobs.text_table import cells, terminal_width
+from sparkhaven.jobs import text_table
+from sparkhaven.jobs.text_table import cells, terminal_width
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 
@@ -142,7 +142,7 @@ def test_the_width_is_that_of_the_environment_first() -> None:
 @pytest.mark.slow
 def test_a_terminal_gets_what_it_has_room_for(tmp_path: Path) -> None:
     SmallTable(tmp_path).add("a", "2026-11-20", {"Size": [2**30], "At": [1_795_089_600_000_000_123]})
-    line = [sys.executable, "-m", "jobs.cli.main", "--root", str(tmp_path), "read", "NS.T"]
+    line = [sys.executable, "-m", "sparkhaven.jobs.cli.main", "--root", str(tmp_path), "read", "NS.T"]
     outputs = []
     for columns, more in (("40", []), ("40", ["--vertical"]), ("", [])):
         ours, theirs = pty.openpty()

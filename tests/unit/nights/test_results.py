@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nights.results import Ended, Next, help_of, results_in, standing, what_next, words_of
-from store.errors import EXIT_BAD_DATA, EXIT_DONE, EXIT_RETRY, EXIT_USAGE
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, EXIT_RETRY, EXIT_USAGE
 from tests.support.commands import run
 from tests.support.tables.flight_table import write_flights
 

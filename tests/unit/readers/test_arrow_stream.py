@@ -12,8 +12,8 @@ import polars
 import pyarrow as pa
 import pytest
 
-from readers import Table, open_table
-from store.errors import SchemaMismatchError
+from sparkhaven.readers import Table, open_table
+from sparkhaven.store.errors import SchemaMismatchError
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_cases import ARROW, random_row
 from tests.support.writers.merge_cases import SCHEMA as EVERY

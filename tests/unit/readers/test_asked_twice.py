@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 import sparkhaven
-from jobs.dataframes.source import DeephavenSource
-from readers import Table, open_table
-from readers.sql.query import open_query
-from store.errors import CorruptFileError
-from store.layout import LocationKey
+from sparkhaven.jobs.dataframes.source import DeephavenSource
+from sparkhaven.readers import Table, open_table
+from sparkhaven.readers.sql.query import open_query
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.layout import LocationKey
 from tests.support.tables.small_tables import SmallTable
 from tests.unit.readers.spark.test_stream import removed
 

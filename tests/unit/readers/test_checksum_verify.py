@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers import open_table
-from store.errors import CorruptFileError, SettingsError
-from store.io.fs import Fs
-from store.scan.checksums import FAST_FROM, KEPT_LENGTHS, Checks, crc32
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import CorruptFileError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.checksums import FAST_FROM, KEPT_LENGTHS, Checks, crc32
 from tests.support.commands import run
 from tests.support.tables.small_tables import SmallTable
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from readers import open_table
-from readers.arrow.export import check_target, export
-from store.errors import SettingsError
+from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.export import check_target, export
+from sparkhaven.store.errors import SettingsError
 from tests.support.tables.small_tables import SmallTable
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from readers.inspect.file import inspect_file
-from store.errors import TableNotFoundError
-from store.io.fs import Fs
+from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.io.fs import Fs
 from tests.support.disks.contents import flip
 from tests.support.tables.column_files import add_grouping, group_ranges
 from tests.support.tables.inspected import DATE, look, reported, small

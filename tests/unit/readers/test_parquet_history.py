@@ -13,24 +13,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from readers import open_table
-from readers.checks.findings import Report
-from readers.checks.verify import verify
-from readers.inspect.file import inspect_file
-from readers.stats import table_stats
-from store.errors import CorruptFileError, SchemaMismatchError, SparkhavenError, ValidationFailedError
-from store.format.parquet.footer import Footer, decode_footer, encode_footer
-from store.format.table import tablesize
-from store.layout import Layout, LocationKey
-from store.merges.records import store_record
-from store.scan.columnfile import open_parquet
-from store.types.committed import FileState
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.findings import Report
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.readers.stats import table_stats
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, SparkhavenError, ValidationFailedError
+from sparkhaven.store.format.parquet.footer import Footer, decode_footer, encode_footer
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.records import store_record
+from sparkhaven.store.scan.columnfile import open_parquet
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.validation.dates import validate_date
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
 from tests.support.writers.removals import empty, unlink
-from writers.removal.proof import prove
-from writers.validation.dates import validate_date
 
 PARQUET = "table.parquet"
 SIDECAR = ".dh_metadata/indexes/Sym/index_Sym_table.parquet"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from readers import open_table
-from store.errors import SettingsError, TableNotFoundError
-from store.layout import LocationKey, encode_internal
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.layout import LocationKey, encode_internal
 from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.small_tables import SmallTable

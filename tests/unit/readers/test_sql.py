@@ -12,9 +12,15 @@ import pyarrow as pa
 import pytest
 
 import sparkhaven
-from readers import open_table
-from readers.sql.query import open_query
-from store.errors import CorruptFileError, RetryableStorageError, SettingsError, SnapshotMovedError, TableNotFoundError
+from sparkhaven.readers import open_table
+from sparkhaven.readers.sql.query import open_query
+from sparkhaven.store.errors import (
+    CorruptFileError,
+    RetryableStorageError,
+    SettingsError,
+    SnapshotMovedError,
+    TableNotFoundError,
+)
 from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
 from tests.support.writers.merge_cases import ARROW, random_row
 from tests.support.writers.merge_cases import SCHEMA as EVERY

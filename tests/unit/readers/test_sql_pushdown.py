@@ -8,10 +8,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from readers.sql.conditions import conjuncts
-from readers.sql.engine import Tree, connected, syntax_tree
-from readers.sql.pushdown import FILTER, SCAN, Scanned, pushed
-from store.schema.document.xmlfile import parse_schema
+from sparkhaven.readers.sql.conditions import conjuncts
+from sparkhaven.readers.sql.engine import Tree, connected, syntax_tree
+from sparkhaven.readers.sql.pushdown import FILTER, SCAN, Scanned, pushed
+from sparkhaven.store.schema.document.xmlfile import parse_schema
 from tests.support.tables.small_tables import SCHEMA
 
 

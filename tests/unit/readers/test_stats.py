@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from readers.stats import table_stats, tables
-from store.layout import TableName
+from sparkhaven.readers.stats import table_stats, tables
+from sparkhaven.store.layout import TableName
 from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"

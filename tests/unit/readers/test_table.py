@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from readers import open_table
-from store.errors import (
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import (
     NotPermittedError,
     SchemaMismatchError,
     SchemaParseError,
@@ -21,8 +21,8 @@ from store.errors import (
     SnapshotMovedError,
     TableNotFoundError,
 )
-from store.io.fs import Fs, Stat
-from store.scan.ranges import Slice
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.scan.ranges import Slice
 from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from readers.checks.findings import Finding, Report
-from readers.checks.verify import verify
-from readers.inspect.file import inspect_file
-from store.epochs.files.head import decode_head, encode_head, open_head
-from store.epochs.files.publish import read_published
-from store.epochs.reading.load import read_files
-from store.epochs.state.locations import Locations
-from store.epochs.state.records import CommitRecord, encode
-from store.epochs.state.values import OffsetRange
-from store.framing.frames import frame
-from store.merges.records import MergeInput, Proof, load_record, store_record
-from store.types.committed import RangeStats
+from sparkhaven.readers.checks.findings import Finding, Report
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
+from sparkhaven.store.epochs.files.publish import read_published
+from sparkhaven.store.epochs.reading.load import read_files
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.records import CommitRecord, encode
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.framing.frames import frame
+from sparkhaven.store.merges.records import MergeInput, Proof, load_record, store_record
+from sparkhaven.store.types.committed import RangeStats
 from tests.support.disks.contents import flip
 from tests.support.tables.small_tables import SmallTable
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from readers.checks.findings import Finding
-from readers.checks.verify import verify
-from readers.stats import disk_use, table_stats
-from store.format.parquet.manifest import decode_manifest, encode_manifest
-from store.io.fs import Fs, Stat
-from store.scan.checksums import checksum
+from sparkhaven.readers.checks.findings import Finding
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.readers.stats import disk_use, table_stats
+from sparkhaven.store.format.parquet.manifest import decode_manifest, encode_manifest
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.writers.exports import known_tree
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, QuickFs, make, merge
-from writers.exports import known_tree
 
 
 class _Watched(QuickFs):

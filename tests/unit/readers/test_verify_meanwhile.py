@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from readers.checks.verify import UNCONFIRMED, verify
-from store.epochs.files.publish import record_bytes
-from store.layout import LocationKey
+from sparkhaven.readers.checks.verify import UNCONFIRMED, verify
+from sparkhaven.store.epochs.files.publish import record_bytes
+from sparkhaven.store.layout import LocationKey
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT

@@ -14,20 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from readers.checks import sound
-from readers.checks.sound import is_sound
-from readers.checks.values import Expected, check_values
-from readers.checks.verify import verify
-from store.errors import CorruptFileError, SparkhavenError
-from store.format.column.prefix import DATA_OFFSET
-from store.io import opened
-from store.io.fs import Fs
-from store.io.opened import MAPPED_FROM, Opened
-from store.layout import Layout, LocationKey
-from store.types.committed import FileState, RangeStats
-from store.types.model import Column
+from sparkhaven.readers.checks import sound
+from sparkhaven.readers.checks.sound import is_sound
+from sparkhaven.readers.checks.values import Expected, check_values
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError
+from sparkhaven.store.format.column.prefix import DATA_OFFSET
+from sparkhaven.store.io import opened
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.opened import MAPPED_FROM, Opened
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.append.statistics import range_stats
 from tests.support.tables.intraday_rows import IntradayRows
-from writers.append.statistics import range_stats
 
 SCHEMA = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
 <Partitions keyFormula="${autobalance_single}"/>
@@ -117,8 +117,8 @@ def test_sound_columns_are_read_once(made: Made, block: int, monkeypatch: pytest
 
 
 def test_the_checks_are_spared_where_all_is_sound(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("readers.checks.location.checksum", None)
-    monkeypatch.setattr("readers.checks.location.check_values", None)
+    monkeypatch.setattr("sparkhaven.readers.checks.location.checksum", None)
+    monkeypatch.setattr("sparkhaven.readers.checks.location.check_values", None)
     assert not verify(Fs(), made.layout, deep=True).findings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.errors import CarriedError, FeedError, PositionGapError, carried_error, carrying
+from sparkhaven.store.errors import CarriedError, FeedError, PositionGapError, carried_error, carrying
 
 
 def test_an_error_comes_out_of_a_foreign_text_with_class_and_parts() -> None:

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from store.collector import gc_paused
+from sparkhaven.store.collector import gc_paused
 
 FORKED = """
 import gc, os, threading
-from store.collector import gc_paused
+from sparkhaven.store.collector import gc_paused
 
 inside, done = threading.Event(), threading.Event()
 

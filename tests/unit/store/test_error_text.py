@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkhaven import errors
-from store.error_text import parse_error
-from store.errors import CommitUnknownError, MergeError, PositionGapError, SettingsError, SparkhavenError
+from sparkhaven.store.error_text import parse_error
+from sparkhaven.store.errors import CommitUnknownError, MergeError, PositionGapError, SettingsError, SparkhavenError
 
 KINDS = [kind for name, kind in vars(errors).items() if name.endswith(("Error", "Exceeded"))]
 FRAMES = """Failed to plan Python data source read: Traceback (most recent call last):
@@ -24,7 +24,7 @@ def parts(error: SparkhavenError) -> tuple[object, ...]:
     return type(error), error.what, error.where, error.expected, error.found, error.hint, error.extra
 
 
-@pytest.mark.parametrize("module", ["", "store.errors.", "sparkhaven.store.errors."])
+@pytest.mark.parametrize("module", ["", "sparkhaven.store.errors.", "sparkhaven.store.errors."])
 @pytest.mark.parametrize(
     ("before", "after"), [("", ""), (FRAMES, " SQLSTATE: 38000"), (FRAMES, STREAM), (FRAMES, JAVA)]
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from store.types.frozen import frozen
+from sparkhaven.store.types.frozen import frozen
 
 
 @frozen

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import CorruptFileError
-from store.io.fs import SYNCFS_FROM, Fs
-from store.io.walking import files_below, stats_below
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import SYNCFS_FROM, Fs
+from sparkhaven.store.io.walking import files_below, stats_below
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 

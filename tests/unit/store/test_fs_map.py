@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from store.errors import CorruptFileError
-from store.io.fs import MAP_FROM, Fs
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import MAP_FROM, Fs
 
 
 def write(path: Path, size: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.instants import parse_instant
+from sparkhaven.store.instants import parse_instant
 
 
 @pytest.mark.parametrize(

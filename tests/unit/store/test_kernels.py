@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.kernels import BY_NAME, null_mask, pc, positions
+from sparkhaven.store.kernels import BY_NAME, null_mask, pc, positions
 
 TEXTS = st.lists(st.none() | st.text(max_size=3), max_size=8)
 FLOATS = st.lists(st.none() | st.floats(), max_size=8)
 LITTLE = """import sys
-from jobs.arrow_start import forgo_pandas
+from sparkhaven.jobs.arrow_start import forgo_pandas
 import pyarrow as pa
 forgo_pandas()
-from store.format.column.charset import encode_values
-from store.format.column.fixed import encode_fixed
-from store.format.column.symbols import assign_numbers
-from store.types.datatypes import data_type
-from store.kernels import pc, positions
-from writers.append.statistics import range_stats
+from sparkhaven.store.format.column.charset import encode_values
+from sparkhaven.store.format.column.fixed import encode_fixed
+from sparkhaven.store.format.column.symbols import assign_numbers
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.kernels import pc, positions
+from sparkhaven.writers.append.statistics import range_stats
 assert assign_numbers(pa.array(["b", None, "a", "b"]), {"a": 0})[1] == ["b"]
 assert bytes(encode_fixed(pa.array([None, 2], pa.int16()), data_type("short"))) == b"\\x00\\x80\\x02\\x00"
 assert bytes(encode_values(pa.array([None, "b"]), "UTF_8", str)[1]) == b"b"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import SettingsError
-from store.io.local_path import local_path
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.local_path import local_path
 
 URLS = {
     "file:///data/db": "/data/db",

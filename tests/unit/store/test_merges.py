@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import (
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import (
     MergeInput,
     MergeOutput,
     MergeRecord,
@@ -23,7 +23,7 @@ from store.merges.records import (
     newest,
     store_record,
 )
-from store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed import FileState, RangeStats
 
 TABLE = TableName("NS", "T")
 SMALL = MergeRecord("NS.T", "2026-11-20", 0, "plan", (), ())

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs.session.zipped import write_zip
 from native.build import TRAPPING, build, compiler, digest
 from native.fuzz.run import TARGETS, run
-from store.io.fs import Fs
-from store.native import library
-from store.native.library import NotUsableError, core, file_name, library_file, load
+from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native import library
+from sparkhaven.store.native.library import NotUsableError, core, file_name, library_file, load
 from tests.support.places import REPOSITORY
 
 MACHINE = platform.machine()
@@ -68,8 +68,8 @@ def test_a_cache_that_cannot_be_written(zipped: str, tmp_path: Path) -> None:
 
 
 def test_a_package_without_it() -> None:
-    with pytest.raises(NotUsableError, match=f"there is no {BESIDE.name} in store.io"):
-        library_file(Fs(), {}, "store.io")
+    with pytest.raises(NotUsableError, match=f"there is no {BESIDE.name} in sparkhaven.store.io"):
+        library_file(Fs(), {}, "sparkhaven.store.io")
 
 
 def test_of_another_machine_or_damaged(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_the_zip_for_spark_carries_it(tmp_path: Path) -> None:
     write_zip(tmp_path / "sparkhaven.zip")
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from store.native.library import core, library_file, Fs, __file__ as f; import os\n"
-        "from ingest.content.line_ends import line_ends\n"
+        "from sparkhaven.store.native.library import core, library_file, Fs, __file__ as f; import os\n"
+        "from sparkhaven.ingest.content.line_ends import line_ends\n"
         "assert 'sparkhaven.zip' in f and core() is not None; print(core()._name, line_ends(b'a\\nb').tolist())"
     )
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
@@ -121,7 +121,7 @@ def test_the_zip_for_spark_carries_it(tmp_path: Path) -> None:
 def test_no_undefined_behaviour(tmp_path: Path) -> None:
     build(tmp_path / "trapping.so", MACHINE, TRAPPING)
     code = (
-        "import sys; from pathlib import Path; from store.native import library\n"
+        "import sys; from pathlib import Path; from sparkhaven.store.native import library\n"
         "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
         "from tests.support.ingest import scan_lines, scan_records\n"
         "print(min(scan_lines.compare(2000, 2), scan_records.compare(2000, 2)))"
@@ -141,7 +141,7 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
 def test_no_undefined_behaviour_in_what_merges_use(tmp_path: Path) -> None:
     build(tmp_path / "trapping.so", MACHINE, TRAPPING)
     code = (
-        "import sys, pytest; from pathlib import Path; from store.native import library\n"
+        "import sys, pytest; from pathlib import Path; from sparkhaven.store.native import library\n"
         "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
         "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *sys.argv[2:]]))"
     )
@@ -182,5 +182,7 @@ def test_a_wheel_serves_every_python_of_one_machine(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "dist").iterdir()
     assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{MACHINE}.whl")
     with zipfile.ZipFile(wheel) as packed:
-        assert packed.read(f"store/native/{BESIDE.name}") == BESIDE.read_bytes()
-        assert [name for name in packed.namelist() if name.endswith(".so")] == [f"store/native/{BESIDE.name}"]
+        assert packed.read(f"sparkhaven/store/native/{BESIDE.name}") == BESIDE.read_bytes()
+        assert [name for name in packed.namelist() if name.endswith(".so")] == [
+            f"sparkhaven/store/native/{BESIDE.name}"
+        ]

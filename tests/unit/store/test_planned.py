@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxFiles
 
-from ingest.feeds.files.source import FilesReader, source_options
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Limit
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.planned import leave_plan, planned_rows
+from sparkhaven.ingest.feeds.files.source import FilesReader, source_options
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.planned import leave_plan, planned_rows
 
 FS = Fs()
 ROWS = [{"path": "/feed/a", "size": 1, "mtime_ns": 2, "task": 0, "waiting": 0}]

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.errors import SchemaParseError
-from store.predicate.expression import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_predicate
-from store.types.committed import RangeStats
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.predicate.expression import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_predicate
+from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.docs.where_table import VALUES, kept_values
 
 TYPES_OF = {

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.state.locations import Locations
-from store.epochs.state.values import LocationState
-from store.errors import SettingsError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
-from store.scan.ranges import Filter, Plan, Snapshot, make_plan
-from store.scan.selection import Selection, Tier
-from store.types.committed import RangeStats
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
+from sparkhaven.store.scan.ranges import Filter, Plan, Snapshot, make_plan
+from sparkhaven.store.scan.selection import Selection, Tier
+from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 TABLE = TableName("NS", "T")
 SCHEMA = TableSchema(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import InvalidNameError, MergeError, SettingsError, TableExistsError, TableNotFoundError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.merges.records import newest
+from sparkhaven.store.errors import InvalidNameError, MergeError, SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.records import newest
+from sparkhaven.writers.merge.publish import volumes
+from sparkhaven.writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
 from tests.support.writers.merge_cases import DAY, TABLE, read_location
 from tests.support.writers.merge_runs import FS, make, merge
-from writers.merge.publish import volumes
-from writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
 
 
 def test_add_makes_directory_and_relative_link_and_may_be_repeated(tmp_path: Path) -> None:

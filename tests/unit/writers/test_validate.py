@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from store.errors import TableNotFoundError, ValidationFailedError
-from store.layout import LocationKey
-from store.merges.validations import RuleResult, Validation
+from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.validations import RuleResult, Validation
+from sparkhaven.writers.merge.plan import source
+from sparkhaven.writers.validation.dates import validate_date
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.plain_rows import plain_rows
 from tests.support.writers.removals import empty
-from writers.merge.plan import source
-from writers.validation.dates import validate_date
 
 
 def validated(root: Path, rules: str, rows: list[dict[str, Any]]) -> tuple[IntradayRows, Validation]:

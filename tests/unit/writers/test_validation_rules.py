@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from store.errors import ValidationFailedError
-from store.merges.validations import RuleResult, Validation
-from store.schema.document.rules import RULE_SPECS
-from store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.merges.validations import RuleResult, Validation
+from sparkhaven.store.schema.document.rules import RULE_SPECS
+from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.writers.merge.plan import source
+from sparkhaven.writers.validation import keys, ordering, rules
+from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.writers.validation.rows import RowSet
+from sparkhaven.writers.validation.rules import DateRows, evaluate
+from sparkhaven.writers.validation.scope import Surroundings
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.plain_rows import plain_rows
 from tests.support.writers.removals import empty
-from writers.merge.plan import source
-from writers.validation import keys, ordering, rules
-from writers.validation.dates import validate_date
-from writers.validation.rows import RowSet
-from writers.validation.rules import DateRows, evaluate
-from writers.validation.scope import Surroundings
 
 # Rows 0 to 19: I and D count up, Sym is a b a b, Venue X Y Z, Note n0 to n3, Flag true. Merged, the rows of a come
 # before those of b, each in this order. L and S are set here.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.plan import MergePlan
 
 Rows = tuple[npt.NDArray[np.uint32] | None, ...]
 """Per source the selected rows, ascending, counted from the source's first; None = all of them."""

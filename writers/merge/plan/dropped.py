@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from store.digest import add, digest_array, from_hex, to_hex
-from store.errors import MergeError, SnapshotMovedError
-from store.format.parquet.names import NAME, in_parquet
-from store.io.fs import Fs
-from store.merges.drops import ColumnDrop
-from store.scan.columnfile import open_column, open_parquet
-from store.types.model import Column, Storage, TableSchema
-from writers.merge.plan.source import Source
+from sparkhaven.store.digest import add, digest_array, from_hex, to_hex
+from sparkhaven.store.errors import MergeError, SnapshotMovedError
+from sparkhaven.store.format.parquet.names import NAME, in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.scan.columnfile import open_column, open_parquet
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.merge.plan.source import Source
 
 
 def dropped_columns(fs: Fs, schema: TableSchema, value: str, sources: Sequence[Source]) -> tuple[ColumnDrop, ...]:

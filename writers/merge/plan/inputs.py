@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from store.epochs.state.values import LocationState
-from store.errors import SnapshotMovedError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
-from store.merges.records import InputKey, MergeInput, MergeRecord
-from store.types.model import TableSchema
-from writers.merge.plan.parquet_source import text_bytes
-from writers.merge.plan.pins import Pins
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.source import Source
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.records import InputKey, MergeInput, MergeRecord
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.plan.parquet_source import text_bytes
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.source import Source
 
 
 def unmerged(

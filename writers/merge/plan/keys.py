@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import SettingsError
-from store.kernels import pc
-from store.native.texts import rank_texts, take_texts, texts_ordered
-from store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
-from store.types.frozen import frozen
-from store.types.model import Storage, TableSchema
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.native.texts import rank_texts, take_texts, texts_ordered
+from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Storage, TableSchema
 
 Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))

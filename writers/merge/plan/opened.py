@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.format.column.ends import WIDTH
-from store.format.column.prefix import charset_of, encode_prefix
-from store.format.column.symbols import decode_symbols
-from store.io.fs import Fs
-from store.native.files import Octets, read_files
-from store.native.verified import crc32_each
-from store.scan.columnfile import SMALL
-from store.types.model import Column
-from writers.merge.plan.parquet_source import open_source
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.source import ColumnSource
+from sparkhaven.store.format.column.ends import WIDTH
+from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.files import Octets, read_files
+from sparkhaven.store.native.verified import crc32_each
+from sparkhaven.store.scan.columnfile import SMALL
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.merge.plan.parquet_source import open_source
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.source import ColumnSource
 
 MANY = 4  # sources that are worth being read together
 TOGETHER = 4 << 20  # bytes of symbol tables that are read together

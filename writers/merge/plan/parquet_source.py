@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.format.column.blobs import encode_blobs
-from store.format.column.ends import WIDTH
-from store.format.column.fixed import encode_fixed
-from store.format.column.prefix import charset_of
-from store.format.parquet.names import NAME, in_parquet
-from store.io.fs import Fs
-from store.kernels import pc
-from store.scan.columnfile import open_parquet
-from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL, look_up, rank_lut, sorted_symbols
-from writers.merge.plan.source import ALL, ColumnSource, Pick, Source
+from sparkhaven.store.format.column.blobs import encode_blobs
+from sparkhaven.store.format.column.ends import WIDTH
+from sparkhaven.store.format.column.fixed import encode_fixed
+from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.format.parquet.names import NAME, in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.scan.columnfile import open_parquet
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.keys import INT_NULL, look_up, rank_lut, sorted_symbols
+from sparkhaven.writers.merge.plan.source import ALL, ColumnSource, Pick, Source
 
 
 def open_source(fs: Fs, source: Source, column: Column) -> ColumnSource:

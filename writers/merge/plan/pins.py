@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.epochs.reading.load import StreamState, list_streams, load_read, load_stream
-from store.epochs.recovery.aside import refuse_set_aside
-from store.epochs.recovery.witnesses import Witnesses, refuse
-from store.epochs.state.values import LocationState
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord
+from sparkhaven.store.epochs.reading.load import StreamState, list_streams, load_read, load_stream
+from sparkhaven.store.epochs.recovery.aside import refuse_set_aside
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
+from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord
 
 _Stamp = tuple[tuple[int, int, int], ...]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args
 
-from store.layout import TableName
-from store.merges.records import MergeRecord
-from store.types.frozen import frozen
-from store.types.model import Column, Storage, TableSchema
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.source import Source
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.source import Source
 
 Format = Literal["deephaven", "parquet", "both"]
 FORMATS: tuple[Format, ...] = get_args(Format)

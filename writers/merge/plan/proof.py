@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.digest import (
+from sparkhaven.store.digest import (
     add,
     digest_array,
     digest_counted_texts,
@@ -19,12 +19,12 @@ from store.digest import (
     from_hex,
     to_hex,
 )
-from store.format.column.prefix import charset_of
-from store.merges.records import Proof
-from store.native.gather import count_ids
-from store.types.model import Column, TableSchema
-from writers.merge.plan.keys import INT_NULL
-from writers.merge.plan.source import decode_texts
+from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.merges.records import Proof
+from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.merge.plan.keys import INT_NULL
+from sparkhaven.writers.merge.plan.source import decode_texts
 
 
 class Digests:

@@ -17,18 +17,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import CorruptFileError
-from store.format.column.charset import decode_values
-from store.format.column.codecs import DAT
-from store.format.column.ends import WIDTH, decode_ends
-from store.format.column.prefix import DATA_OFFSET, Prefix
-from store.format.column.symbols import decode_symbols
-from store.io.fs import Fs
-from store.scan.checksums import checksum, crc32
-from store.scan.columnfile import column_header, committed_prefix, small_column
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.charset import decode_values
+from sparkhaven.store.format.column.codecs import DAT
+from sparkhaven.store.format.column.ends import WIDTH, decode_ends
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, Prefix
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.checksums import checksum, crc32
+from sparkhaven.store.scan.columnfile import column_header, committed_prefix, small_column
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
 
 BLOCK_ROWS = 1 << 18
 SYMBOLS = 1 << 16  # symbols whose ends are read at once

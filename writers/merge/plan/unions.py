@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.schema.formula.evaluation import Formula, parse_formula
-from store.types.model import Column, Storage
-from writers.merge.plan.keys import ranked_symbols
-from writers.merge.plan.opened import Columns
-from writers.merge.plan.plan import MergePlan
+from sparkhaven.store.schema.formula.evaluation import Formula, parse_formula
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.keys import ranked_symbols
+from sparkhaven.writers.merge.plan.opened import Columns
+from sparkhaven.writers.merge.plan.plan import MergePlan
 
 DEFAULT_FORMULA = "${autobalance_single}"
 Unions = Mapping[str, pa.StringArray]  # column -> sorted distinct strings of the whole date

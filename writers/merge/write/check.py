@@ -9,22 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import ValidationFailedError
-from store.format.column.prefix import prefix_with_grouping
-from store.format.index.grouping import GroupRanges
-from store.io.fs import Fs
-from store.native.gather import count_ids
-from store.scan.checksums import checksum, crc32
-from store.scan.columnfile import OVR, read_grouping
-from store.types.committed import FileState, RangeStats
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.proof import Digests
-from writers.merge.plan.source import BLOCK_ROWS, ColumnSource, Source
-from writers.merge.write.finish import Finished, group_ranges_of
-from writers.merge.write.stage import Runs
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.column.prefix import prefix_with_grouping
+from sparkhaven.store.format.index.grouping import GroupRanges
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.scan.checksums import checksum, crc32
+from sparkhaven.store.scan.columnfile import OVR, read_grouping
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.proof import Digests
+from sparkhaven.writers.merge.plan.source import BLOCK_ROWS, ColumnSource, Source
+from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of
+from sparkhaven.writers.merge.write.stage import Runs
 
 MAX_BOUND = 64  # characters of a text kept as a bound
 DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache

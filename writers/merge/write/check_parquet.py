@@ -16,25 +16,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.digest import add, digest_array
-from store.errors import ValidationFailedError
-from store.format.column.fixed import encode_fixed
-from store.format.index.rowset import decode_rows
-from store.format.parquet.names import NAME, ROW_SET, index_of, sidecar_of
-from store.format.table import tablesize
-from store.io.fs import Fs
-from store.kernels import pc
-from store.scan.checksums import checksum
-from store.scan.columnfile import read_column
-from store.types.committed import FileState, RangeStats
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.keys import ordinals
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.source import BLOCK_ROWS
-from writers.merge.write.check import ColumnFound, fixed_stats, text_stats
-from writers.merge.write.finish import Finished
-from writers.merge.write.indexes import index_columns
+from sparkhaven.store.digest import add, digest_array
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.column.fixed import encode_fixed
+from sparkhaven.store.format.index.rowset import decode_rows
+from sparkhaven.store.format.parquet.names import NAME, ROW_SET, index_of, sidecar_of
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.keys import ordinals
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.source import BLOCK_ROWS
+from sparkhaven.writers.merge.write.check import ColumnFound, fixed_stats, text_stats
+from sparkhaven.writers.merge.write.finish import Finished
+from sparkhaven.writers.merge.write.indexes import index_columns
 
 TEXT_ROWS = 1 << 14  # rows of texts without a symbol table that are in memory at once
 SETTINGS = {"threads": "1", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}

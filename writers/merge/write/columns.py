@@ -15,20 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import SchemaMismatchError
-from store.format.column.prefix import DATA_OFFSET, charset_of
-from store.io.fs import Fs
-from store.native.gather import gather, gather_ids
-from store.native.rows import TextRows
-from store.native.texts import take_texts
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage
-from writers.merge.plan.blocks import Rows, blocks_of
-from writers.merge.plan.keys import INT_NULL
-from writers.merge.plan.proof import Digests
-from writers.merge.plan.unions import Unions
-from writers.merge.write.order import Keys
-from writers.merge.write.symbols import write_symbols
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.gather import gather, gather_ids
+from sparkhaven.store.native.rows import TextRows
+from sparkhaven.store.native.texts import take_texts
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.merge.plan.blocks import Rows, blocks_of
+from sparkhaven.writers.merge.plan.keys import INT_NULL
+from sparkhaven.writers.merge.plan.proof import Digests
+from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.write.order import Keys
+from sparkhaven.writers.merge.write.symbols import write_symbols
 
 CHUNK_ROWS = 1 << 17
 CHUNK_BYTES = 1 << 20  # of texts

@@ -22,17 +22,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import MergeError
-from store.io.fs import Fs
-from store.kernels import pc
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL, ranked_symbols
-from writers.merge.plan.opened import Columns
-from writers.merge.plan.parquet_source import open_source
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.source import ColumnSource
-from writers.merge.plan.unions import RankedUnions, Unions, ranks_file, union_columns
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.kernels import pc
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.keys import INT_NULL, ranked_symbols
+from sparkhaven.writers.merge.plan.opened import Columns
+from sparkhaven.writers.merge.plan.parquet_source import open_source
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.source import ColumnSource
+from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, ranks_file, union_columns
 
 MIN_SLICE = 4 << 20
 WHOLE = 2  # slices of symbols that are sorted at once, in memory

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.format.column.prefix import encode_prefix, prefix_with_grouping
-from store.format.index.grouping import GroupRanges
-from store.format.parquet.names import index_of
-from store.format.table import tablesize
-from store.format.table.tbl import encode_tbl
-from store.io.fs import Fs
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.keys import distinct, from_ordinals, picked
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.unions import Unions
-from writers.merge.write.stage import Runs
-from writers.merge.write.symbols import write_symbols
+from sparkhaven.store.format.column.prefix import encode_prefix, prefix_with_grouping
+from sparkhaven.store.format.index.grouping import GroupRanges
+from sparkhaven.store.format.parquet.names import index_of
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.tbl import encode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.keys import distinct, from_ordinals, picked
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.write.stage import Runs
+from sparkhaven.writers.merge.write.symbols import write_symbols
 
 
 @frozen

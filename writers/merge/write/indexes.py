@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.format.column.codecs import Base, encode_column
-from store.format.column.prefix import charset_of, encode_prefix
-from store.format.index.grouping import GroupRanges
-from store.format.index.rowset import encode_range
-from store.format.parquet.fields import file_schema
-from store.format.parquet.footer import ROW_SET_CODEC, Footer
-from store.format.parquet.names import BEGIN, END, ROW_SET, index_of, sidecar_of
-from store.format.table import tablesize
-from store.format.table.definition import SPLAYED
-from store.format.table.tbl import encode_tbl
-from store.io.fs import Fs
-from store.types.datatypes import BY_NAME
-from store.types.frozen import frozen
-from store.types.model import Column, Kind, Storage, TableSchema
-from writers.merge.write.sink import FileSink, parquet_writer
+from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
+from sparkhaven.store.format.index.grouping import GroupRanges
+from sparkhaven.store.format.index.rowset import encode_range
+from sparkhaven.store.format.parquet.fields import file_schema
+from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer
+from sparkhaven.store.format.parquet.names import BEGIN, END, ROW_SET, index_of, sidecar_of
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.definition import SPLAYED
+from sparkhaven.store.format.table.tbl import encode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.datatypes import BY_NAME
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.writers.merge.write.sink import FileSink, parquet_writer
 
 
 @frozen

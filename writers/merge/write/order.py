@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.io.fs import Fs
-from store.native.checked import check_ids
-from store.schema.formula.evaluation import Formula
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.argsort import argsort
-from writers.merge.plan.blocks import Rows, blocks_of
-from writers.merge.plan.keys import (
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.checked import check_ids
+from sparkhaven.store.schema.formula.evaluation import Formula
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.argsort import argsort
+from sparkhaven.writers.merge.plan.blocks import Rows, blocks_of
+from sparkhaven.writers.merge.plan.keys import (
     INT_NULL,
     SortKey,
     Words,
@@ -31,10 +31,10 @@ from writers.merge.plan.keys import (
     rank_lut,
     rank_ordinals,
 )
-from writers.merge.plan.opened import Columns
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.source import ALL, ColumnSource, Pick
-from writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
+from sparkhaven.writers.merge.plan.opened import Columns
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.source import ALL, ColumnSource, Pick
+from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
 
 SAMPLE_ROWS = 1 << 16
 Bound = tuple[int, ...]

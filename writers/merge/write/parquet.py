@@ -15,18 +15,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.errors import MergeError
-from store.format.parquet.fields import compacted, file_schema
-from store.format.parquet.footer import Footer
-from store.format.parquet.names import NAME, sidecar_of
-from store.io.fs import Fs
-from store.scan.columnfile import OVR, ColumnFile, open_column, read_grouping
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.plan import MergePlan
-from writers.merge.write.finish import Finished, sort_directions
-from writers.merge.write.indexes import write_index
-from writers.merge.write.sink import FileSink, parquet_writer
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.format.parquet.fields import compacted, file_schema
+from sparkhaven.store.format.parquet.footer import Footer
+from sparkhaven.store.format.parquet.names import NAME, sidecar_of
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.columnfile import OVR, ColumnFile, open_column, read_grouping
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.write.finish import Finished, sort_directions
+from sparkhaven.writers.merge.write.indexes import write_index
+from sparkhaven.writers.merge.write.sink import FileSink, parquet_writer
 
 GROUP_ROWS = 1 << 18  # rows of a row group at most
 GROUP_BYTES = 64 << 20  # and bytes of its columns, about

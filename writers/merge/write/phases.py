@@ -19,24 +19,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from store.digest import to_hex
-from store.errors import SparkhavenError, ValidationFailedError
-from store.format.parquet.names import NAME
-from store.format.table import tablesize
-from store.io.fs import Fs, SyncGuard
-from store.io.system_errors import in_phase
-from store.layout import Layout
-from store.merges.records import MergeOutput, MergeRecord, Proof, store_record
-from store.types.committed import FileState
-from store.types.frozen import frozen
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.proof import as_hex, total
-from writers.merge.write.check import ColumnFound, ColumnTask, check_column
-from writers.merge.write.finish import Finished, size_record
-from writers.merge.write.indexes import directories_of
-from writers.merge.write.share import stage_date
-from writers.merge.write.stage import Run, Written, here
-from writers.merge.write.survey import source_files, verify_file
+from sparkhaven.store.digest import to_hex
+from sparkhaven.store.errors import SparkhavenError, ValidationFailedError
+from sparkhaven.store.format.parquet.names import NAME
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.io.fs import Fs, SyncGuard
+from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.records import MergeOutput, MergeRecord, Proof, store_record
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.proof import as_hex, total
+from sparkhaven.writers.merge.write.check import ColumnFound, ColumnTask, check_column
+from sparkhaven.writers.merge.write.finish import Finished, size_record
+from sparkhaven.writers.merge.write.indexes import directories_of
+from sparkhaven.writers.merge.write.share import stage_date
+from sparkhaven.writers.merge.write.stage import Run, Written, here
+from sparkhaven.writers.merge.write.survey import source_files, verify_file
 
 T = TypeVar("T")
 
@@ -203,7 +203,10 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
 
 def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:
     """What DuckDB reads of every column of every destination; a large date's columns are spread over the workers."""
-    from writers.merge.write.check_parquet import ParquetCheck, check_parquet  # only merges into Parquet need DuckDB
+    from sparkhaven.writers.merge.write.check_parquet import (  # only merges into Parquet need DuckDB
+        ParquetCheck,
+        check_parquet,
+    )
 
     parts = plan.options.workers if plan.ranges() > 1 else 1
     shares = [plan.columns[first::parts] for first in range(min(parts, len(plan.columns)))]
@@ -236,7 +239,7 @@ def _output(fs: Fs, plan: MergePlan, done: Finished, found: Sequence[ColumnFound
     place = destination.stage(plan.table, plan.value)
     indexes: dict[str, FileState] = {}
     if plan.format != "deephaven":
-        from writers.merge.write.check_parquet import whole_files
+        from sparkhaven.writers.merge.write.check_parquet import whole_files
 
         files[NAME], indexes = whole_files(fs, place, done)
     fs.write_new(place / tablesize.NAME, size_record(plan, done, files, now_ms))

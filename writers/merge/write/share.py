@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import MergeError
-from store.io.fs import Fs
-from store.types.model import Column
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.unions import Unions, late_columns
-from writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
-from writers.merge.write.finish import Finished, finish
-from writers.merge.write.order import Keys, bounds
-from writers.merge.write.parquet import ParquetTask, write_parquet
-from writers.merge.write.stage import (
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.unions import Unions, late_columns
+from sparkhaven.writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
+from sparkhaven.writers.merge.write.finish import Finished, finish
+from sparkhaven.writers.merge.write.order import Keys, bounds
+from sparkhaven.writers.merge.write.parquet import ParquetTask, write_parquet
+from sparkhaven.writers.merge.write.stage import (
     ColumnWrite,
     Ordered,
     OrderTask,
@@ -35,7 +35,7 @@ from writers.merge.write.stage import (
     write_column,
     write_piece,
 )
-from writers.merge.write.survey import Counts, Stretch, measure, store_used, unions
+from sparkhaven.writers.merge.write.survey import Counts, Stretch, measure, store_used, unions
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter

@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import MergeError
-from store.io.fs import Fs
-from store.native.gather import gathered
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.blocks import Rows
-from writers.merge.plan.keys import Words, distinct
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.unions import Unions
-from writers.merge.write.columns import ColumnWriter, Place, Segment
-from writers.merge.write.dictionaries import find_union, load_unions
-from writers.merge.write.order import Bound, Keys, Selection, order_of, select
-from writers.merge.write.survey import load_used
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.blocks import Rows
+from sparkhaven.writers.merge.plan.keys import Words, distinct
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.write.columns import ColumnWriter, Place, Segment
+from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
+from sparkhaven.writers.merge.write.order import Bound, Keys, Selection, order_of, select
+from sparkhaven.writers.merge.write.survey import load_used
 
 T = TypeVar("T")
 R = TypeVar("R")

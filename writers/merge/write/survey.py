@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.io.fs import Fs
-from store.types.frozen import frozen
-from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL, sorted_symbols
-from writers.merge.plan.opened import Columns
-from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.source import ColumnSource, check_crc
-from writers.merge.plan.unions import RankedUnions, union_columns
-from writers.merge.write.dictionaries import load_unions
-from writers.merge.write.order import Bound, Keys, at_or_after
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.keys import INT_NULL, sorted_symbols
+from sparkhaven.writers.merge.plan.opened import Columns
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.source import ColumnSource, check_crc
+from sparkhaven.writers.merge.plan.unions import RankedUnions, union_columns
+from sparkhaven.writers.merge.write.dictionaries import load_unions
+from sparkhaven.writers.merge.write.order import Bound, Keys, at_or_after
 
 
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.format.column.prefix import charset_of
-from store.format.column.symbols import encode_symbols
-from store.io.fs import Fs
-from store.types.model import Column
-from writers.merge.plan.keys import picked
-from writers.merge.plan.plan import MergePlan
+from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.format.column.symbols import encode_symbols
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.merge.plan.keys import picked
+from sparkhaven.writers.merge.plan.plan import MergePlan
 
 SYMBOLS = 1 << 16  # texts that are encoded at once
 

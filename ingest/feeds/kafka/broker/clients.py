@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ingest.options.kafka import KafkaOptions
-from store.errors import SettingsError
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.errors import SettingsError
 
 OURS = frozenset(
     {

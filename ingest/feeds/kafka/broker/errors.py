@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError
 
-from ingest.feeds.kafka.broker.clients import DENIED
-from ingest.options.kafka import KafkaOptions
-from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
+from sparkhaven.ingest.feeds.kafka.broker.clients import DENIED
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 

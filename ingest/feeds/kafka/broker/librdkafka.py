@@ -17,9 +17,9 @@ import confluent_kafka
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
-from store.native.buffers import address
-from store.native.library import core
-from store.native.messages import MessageFacts, MessageLayout, frame, look
+from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.library import core
+from sparkhaven.store.native.messages import MessageFacts, MessageLayout, frame, look
 
 LOG = logging.getLogger("sparkhaven.kafka")
 VERSIONS = range(0x01090000, 0x03000000)  # with one layout of messages, and all functions below

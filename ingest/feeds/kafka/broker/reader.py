@@ -18,9 +18,9 @@ from typing import Generic, Protocol, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
-from ingest.feeds.kafka.broker.clients import Troubles, make_admin
-from ingest.feeds.kafka.broker.errors import (
+from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
+from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_admin
+from sparkhaven.ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
     place_of,
@@ -29,14 +29,14 @@ from ingest.feeds.kafka.broker.errors import (
     translated,
     unreachable,
 )
-from ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, librdkafka
-from ingest.feeds.kafka.broker.objects import ObjectClient
-from ingest.feeds.kafka.broker.topics import Waits, topic_partitions
-from ingest.feeds.kafka.framed import FramedMessages
-from ingest.options.kafka import KafkaOptions
-from store.epochs.state.offsets import TopicPartition
-from store.epochs.state.values import OffsetRange
-from store.errors import PositionGapError
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, librdkafka
+from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
+from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, topic_partitions
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import PositionGapError
 
 AT_ONCE = 2000  # messages of one call; larger calls wait longer for less
 WAIT_SECONDS = 0.02

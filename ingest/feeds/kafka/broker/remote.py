@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ingest.feeds.kafka.broker.errors import partition_name
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.options.kafka import KafkaOptions
-from store.errors import RetryableFeedError
+from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.errors import RetryableFeedError
 
 CHECK_SECONDS = 1.5
 ASK_SECONDS = 1.0

@@ -12,12 +12,12 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaExc
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
-from ingest.feeds.kafka.broker.errors import partition_name, place_of, topic_gone, translated, unreachable
-from ingest.options.kafka import KafkaOptions
-from store.epochs.state.offsets import TopicPartition
-from store.errors import RetryableFeedError, SparkhavenError
-from store.types.frozen import frozen
+from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
+from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name, place_of, topic_gone, translated, unreachable
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
+from sparkhaven.store.types.frozen import frozen
 
 PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.1  # between two looks whether the client has been refused

@@ -22,9 +22,9 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
-from store.epochs.state.statistics.bounds import clipped
-from store.epochs.state.statistics.join import join
-from store.types.committed import RangeStats, Scalar
+from sparkhaven.store.epochs.state.statistics.bounds import clipped
+from sparkhaven.store.epochs.state.statistics.join import join
+from sparkhaven.store.types.committed import RangeStats, Scalar
 
 NONE, INT, FLOAT, BOOL, TEXT = range(5)
 INEXACT = 0x80

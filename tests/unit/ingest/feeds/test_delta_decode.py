@@ -13,22 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.bad_rows import Rejects, as_batch
-from ingest.feeds.base import reject_late, route
-from ingest.feeds.delta.decode import path_of
-from ingest.feeds.delta.feed import DeltaFeed
-from ingest.feeds.delta.planner import DeltaPlanner
-from ingest.options.delta import DeltaOptions
-from ingest.options.formats import Limit
-from ingest.requeued import decode_requeued
-from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from store.epochs.state.values import OffsetRange
-from store.epochs.state.versions import TABLE, packed
-from store.errors import CorruptFileError, FeedError, PositionGapError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.ingest.bad_rows import Rejects, as_batch
+from sparkhaven.ingest.feeds.base import reject_late, route
+from sparkhaven.ingest.feeds.delta.decode import path_of
+from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
+from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.requeued import decode_requeued
+from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.versions import TABLE, packed
+from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
 
 FS = Fs()

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.feeds.delta.log import Actions, Added, read_version
-from ingest.feeds.delta.snapshot import look, snapshot
-from store.delta.log import data_path, list_log, version_file
-from store.errors import CorruptFileError, FeedError, PositionGapError, UnsupportedVersionError
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.delta.log import Actions, Added, read_version
+from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
+from sparkhaven.store.delta.log import data_path, list_log, version_file
+from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()

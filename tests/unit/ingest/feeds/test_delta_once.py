@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest.options.delta import DeltaOptions
-from store.epochs.reading.load import load_stream
-from store.errors import PositionGapError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.ingest.delta_runs import run
 from tests.support.ingest.delta_tables import change_metadata, unpack

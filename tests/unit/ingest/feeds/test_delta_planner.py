@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
-from ingest.feeds.delta.snapshot import snapshot
-from ingest.options.delta import DeltaOptions
-from ingest.options.formats import Limit
-from store.epochs.state.versions import TABLE, packed, unpacked
-from store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
+from sparkhaven.ingest.feeds.delta.snapshot import snapshot
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.store.epochs.state.versions import TABLE, packed, unpacked
+from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()

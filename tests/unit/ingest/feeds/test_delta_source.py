@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
-from ingest.feeds.delta.source import DeltaStream, VersionReader, delta_source, open_planner
-from ingest.feeds.planning import RangeRun
-from ingest.options.delta import DeltaOptions
-from ingest.options.formats import Limit
-from store.epochs.state.values import OffsetRange
-from store.epochs.state.versions import TABLE as PLACE
-from store.epochs.state.versions import packed
-from store.errors import FeedError, carried_error
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.delta.source import DeltaStream, VersionReader, delta_source, open_planner
+from sparkhaven.ingest.feeds.planning import RangeRun
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.versions import TABLE as PLACE
+from sparkhaven.store.epochs.state.versions import packed
+from sparkhaven.store.errors import FeedError, carried_error
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta_tables import TABLE_ID, actions_of, put_version, unpack
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log
 

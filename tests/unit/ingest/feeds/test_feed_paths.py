@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest.feeds.files.passed import NO_FILE, NO_MATCH, SAME, UNFINISHED
-from ingest.feeds.files.planner import FilePlanner
-from ingest.options.files import FilesOptions
-from store.epochs.state.files import FileWindow
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.files.passed import NO_FILE, NO_MATCH, SAME, UNFINISHED
+from sparkhaven.ingest.feeds.files.planner import FilePlanner
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.stream_files import parse
 
 NOW = 1_800_000_000

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.feeds.files.passed import HIDDEN, NO_FILE, OTHER, UNFINISHED
-from ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Format
-from store.epochs.state.files import FileWindow
-from store.epochs.state.values import FileId
-from store.errors import FeedError, PositionGapError, RetryableFeedError
-from store.io.fs import Fs, Stat
+from sparkhaven.ingest.feeds.files.passed import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from sparkhaven.ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Format
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import FeedError, PositionGapError, RetryableFeedError
+from sparkhaven.store.io.fs import Fs, Stat
 
 NOW, DAY = 1_400_000_000.0, 86_400
 

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import route
-from ingest.feeds.frames.feed import FramesFeed
-from ingest.feeds.frames.rows import fit_frame, frame_columns
-from ingest.options.frames import FrameBatch, FramesOptions
-from ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from store.errors import ErrorBudgetExceeded, SchemaMismatchError, SettingsError
-from store.io.fs import Fs
-from store.layout import LocationKey
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.frames.feed import FramesFeed
+from sparkhaven.ingest.feeds.frames.rows import fit_frame, frame_columns
+from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
+from sparkhaven.ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.store.errors import ErrorBudgetExceeded, SchemaMismatchError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
 from tests.support.ingest.ingest_cases import schema
 
 NS = 10**9

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 import zstandard
 
-from ingest.content.lines import line_blocks
-from ingest.content.packing import MAGIC_BYTES
-from ingest.feeds.files.pattern import split_pattern
-from ingest.feeds.files.planner import FilePlanner
-from ingest.feeds.files.row_size import row_bytes
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Format, Limit
-from store.epochs.state.files import FileWindow
-from store.epochs.state.values import FileId
-from store.errors import FeedError, PositionGapError
-from store.io.fs import Fs, Stat
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.content.packing import MAGIC_BYTES
+from sparkhaven.ingest.feeds.files.pattern import split_pattern
+from sparkhaven.ingest.feeds.files.planner import FilePlanner
+from sparkhaven.ingest.feeds.files.row_size import row_bytes
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Format, Limit
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import FeedError, PositionGapError
+from sparkhaven.store.io.fs import Fs, Stat
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values, write
 
 ROWS = b"".join(b'{"v":%d}\n' % n for n in range(5000))

@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import pytest
 
-from ingest.feeds.files.managed import refuse_managed
-from ingest.feeds.files.passed import GONE, HIDDEN, OTHER_SIZE, UNCOMMITTED
-from ingest.feeds.files.planner import FilePlanner
-from ingest.options.files import FilesOptions
-from store.epochs.state.files import FileWindow
-from store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.files.managed import refuse_managed
+from sparkhaven.ingest.feeds.files.passed import GONE, HIDDEN, OTHER_SIZE, UNCOMMITTED
+from sparkhaven.ingest.feeds.files.planner import FilePlanner
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs
 
 NOW = 1_800_000_000
 NAMES = {"1": "part-1.json", "2": "part-2.json", "3": "part-3.json"}

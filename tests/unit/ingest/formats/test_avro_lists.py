@@ -5,8 +5,8 @@ from __future__ import annotations
 import fastavro
 import pytest
 
-from ingest.formats.avro.proof import MAX_EMPTY, check_payload, checker
-from ingest.formats.records import NotARecordError
+from sparkhaven.ingest.formats.avro.proof import MAX_EMPTY, check_payload, checker
+from sparkhaven.ingest.formats.records import NotARecordError
 
 NULLS = {"type": "array", "items": "null"}
 LISTS = {"type": "record", "name": "R", "fields": [{"name": "v", "type": {"type": "array", "items": NULLS}}]}

@@ -16,18 +16,18 @@ import fastavro
 import numpy as np
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.formats.avro.proof import check_payload, checker
-from ingest.formats.avro.records import AvroRecords, parse_avro
-from ingest.formats.confluent import HEAD
-from ingest.formats.records import NotARecordError, RecordRows
-from ingest.options.formats import AvroSource
-from ingest.spec import BadRowBudget, Target
-from ingest.values.rows import Rows
-from store.errors import RetryableFeedError, SettingsError
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.formats.avro.proof import check_payload, checker
+from sparkhaven.ingest.formats.avro.records import AvroRecords, parse_avro
+from sparkhaven.ingest.formats.confluent import HEAD
+from sparkhaven.ingest.formats.records import NotARecordError, RecordRows
+from sparkhaven.ingest.options.formats import AvroSource
+from sparkhaven.ingest.spec import BadRowBudget, Target
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.errors import RetryableFeedError, SettingsError
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 
 SCHEMA = {
     "type": "record",

@@ -15,16 +15,16 @@ import fastavro
 import numpy as np
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.formats.avro.records import AvroRecords, Schemas
-from ingest.formats.avro.registry import FORGET_SECONDS, Registry
-from ingest.formats.avro.whole import definitions_in, whole
-from ingest.formats.confluent import HEAD
-from ingest.formats.records import NotARecordError, RecordRows
-from ingest.options.formats import AvroSource, MissingColumns
-from ingest.spec import BadRowBudget
-from store.errors import RetryableFeedError, SettingsError
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.formats.avro.records import AvroRecords, Schemas
+from sparkhaven.ingest.formats.avro.registry import FORGET_SECONDS, Registry
+from sparkhaven.ingest.formats.avro.whole import definitions_in, whole
+from sparkhaven.ingest.formats.confluent import HEAD
+from sparkhaven.ingest.formats.records import NotARecordError, RecordRows
+from sparkhaven.ingest.options.formats import AvroSource, MissingColumns
+from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from tests.support.ingest.ingest_cases import target
 
 PLAIN = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}

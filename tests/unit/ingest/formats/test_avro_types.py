@@ -11,12 +11,12 @@ import fastavro
 import numpy as np
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.formats.avro.records import AvroRecords
-from ingest.formats.records import RecordRows
-from ingest.options.formats import AvroSource
-from ingest.spec import TextForm
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.formats.avro.records import AvroRecords
+from sparkhaven.ingest.formats.records import RecordRows
+from sparkhaven.ingest.options.formats import AvroSource
+from sparkhaven.ingest.spec import TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
 
 NEW_YORK = "America/New_York"

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from ingest.feeds.kafka.blocks import MessageBlock
-from ingest.feeds.kafka.sample import sample_of
-from ingest.options.formats import AvroSource, ProtobufSource
-from ingest.options.kafka import KafkaOptions
-from ingest.spec import ColumnSpec, TextForm
-from jobs.settings.stream_file import parse_stream
-from store.errors import SettingsError
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.sample import sample_of
+from sparkhaven.ingest.options.formats import AvroSource, ProtobufSource
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.spec import ColumnSpec, TextForm
+from sparkhaven.jobs.settings.stream_file import parse_stream
+from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import Fake, decode
 from tests.support.ingest.protoc import compiled, encoded
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.bad_rows import BadRow, Rejects
-from ingest.content.lines import line_blocks
-from ingest.formats.csv.records import Header
-from ingest.formats.csv.rows import CsvRows
-from ingest.options.formats import CsvOptions
-from ingest.spec import ColumnSpec
-from ingest.values.refusals import Value
-from store.errors import FeedError, SettingsError
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.formats.csv.records import Header
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import ColumnSpec
+from sparkhaven.ingest.values.refusals import Value
+from sparkhaven.store.errors import FeedError, SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write
 
 AMONG = 300  # rows, so that the fast pass is used

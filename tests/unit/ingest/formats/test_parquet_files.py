@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.feeds.files.decode import Known
-from ingest.formats.parquet.file import BATCH_BYTES, ParquetFile
-from ingest.spec import ColumnSpec, StreamSpec
-from store.io.fs import Fs
+from sparkhaven.ingest.feeds.files.decode import Known
+from sparkhaven.ingest.formats.parquet.file import BATCH_BYTES, ParquetFile
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values
 
 FAR = "outside the range of an Instant"
@@ -48,7 +48,7 @@ def test_old_timestamps_that_nanoseconds_do_not_reach_are_bad_rows(tmp_path: Pat
     array = pa.array([near, *far, None, near], pa.timestamp("us", "UTC"))
     path = _file(tmp_path / "a.parquet", array, use_deprecated_int96_timestamps=True)
     assert str(pq.ParquetFile(path).schema.column(1).physical_type) == "INT96"
-    from ingest.bad_rows import Rejects
+    from sparkhaven.ingest.bad_rows import Rejects
     from tests.support.ingest.ingest_cases import decode_split
 
     spec = stream(ZONED, form="parquet")
@@ -189,7 +189,7 @@ def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path, shape: dict[
 def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
     texts = [str(n) * (1000 if n < 2000 else 1) for n in range(60_000)]
     old = pa.array([n * 1_000_000_000 for n in range(60_000)], pa.timestamp("ns"))
     path = tmp_path / "a"
@@ -204,7 +204,7 @@ def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
 
 
 def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
     texts = [f"{n:08}" * 2000 for n in range(2000)]  # 32 MB
     path = tmp_path / "a"
     pq.write_table(pa.table({"v": texts}), path, use_dictionary=False, compression="zstd")
@@ -216,9 +216,9 @@ def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypa
 PEAK = """
 import resource, sys
 from pathlib import Path
-from store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import file_id, schema, stream
-from ingest.bad_rows import Rejects
+from sparkhaven.ingest.bad_rows import Rejects
 from tests.support.ingest.ingest_cases import decode_split
 form, path = sys.argv[1], Path(sys.argv[2])
 spec = stream(form=form)

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.base import route
-from ingest.feeds.files.feed import FilesFeed
-from ingest.feeds.files.requeue import requeue_file_rows
-from ingest.formats.parquet.sample import first_rows
-from ingest.options.files import FilesOptions
-from ingest.spec import ColumnSpec, StreamSpec, TextForm
-from ingest.targets import resolve_targets
-from store.errors import FeedError, SchemaMismatchError
-from store.io.fs import Fs
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.files.feed import FilesFeed
+from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
+from sparkhaven.ingest.formats.parquet.sample import first_rows
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec, TextForm
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.store.errors import FeedError, SchemaMismatchError
+from sparkhaven.store.io.fs import Fs
 from tests.support.commands import run
 from tests.support.ingest.inferring import infer_and_new
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, values

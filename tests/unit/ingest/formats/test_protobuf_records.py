@@ -12,19 +12,19 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.feeds.kafka.blocks import MessageBlock
-from ingest.feeds.kafka.messages import MessageRows
-from ingest.formats.protobuf.records import ProtobufRecords
-from ingest.formats.records import RecordRows
-from ingest.options.formats import ProtobufSource
-from ingest.options.kafka import KafkaOptions
-from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, Target, Unit, ValueRule
-from ingest.values.rows import Rows
-from store.errors import SettingsError
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.formats.protobuf.records import ProtobufRecords
+from sparkhaven.ingest.formats.records import RecordRows
+from sparkhaven.ingest.options.formats import ProtobufSource
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, Target, Unit, ValueRule
+from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.protoc import compiled, encoded, encoded_all
 

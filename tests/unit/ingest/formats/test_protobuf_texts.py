@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import framed_block
-from ingest.formats.protobuf.records import ProtobufRecords
-from ingest.formats.records import RecordRows
-from ingest.options.formats import ProtobufSource
-from ingest.spec import TextForm
-from store.errors import SettingsError
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.formats.protobuf.records import ProtobufRecords
+from sparkhaven.ingest.formats.records import RecordRows
+from sparkhaven.ingest.options.formats import ProtobufSource
+from sparkhaven.ingest.spec import TextForm
+from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.protoc import compiled, encoded_all
 

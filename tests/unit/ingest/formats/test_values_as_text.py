@@ -11,17 +11,17 @@ from uuid import UUID
 
 import pytest
 
-from ingest.bad_rows import Rejects
-from ingest.content.lines import line_blocks
-from ingest.feeds.files.requeue import requeue_file_rows
-from ingest.formats.json.rows import JsonRows
-from ingest.formats.records import from_binary
-from ingest.options.files import FilesOptions
-from ingest.spec import ColumnSpec, TextForm
-from ingest.targets import resolve_targets
-from ingest.values.json_text import json_text, plain_text
-from ingest.values.refusals import Refusal
-from ingest.values.wire import DAY_NS, Moment, Written
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
+from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.formats.records import from_binary
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.spec import ColumnSpec, TextForm
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.json_text import json_text, plain_text
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.wire import DAY_NS, Moment, Written
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.messages import decode as decode_messages

@@ -15,13 +15,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from jobs import text_table
-from jobs.cli.commands import COMMANDS as MODULES
-from jobs.cli.main import app
-from jobs.context import CliContext, Commands
-from jobs.options import Json, Verbose, memory_bytes
-from store.epochs.state.values import OffsetRange
-from store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
+from sparkhaven.jobs import text_table
+from sparkhaven.jobs.cli.commands import COMMANDS as MODULES
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.jobs.context import CliContext, Commands
+from sparkhaven.jobs.options import Json, Verbose, memory_bytes
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
 from tests.support.command_tree import command_of, commands, run
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
@@ -264,7 +264,7 @@ def test_the_table_of_commands_names_every_module_with_commands() -> None:
     named = {module for module, _ in MODULES.values()}
     registering = {
         ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
-        for path in (REPOSITORY / "jobs").rglob("*.py")
+        for path in (REPOSITORY / "sparkhaven" / "jobs").rglob("*.py")
         if "def register(app: typer.Typer)" in path.read_text(encoding="utf-8")
     }
     assert registering == named
@@ -273,7 +273,7 @@ def test_the_table_of_commands_names_every_module_with_commands() -> None:
 @pytest.mark.slow
 def test_help_is_quick() -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "jobs.cli.main", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "sparkhaven.jobs.cli.main", "--help"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -281,8 +281,8 @@ def test_help_is_quick() -> None:
     assert done.returncode == 0
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert not {"pyspark", "pandas", "duckdb"} & loaded, "these take a second: import them where a job starts"
-    ours = {name for name in loaded if name.startswith(("jobs.cli.", "jobs.doctor"))}
-    assert ours == {"jobs.cli.commands"}, "the help needs the table of commands, and no command"
+    ours = {name for name in loaded if name.startswith(("sparkhaven.jobs.cli.", "sparkhaven.jobs.doctor"))}
+    assert ours == {"sparkhaven.jobs.cli.commands"}, "the help needs the table of commands, and no command"
 
 
 def test_epochs_show_offsets(tmp_path: Path) -> None:

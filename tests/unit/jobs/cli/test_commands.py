@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from jobs import context, text_table
-from store.errors import CorruptFileError
-from store.io.system_errors import as_ours
-from store.layout import LocationKey
+from sparkhaven.jobs import context, text_table
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import LocationKey
 from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
@@ -213,7 +213,7 @@ def test_a_date_without_proof_keeps_no_other_from_being_truncated(db: IntradayRo
 
 
 def pa_rows(db: IntradayRows) -> Any:
-    from readers import open_table
+    from sparkhaven.readers import open_table
 
     return open_table(db.root, NAME).to_arrow(dates=DAY).slice(0, 3).drop_columns(["Date"])
 
@@ -315,8 +315,8 @@ def test_what_the_system_refuses_is_an_error_with_its_exit_code() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import sys; import jobs.cli.main as cli; sys.argv = ['sparkhaven', '--version']; cli.main()",
-        "from jobs.cli.commands import OnUse; OnUse()['stats']",
+        "import sys; import sparkhaven.jobs.cli.main as cli; sys.argv = ['sparkhaven', '--version']; cli.main()",
+        "from sparkhaven.jobs.cli.commands import OnUse; OnUse()['stats']",
     ],
     ids=["at its end", "once a command is imported"],
 )

@@ -7,18 +7,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from readers.sql.engine import refusal
-from store.errors import RetryableStorageError, SettingsError
-from store.layout import Layout
-from store.merges.records import lock_table
+from sparkhaven.readers.sql.engine import refusal
+from sparkhaven.store.errors import RetryableStorageError, SettingsError
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.records import lock_table
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
 from tests.crash.beside.campaign import write_feed
 from tests.support.commands import run_json
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, QuickFs, make
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
 
 NAME = str(TABLE)
 OUT = "--layout", "nested", "--out", "{out}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from jobs.cli.main import app
+from sparkhaven.jobs.cli.main import app
 from tests.support.docs.hints import calls, fault, known_options, messages, options_named
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable

@@ -15,22 +15,22 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ingest.feeds.files.feed import FilesFeed
-from ingest.options.files import FilesOptions
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams import process, runners
-from jobs.streams import run as ingest_run
-from jobs.streams.reports.progress import Progress
-from jobs.streams.run import Run
-from store.errors import EXIT_RETRY, CommitError, CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.ingest.feeds.files.feed import FilesFeed
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams import process, runners
+from sparkhaven.jobs.streams import run as ingest_run
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.run import Run
+from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.batch.stream import StreamPlan, StreamTotals
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file
 from tests.support.streams.schema_site import Site as SchemaSite
 from tests.support.writers.merge_cases import TABLE
-from writers.batch.stream import StreamPlan, StreamTotals
 
 NAME = str(TABLE)
 

@@ -11,13 +11,13 @@ import typer
 from typer.testing import CliRunner
 
 import sparkhaven
-from jobs.cli.main import app
-from jobs.settings.frame_options import frame_options
-from jobs.settings.source_options import write_options
-from readers.spark.options import read_options
 from sparkhaven import testing
-from store.errors import SettingsError
-from store.io.local_path import local_path
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.jobs.settings.frame_options import frame_options
+from sparkhaven.jobs.settings.source_options import write_options
+from sparkhaven.readers.spark.options import read_options
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.local_path import local_path
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import RIGHT, refused, write_stream
 

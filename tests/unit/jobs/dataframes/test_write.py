@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.dataframes.frame_stream import open_stream
-from jobs.dataframes.write import BATCH_ID, QUERY_ID, WriteRefused, batch_writer, stream_writer
-from store.epochs.reading.load import list_epochs, load_stream
-from store.errors import (
+from sparkhaven.jobs.dataframes.frame_stream import open_stream
+from sparkhaven.jobs.dataframes.write import BATCH_ID, QUERY_ID, WriteRefused, batch_writer, stream_writer
+from sparkhaven.store.epochs.reading.load import list_epochs, load_stream
+from sparkhaven.store.errors import (
     CommitError,
     EpochConflictError,
     ErrorBudgetExceeded,
@@ -22,8 +22,8 @@ from store.errors import (
     SchemaMismatchError,
     SettingsError,
 )
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.spark.data_source import TYPES, Write, options, rows, write
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers, rolled_back
 
@@ -235,7 +235,7 @@ def test_a_write_whose_driver_dies_is_not_there_and_the_next_one_cuts_its_tails(
 
 
 def lost_options(root: Path) -> Any:
-    from jobs.settings.source_options import write_options
+    from sparkhaven.jobs.settings.source_options import write_options
 
     return write_options(options(root), {}, streaming=False).frame
 

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from jobs.demo import feed as flights
-from jobs.demo.figures import Figure, figures, package_table, same_as_package
-from jobs.demo.flights import fresh, show, stream_file
-from store.errors import SettingsError
-from store.layout import LocationKey
+from sparkhaven.jobs.demo import feed as flights
+from sparkhaven.jobs.demo.figures import Figure, figures, package_table, same_as_package
+from sparkhaven.jobs.demo.flights import fresh, show, stream_file
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.layout import LocationKey
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from jobs.doctor.command import findings
-from jobs.doctor.finding import CheckContext, Finding, checked
-from jobs.doctor.volumes import Mount, guarantees, mount_of
-from store.epochs.files.lock import held_locks
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.doctor.command import findings
+from sparkhaven.jobs.doctor.finding import CheckContext, Finding, checked
+from sparkhaven.jobs.doctor.volumes import Mount, guarantees, mount_of
+from sparkhaven.store.epochs.files.lock import held_locks
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.commands import run, run_json
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_cases import DAY
@@ -261,5 +261,5 @@ def test_the_command_tells_people_and_programs(small: SmallTable) -> None:
 
 @pytest.mark.slow
 def test_no_spark_is_imported() -> None:
-    code = "import jobs.cli.main, jobs.doctor.command, sys; print('pyspark' in sys.modules)"
+    code = "import sparkhaven.jobs.cli.main, sparkhaven.jobs.doctor.command, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -9,17 +9,17 @@ from threading import Event
 
 import pytest
 
-from jobs.doctor.dates import dates
-from jobs.doctor.finding import CheckContext
-from jobs.logs import storage
-from jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows, writing
-from jobs.logs.logged import LOGGED, logged_command
-from jobs.logs.tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
-from jobs.logs.writer import LogWriter
-from readers.stats import disk_use
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deploy, user_tables
+from sparkhaven.jobs.doctor.dates import dates
+from sparkhaven.jobs.doctor.finding import CheckContext
+from sparkhaven.jobs.logs import storage
+from sparkhaven.jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows, writing
+from sparkhaven.jobs.logs.logged import LOGGED, logged_command
+from sparkhaven.jobs.logs.tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
+from sparkhaven.jobs.logs.writer import LogWriter
+from sparkhaven.readers.stats import disk_use
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deploy, user_tables
 from tests.support.commands import run, run_json
 from tests.support.streams.log_rows import NOW, add, rows_of
 from tests.unit.jobs.streams.test_once_here import make, put

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from jobs.logs import append, writer
-from jobs.logs.append import stream_name
-from jobs.logs.tables import ADMIN
-from jobs.logs.writer import LogWriter
-from jobs.streams.reports.metrics import Metrics
-from readers.arrow.opening import open_table
-from store.epochs.log import StreamLog
-from store.errors import RetryableStorageError
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.deploy import deploy
+from sparkhaven.jobs.logs import append, writer
+from sparkhaven.jobs.logs.append import stream_name
+from sparkhaven.jobs.logs.tables import ADMIN
+from sparkhaven.jobs.logs.writer import LogWriter
+from sparkhaven.jobs.streams.reports.metrics import Metrics
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.errors import RetryableStorageError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.streams.log_rows import DAY, NOW, add, rows_of
 
 

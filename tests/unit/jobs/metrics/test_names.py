@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES
+from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES
 
 METRICS = [
     ("rows_total", "counter", "table stream"),

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.metrics.catalogue import OF_TABLES, PREFIX
-from jobs.metrics.tables import TableFigures
-from jobs.streams.reports.metrics import Metrics, served
-from readers.arrow.opening import open_table
-from readers.checks.symbol_tables import SymbolFile, SymbolTables
-from store.layout import LocationKey
-from store.merges.records import newest, store_record
+from sparkhaven.jobs.metrics.catalogue import OF_TABLES, PREFIX
+from sparkhaven.jobs.metrics.tables import TableFigures
+from sparkhaven.jobs.streams.reports.metrics import Metrics, served
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.symbol_tables import SymbolFile, SymbolTables
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.records import newest, store_record
+from sparkhaven.writers.merge.cleaning import clean
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, QuickFs, make, merge
-from writers.merge.cleaning import clean
 
 NAMES = {item.name for item in OF_TABLES}
 

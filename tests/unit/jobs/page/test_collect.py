@@ -14,25 +14,25 @@ from typing import Any
 
 import pytest
 
-from jobs.doctor.finding import CheckContext, Finding
-from jobs.page import collect, tables
-from jobs.page.collect import Asked, Collector
-from jobs.page.document import page
-from jobs.page.drawing import Drawings
-from jobs.page.facts import Cell, PageFacts, QuarantineFacts, TableFacts
-from jobs.page.tables import table_facts
-from readers.stats import DiskUse
-from store.epochs.files.ledger import Ledger, write_ledger
-from store.epochs.state.values import Batch, OffsetRange
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, load_records, newest
-from store.merges.validations import RuleResult, Validation, binding, store_validation
+from sparkhaven.jobs.doctor.finding import CheckContext, Finding
+from sparkhaven.jobs.page import collect, tables
+from sparkhaven.jobs.page.collect import Asked, Collector
+from sparkhaven.jobs.page.document import page
+from sparkhaven.jobs.page.drawing import Drawings
+from sparkhaven.jobs.page.facts import Cell, PageFacts, QuarantineFacts, TableFacts
+from sparkhaven.jobs.page.tables import table_facts
+from sparkhaven.readers.stats import DiskUse
+from sparkhaven.store.epochs.files.ledger import Ledger, write_ledger
+from sparkhaven.store.epochs.state.values import Batch, OffsetRange
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import MergeRecord, load_records, newest
+from sparkhaven.store.merges.validations import RuleResult, Validation, binding, store_validation
+from sparkhaven.writers.merge import status
 from tests.support.commands import run, run_json
 from tests.support.html_tree import parse
 from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
 from tests.support.writers.quarantine_tables import FIRST, added, row, version
-from writers.merge import status
 
 NOW = 1_800_086_400.0
 
@@ -310,7 +310,7 @@ def test_what_the_command_refuses(small: SmallTable, tmp_path: Path, words: list
 
 
 def test_without_the_library_the_way_to_get_it_is_said(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.page.drawing.LIBRARY", "no_such_library")
+    monkeypatch.setattr("sparkhaven.jobs.page.drawing.LIBRARY", "no_such_library")
     code, value = run_json(small.root, "page", "--port", "0")
     assert code == 2 and "pip install 'sparkhaven[page]'" in value["error"]["hint"]
 

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from jobs.doctor.finding import Finding
-from jobs.page.document import SECTIONS, page
-from jobs.page.drawing import Drawings
-from jobs.page.facts import (
+from sparkhaven.jobs.doctor.finding import Finding
+from sparkhaven.jobs.page.document import SECTIONS, page
+from sparkhaven.jobs.page.drawing import Drawings
+from sparkhaven.jobs.page.facts import (
     TIERS,
     Cell,
     ErrorFacts,
@@ -23,8 +23,8 @@ from jobs.page.facts import (
     TableFacts,
     VolumeFacts,
 )
-from jobs.page.markup import picture, table, written
-from jobs.page.style import REFRESH, STYLE
+from sparkhaven.jobs.page.markup import picture, table, written
+from sparkhaven.jobs.page.style import REFRESH, STYLE
 from tests.support.html_tree import Node, parse
 from tests.support.page_facts import HOSTILE, epochs, facts, small_table
 

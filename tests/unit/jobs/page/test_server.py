@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from jobs.page.document import policy
-from jobs.page.server import Pages, serving
-from store.errors import CorruptFileError, SettingsError
+from sparkhaven.jobs.page.document import policy
+from sparkhaven.jobs.page.server import Pages, serving
+from sparkhaven.store.errors import CorruptFileError, SettingsError
 from tests.support.html_tree import parse
 from tests.support.tables.small_tables import SmallTable
 
@@ -144,7 +144,7 @@ def test_the_command_serves_and_ends_when_it_is_told_to(tmp_path: Path, number: 
     small.log().close()
     words = ["--root", str(small.root), "page", "--port", "0", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-m", "jobs.cli.main", *words], text=True, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen([sys.executable, "-m", "sparkhaven.jobs.cli.main", *words], text=True, **pipes) as process:  # type: ignore[call-overload]
         url = urlsplit(json.loads(process.stdout.readline())["url"])
         connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=60)
         connection.request("GET", "/")

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from jobs.page import summary
-from jobs.page.facts import Cell, EpochFacts, ErrorFacts, SymbolFacts
+from sparkhaven.jobs.page import summary
+from sparkhaven.jobs.page.facts import Cell, EpochFacts, ErrorFacts, SymbolFacts
 from tests.support.page_facts import MINUTE, NOW_MS, epochs, facts
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.session import fast_start
-from jobs.session.fast_start import archive_options, class_archive, keep_archive
-from store.io.fs import Fs
+from sparkhaven.jobs.session import fast_start
+from sparkhaven.jobs.session.fast_start import archive_options, class_archive, keep_archive
+from sparkhaven.store.io.fs import Fs
 
 FS = Fs()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from jobs.cli.main import app
-from jobs.session import choice
-from jobs.session.delta_session import CONF, delta_conf
-from jobs.settings.stream_file import load_stream_file
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.cli.main import app
+from sparkhaven.jobs.session import choice
+from sparkhaven.jobs.session.delta_session import CONF, delta_conf
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 
 

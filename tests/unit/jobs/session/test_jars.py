@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.session.jars import Artifact, jars
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.session.jars import Artifact, jars
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 
 ONE = (Artifact("org.example", "thing", "1.0"),)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.session.java import check_jdk
-from jobs.session.spark_session import settings
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.jobs.session.spark_session import settings
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 
 
 def jdk(place: Path, version: str | None, answer: str = "") -> dict[str, str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.session.fast_start import python_launcher
-from jobs.session.unused import KEPT_S, READY, note_use, remove_environments
-from store.io.fs import Fs
+from sparkhaven.jobs.session.fast_start import python_launcher
+from sparkhaven.jobs.session.unused import KEPT_S, READY, note_use, remove_environments
+from sparkhaven.store.io.fs import Fs
 
 FS = Fs()
 NOW = time.time()
@@ -49,7 +49,7 @@ def test_environments_without_a_python_or_unused_for_a_month_go(tmp_path: Path) 
 @pytest.mark.slow
 def test_the_command_of_make_says_what_it_removes(tmp_path: Path) -> None:
     old, new = environment(tmp_path / "airflow-old", days=31), environment(tmp_path / "airflow-new")
-    line = [sys.executable, "-m", "jobs.session.unused", str(new)]
+    line = [sys.executable, "-m", "sparkhaven.jobs.session.unused", str(new)]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert done.stdout == f"removed {old}: its Python is gone, or it was not used for a month\n"
     assert (old.exists(), new.exists()) == (False, True)

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from jobs.session.spark_session import import_root
-from jobs.session.watchdog import Watchdog
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.jobs.session.watchdog import Watchdog
 from tests.support.processes import ends, runs
 
 OWNER = """
 import subprocess, time
-from jobs.session.watchdog import Watchdog
+from sparkhaven.jobs.session.watchdog import Watchdog
 watched = subprocess.Popen(["sleep", "600"], start_new_session=True)
 watchdog = Watchdog(watched.pid)
 print(watched.pid, flush=True)

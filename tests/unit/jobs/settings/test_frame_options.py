@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ingest.spec import Clock, InternalRule, ValueRule
-from jobs.dataframes.frame_writer import deephaven_writer
-from jobs.settings.frame_options import FrameOptions, frame_options
-from store.errors import InvalidNameError, SettingsError
+from sparkhaven.ingest.spec import Clock, InternalRule, ValueRule
+from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
+from sparkhaven.jobs.settings.frame_options import FrameOptions, frame_options
+from sparkhaven.store.errors import InvalidNameError, SettingsError
 
 RIGHT: dict[str, Any] = {"table": "Ns.T", "stream": "ticks", "internal": "Sym", "value": "At"}
 DEFAULTS: dict[str, Any] = {"schema": None, "positions": None, "durability": "fsync", "ignore": (), "bounds": None}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
-from ingest.options.kafka import ClientSettings, KafkaOptions, Start
-from ingest.spec import ColumnSpec, StreamSpec
-from jobs.settings.stream_file import parse_stream
-from jobs.settings.stream_schema import checked_schema
-from store.errors import SettingsError
-from store.io.fs import Fs
+from sparkhaven.ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
+from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions, Start
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
+from sparkhaven.jobs.settings.stream_file import parse_stream
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.protoc import compiled
 
 FILE = Path("/etc/streams/ticks.toml")

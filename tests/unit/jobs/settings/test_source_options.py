@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ingest.spec import InternalRule, ValueRule
-from jobs.settings.source_options import WriteOptions, write_options
-from store.errors import InvalidNameError, SettingsError
-from writers.spark.frame_task import PositionColumns
+from sparkhaven.ingest.spec import InternalRule, ValueRule
+from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
+from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.writers.spark.frame_task import PositionColumns
 
 RIGHT = {"root": "/db", "path": "Ns.T", "stream": "ticks", "internal": "Sym", "value": "At"}
 

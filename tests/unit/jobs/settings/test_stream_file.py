@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.options.delta import DeltaOptions
-from ingest.options.formats import CsvOptions, Limit
-from ingest.spec import Clock, ColumnSpec, InternalRule, ValueRule
-from jobs.settings.stream_file import load_stream_file
-from store.errors import InvalidNameError, SettingsError
-from store.io.fs import Fs
-from store.layout import TableName
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.formats import CsvOptions, Limit
+from sparkhaven.ingest.spec import Clock, ColumnSpec, InternalRule, ValueRule
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
 from tests.support.ingest.stream_files import FILE, RIGHT, parse, refused
 
 

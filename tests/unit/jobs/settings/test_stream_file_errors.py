@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.settings.stream_file import load_stream_file, parse_stream
-from jobs.settings.stream_schema import checked_schema
-from store.errors import InvalidNameError, SettingsError
-from store.io.fs import Fs
+from sparkhaven.jobs.settings.stream_file import load_stream_file, parse_stream
+from sparkhaven.jobs.settings.stream_schema import checked_schema
+from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.stream_files import FILE, RIGHT, parse, refused
 from tests.support.places import REPOSITORY
 

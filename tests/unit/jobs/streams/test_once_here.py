@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from ingest.feeds.base import Waiting
-from ingest.feeds.files.feed import FilesFeed
-from jobs.session import choice
-from jobs.session.choice import Choice, choose, choose_by_input
-from jobs.streams import process
-from readers.arrow.opening import open_table
-from store.epochs.reading.load import load_stream
-from store.errors import RetryableFeedError, SettingsError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.ingest.feeds.base import Waiting
+from sparkhaven.ingest.feeds.files.feed import FilesFeed
+from sparkhaven.jobs.session import choice
+from sparkhaven.jobs.session.choice import Choice, choose, choose_by_input
+from sparkhaven.jobs.streams import process
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import RetryableFeedError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
 
@@ -238,7 +238,17 @@ def test_a_feed_that_cannot_be_asked_is_an_error_of_its_stream(tmp_path: Path, m
 
 def start(base: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "jobs.cli.main", "--root", str(base / "db"), "ingest", *words, "--once", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "sparkhaven.jobs.cli.main",
+            "--root",
+            str(base / "db"),
+            "ingest",
+            *words,
+            "--once",
+            "--json",
+        ],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         cwd=base,
         stdout=subprocess.PIPE,

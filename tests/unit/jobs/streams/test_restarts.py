@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams import run as ingest_run
-from jobs.streams import runners
-from jobs.streams.reports.progress import Progress
-from jobs.streams.restarts import Backoff, is_retryable, keep_running
-from store.errors import (
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams import run as ingest_run
+from sparkhaven.jobs.streams import runners
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.restarts import Backoff, is_retryable, keep_running
+from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
     CorruptFileError,
@@ -30,11 +30,11 @@ from store.errors import (
     RetryableFeedError,
     SettingsError,
 )
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
 from tests.support.places import REPOSITORY
-from writers.batch.commit import BatchOutcome
-from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
 
 AWAY = RetryableFeedError("the source is away")
 
@@ -166,7 +166,7 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append(value))
     monkeypatch.setattr(runners, "run_stream", stream)
     monkeypatch.setattr(runners, "is_alive", lambda spark: True)
-    monkeypatch.setattr("jobs.streams.restarts.Backoff.pause", lambda self, failures: 0.01)
+    monkeypatch.setattr("sparkhaven.jobs.streams.restarts.Backoff.pause", lambda self, failures: 0.01)
     monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False))
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))

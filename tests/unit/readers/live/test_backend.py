@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.live.places import Place
-from readers.live.root import LiveRoot
-from readers.live.service import PAGE_ROWS, EngineOptions, page_rows
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.readers.live.places import Place
+from sparkhaven.readers.live.root import LiveRoot
+from sparkhaven.readers.live.service import PAGE_ROWS, EngineOptions, page_rows
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_tables import Engine
 

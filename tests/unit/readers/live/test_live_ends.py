@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store.errors import SnapshotMovedError
+from sparkhaven.store.errors import SnapshotMovedError
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import SMALL, compact, expected, more, remove, rows_of, small
 from tests.support.tables.live_tables import Engine

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.live.table import LiveTable
-from store.errors import SnapshotMovedError
-from store.io.fs import MAP_FROM, Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deploy
+from sparkhaven.readers.live.table import LiveTable
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.io.fs import MAP_FROM, Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import SMALL, small
 from tests.support.tables.live_tables import Attached, Engine

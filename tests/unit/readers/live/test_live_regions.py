@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from readers.live import regions
-from readers.live.columns import Plain
-from readers.live.regions import Regions, _flat, is_plain, source
-from store.errors import SnapshotMovedError
-from store.io.fs import MAP_FROM
-from store.layout import Layout
+from sparkhaven.readers.live import regions
+from sparkhaven.readers.live.columns import Plain
+from sparkhaven.readers.live.regions import Regions, _flat, is_plain, source
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.io.fs import MAP_FROM
+from sparkhaven.store.layout import Layout
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_tables import NULLS, Engine
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, as_table

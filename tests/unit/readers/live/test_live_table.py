@@ -8,18 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.live.table import LiveTable
-from store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deploy
+from sparkhaven.readers.live.table import LiveTable
+from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import NOW, SMALL, expected, more, remove, rows_of, small
 from tests.support.tables.live_tables import Engine
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
-from writers.removal.proof import prove
-from writers.removal.remove import delete
 
 
 @pytest.mark.parametrize("page", [7, 64, 1 << 18])
@@ -150,7 +150,7 @@ def test_types_and_names_that_an_engine_cannot_take_are_refused(tmp_path: Path) 
 
 
 def test_changed_bytes_are_an_error_and_no_value(tmp_path: Path) -> None:
-    from store.scan.checksums import Checks
+    from sparkhaven.store.scan.checksums import Checks
 
     db, _ = make(tmp_path, 40)
     path = db.layout.intraday_location(TABLE, next(iter(db.log.state.locations))) / "L.dat"

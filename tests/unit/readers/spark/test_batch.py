@@ -12,14 +12,20 @@ import pytest
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from jobs.dataframes.source import DeephavenSource
-from readers import open_table
-from readers.spark.batch import SnapshotReader
-from store.errors import SchemaMismatchError, SchemaParseError, SettingsError, SnapshotMovedError, TableNotFoundError
+from sparkhaven.jobs.dataframes.source import DeephavenSource
+from sparkhaven.readers import open_table
+from sparkhaven.readers.spark.batch import SnapshotReader
+from sparkhaven.store.errors import (
+    SchemaMismatchError,
+    SchemaParseError,
+    SettingsError,
+    SnapshotMovedError,
+    TableNotFoundError,
+)
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
 from tests.support.tables.small_tables import SmallTable
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 START = datetime(2026, 11, 20, tzinfo=UTC)

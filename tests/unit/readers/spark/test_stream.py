@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from jobs.dataframes.source import DeephavenSource
-from readers.spark.stream import EpochReader
-from store.epochs.files.publish import publish_location
-from store.epochs.files.removals import write_removals
-from store.epochs.state.removal import Removal
-from store.errors import SettingsError, SnapshotMovedError
-from store.layout import LocationKey
+from sparkhaven.jobs.dataframes.source import DeephavenSource
+from sparkhaven.readers.spark.stream import EpochReader
+from sparkhaven.store.epochs.files.publish import publish_location
+from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.errors import SettingsError, SnapshotMovedError
+from sparkhaven.store.layout import LocationKey
 from tests.support.tables.small_tables import SmallTable
 
 DAY, NEXT = "2026-11-20", "2026-11-21"

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingest.values.exact import nearest_float
-from store.conversions import numbers
-from store.conversions.plain import plain
-from store.conversions.sources import source_of, spark_source
-from store.conversions.table import Take, rule
+from sparkhaven.ingest.values.exact import nearest_float
+from sparkhaven.store.conversions import numbers
+from sparkhaven.store.conversions.plain import plain
+from sparkhaven.store.conversions.sources import source_of, spark_source
+from sparkhaven.store.conversions.table import Take, rule
 
 TIES: list[Any] = [2**24 + 1, 2**24 + 3, 2**60 + 2**36 + 1, 2**60 + 2**36, 2**63 - 1, -(2**60) - 2**36 - 1]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from store.delta.checkpoint import read_checkpoint, write_checkpoint
-from store.delta.commit import DAY_MS, checkpoint, clean_log, commit, is_checkpoint_due, require_writable
-from store.delta.log import LAST_CHECKPOINT, LOG, is_table, list_log, version_file
-from store.delta.snapshot import NO_VERSION, Action, DeltaSnapshot, read_snapshot
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.io.fs import Fs
+from sparkhaven.store.delta.checkpoint import read_checkpoint, write_checkpoint
+from sparkhaven.store.delta.commit import DAY_MS, checkpoint, clean_log, commit, is_checkpoint_due, require_writable
+from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, is_table, list_log, version_file
+from sparkhaven.store.delta.snapshot import NO_VERSION, Action, DeltaSnapshot, read_snapshot
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs
 from tests.support.disks.model_fs import FaultFs
 from tests.support.ingest.delta_tables import unpack
 

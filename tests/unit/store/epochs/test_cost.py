@@ -12,13 +12,13 @@ from benchmarks.open_table import fill
 from benchmarks.parts.commit_cost import open_log
 from benchmarks.wide_epochs import TABLE, Found
 from benchmarks.wide_epochs import run as run_wide
-from store.epochs.compaction import Compaction
-from store.epochs.reading.load import load_stream
-from store.epochs.state import locations
-from store.epochs.state.records import Record, decode
-from store.epochs.state.replay import StreamState
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.compaction import Compaction
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state import locations
+from sparkhaven.store.epochs.state.records import Record, decode
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.tables.small_tables import Unsynced
 
 
@@ -38,7 +38,7 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
     decoded: list[object] = []
     plain = locations.decode_location
     monkeypatch.setattr(
-        "store.epochs.files.saved.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
+        "sparkhaven.store.epochs.files.saved.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
     )
     state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     assert decoded == []
@@ -108,7 +108,7 @@ def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: p
         seen.append(where)
         return decode(payload, where, reports=reports)
 
-    monkeypatch.setattr("store.epochs.reading.reader.decode", counted)
+    monkeypatch.setattr("sparkhaven.store.epochs.reading.reader.decode", counted)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     with_head = len(seen)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)

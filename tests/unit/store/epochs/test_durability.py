@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.reading.load import load_stream
-from store.epochs.state.removal import Removal
-from store.errors import (
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.errors import (
     CommitUnknownError,
     CorruptFileError,
 )
-from store.format.table.tablesize import decode
-from store.framing.frames import scan
-from store.io.fs import SYNCFS_FROM
-from store.layout import Layout, LocationKey
+from sparkhaven.store.format.table.tablesize import decode
+from sparkhaven.store.framing.frames import scan
+from sparkhaven.store.io.fs import SYNCFS_FROM
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import CrashingFs, FaultFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (

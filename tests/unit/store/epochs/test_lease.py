@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.lock import take_leased_lock, take_lock
-from store.epochs.files.logfile import Lease
-from store.epochs.log import StreamLog
-from store.epochs.preview import preview_recovery
-from store.epochs.reading.load import load_stream
-from store.epochs.retention import Retention
-from store.epochs.state.values import LocationReport
-from store.errors import CommitUnknownError, EpochConflictError, LockLostError
-from store.io.fs import Fs, Lock
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.files.lock import take_leased_lock, take_lock
+from sparkhaven.store.epochs.files.logfile import Lease
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.preview import preview_recovery
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.streams.locations import A
 from tests.support.streams.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, write_batch
@@ -258,7 +258,7 @@ def test_a_log_that_may_have_failed_gives_no_lease(tmp_path: Path) -> None:
 
 def test_a_log_of_one_batch_a_process_is_compacted(tmp_path: Path) -> None:
     """A compaction takes several calls; a process that commits once completes what it begins."""
-    from writers.batch.maintenance import Maintenance
+    from sparkhaven.writers.batch.maintenance import Maintenance
 
     def one(number: int, *, finish: bool) -> int:
         with open_log(FS, tmp_path) as log:

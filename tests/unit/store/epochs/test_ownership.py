@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.publish import OWNER, TABLE_SIZE
-from store.epochs.reading.load import load_stream
-from store.epochs.state.values import FileId
-from store.errors import CommitUnknownError, EpochConflictError, LockLostError, SettingsError
-from store.io.fs import Fs, SyncGuard
-from store.layout import Layout
+from sparkhaven.store.epochs.files.publish import OWNER, TABLE_SIZE
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError, SettingsError
+from sparkhaven.store.io.fs import Fs, SyncGuard
+from sparkhaven.store.layout import Layout
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.locations import A, B

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from readers import open_table
-from store.epochs.files.removals import write_removals
-from store.epochs.reading.load import load_stream
-from store.epochs.state.removal import Phase, Removal
-from store.epochs.state.rollbacks import MAX_PAIRS, fold, restored
-from store.errors import SnapshotMovedError
-from store.io.fs import Stat
-from store.layout import LocationKey
+from sparkhaven.readers import open_table
+from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.removal import Phase, Removal
+from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS, fold, restored
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.io.fs import Stat
+from sparkhaven.store.layout import LocationKey
 from tests.support.tables.small_tables import SmallTable, Unsynced
 
 D1, D2 = "2026-11-20", "2026-11-21"

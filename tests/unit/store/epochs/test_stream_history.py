@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.checkpoint import decode_checkpoint
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.files.removals import read_removals
-from store.epochs.reading.load import list_epochs, load_positions, load_stream
-from store.epochs.state.removal import Removal
-from store.epochs.state.values import LocationReport, LocationState
-from store.errors import (
+from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.load import list_epochs, load_positions, load_stream
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.values import LocationReport, LocationState
+from sparkhaven.store.errors import (
     CorruptFileError,
     EpochConflictError,
     TableNotFoundError,
 )
-from store.format.table.tablesize import decode
-from store.framing.frames import scan
-from store.io.fs import Fs
-from store.layout import Layout
-from store.types.committed import RangeStats
+from sparkhaven.store.format.table.tablesize import decode
+from sparkhaven.store.framing.frames import scan
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.types.committed import RangeStats
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (

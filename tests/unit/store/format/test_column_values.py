@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
-from store.format.column.codecs import Base, encode_column
-from store.scan.columnfile import (
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
+from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.scan.columnfile import (
     column_header,
     open_column,
     read_column,
 )
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, refused, write
 from tests.support.tables.column_files import create_column
 

@@ -10,13 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.errors import CorruptFileError, FormatError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
-from store.format.column.prefix import decode_prefix, encode_prefix, prefix_with_grouping
-from store.format.index.grouping import encode_ovr
-from store.format.java.values import JInt, JLong
-from store.format.java.writer import dumps
-from store.scan.columnfile import open_column, read_column, read_grouping
-from store.types.model import Column, Storage
+from sparkhaven.store.errors import (
+    CorruptFileError,
+    FormatError,
+    SchemaMismatchError,
+    SparkhavenError,
+    UnsupportedVersionError,
+)
+from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix, prefix_with_grouping
+from sparkhaven.store.format.index.grouping import encode_ovr
+from sparkhaven.store.format.java.values import JInt, JLong
+from sparkhaven.store.format.java.writer import dumps
+from sparkhaven.store.scan.columnfile import open_column, read_column, read_grouping
+from sparkhaven.store.types.model import Column, Storage
 from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, refused, write
 from tests.support.tables.column_files import add_grouping, create_column, group_ranges, overflow_byte
 

@@ -10,12 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.errors import CorruptFileError, FormatError, UnsupportedVersionError
-from store.format.java import modified_utf8
-from store.format.java.classes import ALL_CLASSES
-from store.format.java.reader import Reader, loads
-from store.format.java.values import Block, JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
-from store.format.java.writer import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
+from sparkhaven.store.errors import CorruptFileError, FormatError, UnsupportedVersionError
+from sparkhaven.store.format.java import modified_utf8
+from sparkhaven.store.format.java.classes import ALL_CLASSES
+from sparkhaven.store.format.java.reader import Reader, loads
+from sparkhaven.store.format.java.values import (
+    Block,
+    JByte,
+    JChar,
+    JDouble,
+    JFloat,
+    JInt,
+    JLong,
+    JMap,
+    JNumbers,
+    JShort,
+)
+from sparkhaven.store.format.java.writer import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
 
 LONGS = b"\x72\x00\x02[J" + struct.pack(">Q", ALL_CLASSES["[J"].suid) + b"\x02\x00\x00\x78\x70"
 

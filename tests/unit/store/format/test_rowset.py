@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from store.errors import CorruptFileError
-from store.format.index.rowset import decode_rows, encode_rows
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.index.rowset import decode_rows, encode_rows
 
 EXAMPLES = {
     "20": [],

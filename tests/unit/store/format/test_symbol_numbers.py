@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from store.errors import SchemaMismatchError
-from store.format.column import symbols
-from store.format.column.symbols import assign_numbers
-from store.kernels import FEW
-from store.types.datatypes import INT_NULL
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column import symbols
+from sparkhaven.store.format.column.symbols import assign_numbers
+from sparkhaven.store.kernels import FEW
+from sparkhaven.store.types.datatypes import INT_NULL
 
 TEXTS = st.sampled_from(["", "a", "b", "c", "é"])
 

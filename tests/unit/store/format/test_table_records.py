@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
-from store.format.java.classes import DB_DATE_TIME
-from store.format.java.values import JInt, JLong
-from store.format.java.writer import dumps
-from store.format.table import tablesize
-from store.format.table.definition import ColumnRecord, Definition
-from store.format.table.sizeform import size_form
-from store.format.table.tbl import column_sets, decode_tbl, encode_tbl
-from store.io.fs import Fs
-from store.types.model import Storage
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
+from sparkhaven.store.format.java.classes import DB_DATE_TIME
+from sparkhaven.store.format.java.values import JInt, JLong
+from sparkhaven.store.format.java.writer import dumps
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.definition import ColumnRecord, Definition
+from sparkhaven.store.format.table.sizeform import size_form
+from sparkhaven.store.format.table.tbl import column_sets, decode_tbl, encode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import Storage
 from tests.support.places import GOLDEN
 
 # --- table.size --------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store.io.fs import Fs
-from store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
-from store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
 
 

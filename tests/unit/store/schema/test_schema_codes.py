@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from store.errors import SchemaParseError
-from store.schema.document.xmlfile import parse_schema
-from store.schema.findings import RULES, Finding, FindingList
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.findings import RULES, Finding, FindingList
 
 NAME = "Ns.Tab.schema"
 HEAD = '<Table namespace="Ns" name="Tab" storageType="NestedPartitionedOnDisk">'

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import (
+from sparkhaven.store.errors import (
     LockLostError,
     SchemaChangeError,
     SchemaMismatchError,
@@ -16,11 +16,11 @@ from store.errors import (
     TableNotFoundError,
     UnsupportedVersionError,
 )
-from store.layout import Layout, TableName
-from store.schema.deployed.changes import ACCEPTED, Consent
-from store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_history
-from store.schema.deployed.history import ColumnRecord, Version, encode_history
-from store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.changes import ACCEPTED, Consent
+from sparkhaven.store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_history
+from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, encode_history
+from sparkhaven.store.schema.document.xmlfile import parse_schema
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from store.errors import SchemaMismatchError, SchemaParseError
-from store.schema.document.xmlfile import parse_schema
-from store.schema.formula.evaluation import Formula, day_of_year, parse_formula, sort_partitions
-from store.schema.formula.javatext import Text
-from store.types.model import TableSchema
+from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
+from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.formula.evaluation import Formula, day_of_year, parse_formula, sort_partitions
+from sparkhaven.store.schema.formula.javatext import Text
+from sparkhaven.store.types.model import TableSchema
 
 COLUMNS = {
     "Sym": "String",

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import (
+from sparkhaven.store.errors import (
     CorruptFileError,
     SchemaParseError,
     SparkhavenError,
     UnsupportedVersionError,
 )
-from store.layout import Layout
-from store.schema.deployed.deploy import deploy, load_deployed, load_history, standing_tables
-from store.schema.deployed.history import decode_history, encode_history
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed, load_history, standing_tables
+from sparkhaven.store.schema.deployed.history import decode_history, encode_history
 from tests.support.places import GOLDEN
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema
 

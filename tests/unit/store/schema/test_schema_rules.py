@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from store.schema.document.rules import RULE_SPECS, parse_value, split_list
-from store.schema.document.xmlfile import parse_schema
-from store.types.datatypes import data_type
+from sparkhaven.store.schema.document.rules import RULE_SPECS, parse_value, split_list
+from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.types.datatypes import data_type
 
 KNOWN = [
     "assertSize",

@@ -9,20 +9,27 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.recovery.recover import apply
-from store.epochs.recovery.settlement import Settlement
-from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
-from store.format.table.tablesize import TableSize
-from store.format.table.tablesize import decode as decode_size
-from store.format.table.tablesize import encode as encode_size
-from store.io.fs import Fs, Lock
-from store.kernels import FEW
-from store.layout import Layout, LocationKey
-from store.scan.columnfile import read_column
-from store.types.committed import FileState, RangeStats
-from store.types.datatypes import data_type
-from store.types.model import Column, Kind, Storage
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.recovery.recover import apply
+from sparkhaven.store.epochs.recovery.settlement import Settlement
+from sparkhaven.store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
+from sparkhaven.store.format.table.tablesize import TableSize
+from sparkhaven.store.format.table.tablesize import decode as decode_size
+from sparkhaven.store.format.table.tablesize import encode as encode_size
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.kernels import FEW
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.append.append import LocationAppender
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.statistics import range_stats
+from sparkhaven.writers.append.symbols import SymbolCache, SymbolKey
+from sparkhaven.writers.append.values import column_values
+from sparkhaven.writers.batch.task import bytes_of
+from sparkhaven.writers.target import LateRows, SplitNotes
 from tests.support.streams.locations import A
 from tests.support.streams.stream_kit import (
     COLUMNS,
@@ -36,13 +43,6 @@ from tests.support.streams.stream_kit import (
     run_alone,
     target_of,
 )
-from writers.append.append import LocationAppender
-from writers.append.empty_location import WorkerCache
-from writers.append.statistics import range_stats
-from writers.append.symbols import SymbolCache, SymbolKey
-from writers.append.values import column_values
-from writers.batch.task import bytes_of
-from writers.target import LateRows, SplitNotes
 
 FS = Fs()
 

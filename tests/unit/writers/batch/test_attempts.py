@@ -13,12 +13,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.checks.verify import verify
-from store.epochs.log import StreamLog
-from store.epochs.state.values import FileId, Split
-from store.errors import EpochConflictError, LockLostError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.errors import EpochConflictError, LockLostError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.target import SplitNotes, StreamTarget
 from tests.support.streams.stream_kit import (
     LocalExecutor,
     Record,
@@ -31,10 +35,6 @@ from tests.support.streams.stream_kit import (
     target_of,
     tree_bytes,
 )
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.task import Task, TaskResult, run_task
-from writers.target import SplitNotes, StreamTarget
 
 FS = Fs()
 Routed = Iterator[tuple[LocationKey, pa.RecordBatch]]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ingest.spec import BadRowBudget
-from store.errors import ErrorBudgetExceeded, FeedError
-from store.io.fs import Fs
-from store.layout import LocationKey
+from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.writers.batch.rejects import reject_late
+from sparkhaven.writers.target import SplitNotes
 from tests.support.streams.stream_kit import numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import DATE, Shelf, bad, spec, take, truncate
-from writers.batch.rejects import reject_late
-from writers.target import SplitNotes
 
 FS = Fs()
 

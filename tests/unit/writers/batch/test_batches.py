@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
 
-from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.reading.load import load_stream
-from store.epochs.state.values import FileId, Split
-from store.errors import (
+from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
     EpochConflictError,
@@ -27,9 +27,14 @@ from store.errors import (
     PositionGapError,
     SettingsError,
 )
-from store.format.table.tablesize import decode as decode_size
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.store.format.table.tablesize import decode as decode_size
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.stream import StreamPlan
+from sparkhaven.writers.spark.stream import Batches, run_stream
+from sparkhaven.writers.target import SplitNotes
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.stream_kit import (
@@ -48,11 +53,6 @@ from tests.support.streams.stream_kit import (
     target_of,
     tree_bytes,
 )
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.batch.stream import StreamPlan
-from writers.spark.stream import Batches, run_stream
-from writers.target import SplitNotes
 
 FS = Fs()
 

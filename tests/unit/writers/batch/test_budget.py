@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.bad_rows import BadRow
-from ingest.spec import BadRowBudget
-from jobs.streams.budget import Budget
-from store.errors import ErrorBudgetExceeded
-from writers.batch.commit import BatchOutcome
-from writers.target import SplitNotes
+from sparkhaven.ingest.bad_rows import BadRow
+from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.target import SplitNotes
 
 
 class Stream:

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.bad_rows import NAMED, Rejects
-from ingest.declared import near_name, require_columns
-from ingest.formats.csv.rows import CsvRows
-from ingest.options.files import FilesOptions
-from ingest.options.formats import CsvOptions
-from ingest.spec import ColumnSpec, StreamSpec
-from jobs.streams.reports.data_warnings import DataWarnings
-from store.epochs.state.values import MAX_IGNORED, ignored_in
-from store.errors import FeedError, SettingsError
+from sparkhaven.ingest.bad_rows import NAMED, Rejects
+from sparkhaven.ingest.declared import near_name, require_columns
+from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
+from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
+from sparkhaven.store.epochs.state.values import MAX_IGNORED, ignored_in
+from sparkhaven.store.errors import FeedError, SettingsError
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.target import SplitNotes
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
-from writers.batch.commit import BatchOutcome
-from writers.target import SplitNotes
 
 TABLE = schema(price="double", size="int")
 

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.content.parts import can_be_cut, is_cuttable, part_lines
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Format
-from ingest.spec import Clock, ColumnSpec
-from store.epochs.state.files import FileWindow, Resolution
-from store.epochs.state.values import FileId, FilePart, Split
-from store.errors import EpochConflictError, PositionGapError
-from store.io.fs import Fs
+from sparkhaven.ingest.content.parts import can_be_cut, is_cuttable, part_lines
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Format
+from sparkhaven.ingest.spec import Clock, ColumnSpec
+from sparkhaven.store.epochs.state.files import FileWindow, Resolution
+from sparkhaven.store.epochs.state.values import FileId, FilePart, Split
+from sparkhaven.store.errors import EpochConflictError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.batch.combine import split_order
+from sparkhaven.writers.batch.file_parts import by_position, classified
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
 from tests.support.streams.stream_kit import open_log, put_file, record, tree_bytes
 from tests.support.writers.quarantine_cases import Shelf, bad, spec, take
-from writers.batch.combine import split_order
-from writers.batch.file_parts import by_position, classified
 
 FS = Fs()
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from store.epochs.reading.load import load_stream
-from store.errors import EXIT_RETRY, CommitError, FeedError, LockLostError, PositionGapError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError, LockLostError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.batch.local import run_local
+from sparkhaven.writers.batch.stream import BatchProgress, Row, StreamPlan, StreamTotals
 from tests.support.streams.stream_kit import (
     STREAM,
     TABLE,
@@ -26,8 +28,6 @@ from tests.support.streams.stream_kit import (
     tree_bytes,
 )
 from tests.support.streams.two_ways import as_spark, here, planner, write_feed
-from writers.batch.local import run_local
-from writers.batch.stream import BatchProgress, Row, StreamPlan, StreamTotals
 
 FS = Fs()
 

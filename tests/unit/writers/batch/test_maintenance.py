@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from store.epochs.reading.load import load_stream
-from store.errors import SparkhavenError
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.batch.maintenance import Maintenance
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.stream_kit import STREAM, TABLE, ingest, open_log, put_file, record
-from writers.batch.maintenance import Maintenance
 
 
 def test_a_compaction_without_room_is_reported_and_the_stream_goes_on(tmp_path: Path) -> None:

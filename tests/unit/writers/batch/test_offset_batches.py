@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import list_epochs
-from store.epochs.state.values import OffsetRange
-from store.errors import EpochConflictError, PositionGapError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import list_epochs
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import EpochConflictError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import BatchOutcome, write_batch
+from sparkhaven.writers.batch.splits import range_of
 from tests.support.streams.stream_kit import (
     STREAM,
     TABLE,
@@ -25,9 +28,6 @@ from tests.support.streams.stream_kit import (
     read_all,
     target_of,
 )
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import BatchOutcome, write_batch
-from writers.batch.splits import range_of
 
 FS = Fs()
 

@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from readers import open_table
-from store.digest import digest_array, to_hex
-from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
-from store.format.parquet.manifest import decode_manifest
-from store.format.table import tablesize
-from store.format.table.tblread import decode_tbl
-from store.scan.columnfile import read_column
+from sparkhaven.readers import open_table
+from sparkhaven.store.digest import digest_array, to_hex
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
+from sparkhaven.store.format.parquet.manifest import decode_manifest
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.writers.exports import leaves
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, by_duckdb, by_pyarrow, export, files, found, two_days, wanted
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS
-from writers.exports import leaves
 
 LAYOUTS = ["nested", "flat", "kv", "metadata"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from readers.checks.verify import verify
-from store.errors import SchemaParseError
-from store.schema.deployed.changes import ACCEPTED
-from store.schema.deployed.deploy import deploy
-from store.schema.document.xmlfile import parse_schema
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.schema.deployed.changes import ACCEPTED
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.schema.document.xmlfile import parse_schema
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT

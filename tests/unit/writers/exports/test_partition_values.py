@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from readers import open_table
-from store.errors import InvalidNameError
-from store.format.parquet.trees import LAYOUTS, TreeLayout, check_value
-from store.io.fs import Fs
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.format.parquet.trees import LAYOUTS, TreeLayout, check_value
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.imports.tree import find_tree
 from tests.support.commands import run
 from tests.support.writers.odd_values import HOSTILE, ODD, by_duckdb, by_pandas, by_polars, by_pyarrow, export, make
-from writers.imports.tree import find_tree
 
 READERS: dict[str, Any] = {"pyarrow": by_pyarrow, "duckdb": by_duckdb, "polars": by_polars, "pandas": by_pandas}
 BEHIND_EQUALS: tuple[TreeLayout, ...] = ("kv", "metadata", "hive")

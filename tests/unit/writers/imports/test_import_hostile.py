@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from store.errors import (
+from sparkhaven.store.errors import (
     CorruptFileError,
     InvalidNameError,
     LockLostError,
@@ -20,8 +20,8 @@ from store.errors import (
     SparkhavenError,
     TableNotFoundError,
 )
-from store.layout import LocationKey, TableName
-from store.merges.records import lock_table, newest
+from sparkhaven.store.layout import LocationKey, TableName
+from sparkhaven.store.merges.records import lock_table, newest
 from tests.support.writers.export_cases import export, two_days
 from tests.support.writers.import_cases import bring, empty, small, values, write
 from tests.support.writers.merge_cases import TABLE

@@ -11,18 +11,18 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from readers import open_table
-from readers.checks.verify import verify
-from store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
-from store.layout import TableName
-from store.merges.records import newest
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.records import newest
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.validation.dates import validate_date
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, export, found, two_days, wanted
 from tests.support.writers.import_cases import bring, empty, small, values, write
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, merge
-from writers.removal.proof import prove
-from writers.validation.dates import validate_date
 
 NS_T = TableName("NS", "T")
 

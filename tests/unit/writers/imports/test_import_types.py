@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.writers.imports.leaf import LeafReader
+from sparkhaven.writers.imports.walk import FoundLeaf
 from tests.support.ingest.ingest_cases import schema as schema_of
 from tests.support.ingest.parquet_footers import enum_file
 from tests.support.writers.import_cases import bring, small, values, write
 from tests.support.writers.merge_runs import FS
-from writers.imports.leaf import LeafReader
-from writers.imports.walk import FoundLeaf
 
 TAKEN: list[tuple[str, pa.Array, list[Any]]] = [
     ("Boolean", pa.array([True, False, None]), [True, False, None]),

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from store.errors import InvalidNameError, SettingsError
-from store.io.fs import Fs
+from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.imports.value_template import ValueTemplate, is_midnight, proposed
+from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run, run_json
 from tests.support.writers.import_cases import small, write
-from writers.imports.value_template import ValueTemplate, is_midnight, proposed
-from writers.partitions import add_partition
 
 TEMPLATES = {
     ("{year}-{month:02}-{day:02}", "2026-1-5"): "2026-01-05",

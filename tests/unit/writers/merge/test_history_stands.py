@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.arrow.opening import open_table
-from store.errors import (
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.errors import (
     LockLostError,
     SnapshotMovedError,
     TableExistsError,
@@ -18,19 +18,19 @@ from store.errors import (
     TooEarlyError,
     ValidationFailedError,
 )
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.merges.records import lock_table, newest
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.records import lock_table, newest
+from sparkhaven.writers.merge import publish
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.publish_phase import GRACE_S
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete, truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, merge
-from writers.merge import publish
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.publish_phase import GRACE_S
-from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
 
 NOW = 1_700_000_000.0
 

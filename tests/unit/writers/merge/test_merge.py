@@ -8,19 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.removals import write_removals
-from store.epochs.state.removal import Removal
-from store.errors import (
+from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.errors import (
     CorruptFileError,
     LockLostError,
     SettingsError,
     TableExistsError,
     TableNotFoundError,
 )
-from store.format.table import tablesize
-from store.layout import LocationKey
-from store.merges.records import lock_table, newest, store_record
-from store.scan.columnfile import read_grouping
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.records import lock_table, newest, store_record
+from sparkhaven.store.scan.columnfile import read_grouping
+from sparkhaven.writers.merge import dates
+from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan import source
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.plan import MergeOptions, MergePlan
+from sparkhaven.writers.merge.write import check, columns, share
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
@@ -44,13 +51,6 @@ from tests.support.writers.merge_runs import (
     merge,
     same,
 )
-from writers.merge import dates
-from writers.merge.dates import merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan import source
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.plan import MergeOptions, MergePlan
-from writers.merge.write import check, columns, share
 
 SORTS: list[list[tuple[str, bool]]] = [
     [],

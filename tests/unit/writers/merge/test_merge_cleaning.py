@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import LockLostError
-from store.io.fs import Fs
-from store.layout import Layout
-from store.merges.records import lock_table, newest
+from sparkhaven.store.errors import LockLostError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.records import lock_table, newest
+from sparkhaven.writers.merge import dates
+from sparkhaven.writers.merge.cleaning import clean, waiting
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.status import table_status
 from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
-from writers.merge import dates
-from writers.merge.cleaning import clean, waiting
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.status import table_status
 
 NOW = 1_700_000_000.0
 LATER = NOW + 3601

@@ -14,20 +14,20 @@ import pytest
 
 from benchmarks.parts.merge_memory import TABLE as WIDE
 from benchmarks.parts.merge_memory import make as make_day
-from store.errors import MergeError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.merge.plan import source
+from sparkhaven.writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.plan import MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.source import ColumnSource
+from sparkhaven.writers.merge.plan.unions import ranks_file
+from sparkhaven.writers.merge.planning import plan_merge
+from sparkhaven.writers.merge.write import dictionaries, share, survey
+from sparkhaven.writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
 from tests.support.writers.merge_cases import DAY, STRINGS, TABLE
 from tests.support.writers.merge_runs import FS, check_tree, history_bytes, make, merge
-from writers.merge.plan import source
-from writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
-from writers.merge.plan.pins import Pins
-from writers.merge.plan.plan import MergeOptions, MergePlan
-from writers.merge.plan.source import ColumnSource
-from writers.merge.plan.unions import ranks_file
-from writers.merge.planning import plan_merge
-from writers.merge.write import dictionaries, share, survey
-from writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
 
 OTHER_DAY = "2024-03-05"
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from store.errors import ValidationFailedError
-from store.format.index.grouping import GroupRanges
-from store.merges.records import newest
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.index.grouping import GroupRanges
+from sparkhaven.store.merges.records import newest
+from sparkhaven.writers.merge.write import finish
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
-from writers.merge.write import finish
 
 
 def _other_key(ranges: GroupRanges) -> GroupRanges:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from store.format.table import tablesize
-from store.format.table.tblread import decode_tbl
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table.tblread import decode_tbl
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.naive_rowset import naive_ranges

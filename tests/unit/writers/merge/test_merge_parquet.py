@@ -14,12 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from readers import open_table
-from store.errors import ValidationFailedError
-from store.format.table import tablesize
-from store.layout import LocationKey
-from store.merges.records import decode_record, encode_record, newest
-from store.schema.deployed.deploy import deploy
+from sparkhaven.readers import open_table
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.records import decode_record, encode_record, newest
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.merge.plan import source
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.write import check_parquet, parquet, sink
+from sparkhaven.writers.merge.write.parquet import row_groups
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -34,10 +38,6 @@ from tests.support.writers.merge_cases import (
 from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, make, merge, same
 from tests.support.writers.parquet_places import SIDECAR, merged, places, plain
 from tests.support.writers.removals import empty
-from writers.merge.plan import source
-from writers.merge.plan.keys import SortKey
-from writers.merge.write import check_parquet, parquet, sink
-from writers.merge.write.parquet import row_groups
 
 INDEX_FILES = [
     SIDECAR,
@@ -268,7 +268,7 @@ def test_a_staged_file_that_reads_back_otherwise_is_not_published(
         (place / name).write_bytes(wrong)
         return real(fs, task)
 
-    monkeypatch.setattr("writers.merge.write.check_parquet.check_parquet", damaged)
+    monkeypatch.setattr("sparkhaven.writers.merge.write.check_parquet.check_parquet", damaged)
     with pytest.raises(ValidationFailedError):
         merge(db.layout, format="parquet")
     assert newest(FS, db.layout, TABLE, DAY) is None

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from store.errors import SparkhavenError
-from store.format.column.prefix import charset_of, encode_prefix
-from store.layout import LocationKey
-from store.native.files import read_files
-from store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.native.files import read_files
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.merge.plan import opened
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, merge
-from writers.merge.plan import opened
-from writers.merge.plan.keys import SortKey
-from writers.partitions import add_partition
 
 SOURCES = 9
 SORT = (SortKey("D", True), SortKey("Venue"))

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from store.layout import LocationKey
-from store.merges.records import newest
-from store.merges.validations import validation_path
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.validations import validation_path
+from sparkhaven.writers.merge import dates
+from sparkhaven.writers.merge.cleaning import clean
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.status import table_status
+from sparkhaven.writers.removal.proof import prove
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
 from tests.support.writers.removals import empty
-from writers.merge import dates
-from writers.merge.cleaning import clean
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.status import table_status
-from writers.removal.proof import prove
 
 NOW = 1_700_000_000.0
 LATER = NOW + 3601
@@ -128,7 +128,7 @@ def test_a_large_date_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(dates, "PARALLEL_ROWS", 10)
     said: list[str] = []
     options, executor = MergeOptions(memory=1, workers=2), LocalExecutor()
-    monkeypatch.setattr("writers.merge.plan.plan.PARALLEL_ROWS", 10)
+    monkeypatch.setattr("sparkhaven.writers.merge.plan.plan.PARALLEL_ROWS", 10)
     where = FS, db.layout, TABLE, [DAY], options
     (done,) = dates.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
     assert done.outcome == "merged"

@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.layout import LocationKey
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.writers.merge.plan import keys
+from sparkhaven.writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
+from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.planning import plan_merge
+from sparkhaven.writers.merge.write import symbols
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -22,12 +28,6 @@ from tests.support.writers.merge_cases import (
     read_location,
 )
 from tests.support.writers.merge_runs import FS, history_bytes, make, merge, same
-from writers.merge.plan import keys
-from writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
-from writers.merge.plan.pins import Pins
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.planning import plan_merge
-from writers.merge.write import symbols
 
 
 def test_slices_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from store.io.fs import Fs, Stat
-from store.layout import Layout, TableName
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.merge.plan.pins import Pins
 from tests.support.tables.small_tables import SmallTable
-from writers.merge.plan.pins import Pins
 
 
 class BusyStream(Fs):

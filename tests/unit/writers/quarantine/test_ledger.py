@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from readers.checks.streams import check_beside
-from store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
-from store.epochs.files.ledger import Ledger, encode_ledger, read_ledger, write_ledger
-from store.epochs.files.saved import Checkpoint
-from store.epochs.state.replay import StreamState
-from store.epochs.state.rollbacks import MAX_PAIRS
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.readers.checks.streams import check_beside
+from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
+from sparkhaven.store.epochs.files.ledger import Ledger, encode_ledger, read_ledger, write_ledger
+from sparkhaven.store.epochs.files.saved import Checkpoint
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.quarantine.ledger import NEVER, follow, rebuilt_ledger
 from tests.support.places import GOLDEN
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log, put_file, record
 from tests.support.writers.quarantine_cases import bad, marks, quarantine_at, rejected_at, restart, take
-from writers.quarantine.ledger import NEVER, follow, rebuilt_ledger
 
 FS = Fs()
 LEDGER = Ledger("/a place", "/streams/s.toml", 7, 3, ((1, 2), (4, 9)))

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.streams.quarantines import settle
-from store.delta.log import LOG
-from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
-from store.epochs.state.replay import StreamState
-from store.errors import CommitError, SettingsError, UnsupportedVersionError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.streams.quarantines import settle
+from sparkhaven.store.delta.log import LOG
+from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger, write_ledger
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CommitError, SettingsError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.quarantine import rows
+from sparkhaven.writers.quarantine.spark_table import sync_delta
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log
 from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at
 from tests.support.writers.quarantine_tables import FIRST, version
-from writers.quarantine import rows
-from writers.quarantine.spark_table import sync_delta
 
 FS = Fs()
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.ledger import Ledger, write_ledger
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deploy
+from sparkhaven.store.epochs.files.ledger import Ledger, write_ledger
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.quarantine import rows as quarantine_rows
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.rows import QuarantineRows
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.writers.quarantine_tables import FIELDS, FIRST, OWNER, TIME, added, row, version
-from writers.quarantine import rows as quarantine_rows
-from writers.quarantine.choice import Chosen
-from writers.quarantine.rows import QuarantineRows
 
 EVERY = Chosen()
 
@@ -129,7 +129,7 @@ internal = { fixed = "0" }
 value = { fixed = "2026-11-21" }
 """
 DRY_RUN = """import sys
-from jobs.cli.main import app
+from sparkhaven.jobs.cli.main import app
 app(sys.argv[1:], standalone_mode=False)
 print("pyspark" in sys.modules, "pandas" in sys.modules)"""
 
@@ -164,5 +164,6 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
 
 @pytest.mark.slow
 def test_no_spark_is_imported() -> None:
-    code = "import jobs.cli.streams.quarantine, writers.quarantine.rows, sys; print('pyspark' in sys.modules)"
+    modules = "sparkhaven.jobs.cli.streams.quarantine, sparkhaven.writers.quarantine.rows"
+    code = f"import {modules}, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from readers import open_table
-from readers.checks.verify import verify
-from store.errors import SparkhavenError
-from store.format.column.prefix import DATA_OFFSET, encode_prefix
-from store.format.index.grouping import encode_ovr
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.merges.records import newest
-from store.scan.columnfile import column_header, read_grouping
-from store.schema.deployed.deploy import load_deployed
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
+from sparkhaven.store.format.index.grouping import encode_ovr
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.records import newest
+from sparkhaven.store.scan.columnfile import column_header, read_grouping
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
 from tests.support.writers.removals import NOW
-from writers.removal.proof import prove
-from writers.removal.remove import truncate
 
 INTRADAY = ("I.dat", "Sym.dat", "Sym.sym", "Sym.sym.bytes", "Note.dat", "Note.bytes", "table.size", "table.tbl")
 HISTORY = (*INTRADAY, "Sym.ovr")

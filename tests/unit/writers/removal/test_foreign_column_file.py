@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from readers import open_table
-from readers.checks.verify import verify
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.merges.records import newest
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.records import newest
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import truncate
+from sparkhaven.writers.validation.dates import validate_date
 from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
-from writers.removal.proof import prove
-from writers.removal.remove import truncate
-from writers.validation.dates import validate_date
 
 NOW = 1_700_000_000.0
 

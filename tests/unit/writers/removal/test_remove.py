@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from readers import open_table
-from store.epochs.files.removals import read_removals
-from store.epochs.reading.load import load_stream
-from store.errors import (
+from sparkhaven.readers import open_table
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import (
     CorruptFileError,
     SettingsError,
     TableNotFoundError,
@@ -19,19 +19,19 @@ from store.errors import (
     UnsupportedVersionError,
     ValidationFailedError,
 )
-from store.format.table import tablesize
-from store.layout import LocationKey
-from store.merges.records import newest
-from store.merges.validations import Validation, load_validation, validation_path
-from store.schema.deployed.changes import ACCEPTED
-from store.schema.deployed.deploy import deploy
+from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.validations import Validation, load_validation, validation_path
+from sparkhaven.store.schema.deployed.changes import ACCEPTED
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.removal.proof import RemovalProof, prove
+from sparkhaven.writers.removal.remove import truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
 from tests.support.writers.removals import NOW, empty, unlink
-from writers.partitions import add_partition
-from writers.removal.proof import RemovalProof, prove
-from writers.removal.remove import truncate
 
 A, B = LocationKey("a", DAY), LocationKey("b", DAY)
 

@@ -10,15 +10,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.streams.decoding import Decoder
-from readers import open_table
-from readers.checks.verify import verify
-from store.epochs.log import StreamLog
-from store.epochs.state.values import FileId, Split
-from store.errors import EpochConflictError, ErrorBudgetExceeded
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.schema.deployed.deploy import deploy
+from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.readers import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.errors import EpochConflictError, ErrorBudgetExceeded
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.removal.remove import delete, truncate
+from sparkhaven.writers.target import LateRows, SplitNotes
 from tests.support.streams.stream_kit import (
     SCHEMA,
     TABLE,
@@ -32,12 +38,6 @@ from tests.support.streams.stream_kit import (
 )
 from tests.support.streams.whole_story import DAY, SCHEMA_XML, merge
 from tests.support.writers.quarantine_cases import Shelf, spec, take
-from writers.append.empty_location import WorkerCache
-from writers.batch.commit import write_batch
-from writers.partitions import add_partition
-from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
-from writers.target import LateRows, SplitNotes
 
 FS = Fs()
 

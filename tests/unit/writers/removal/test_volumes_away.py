@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from readers.arrow.opening import open_table
-from readers.checks.verify import verify
-from store.errors import RetryableStorageError
-from store.layout import Layout
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.errors import RetryableStorageError
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.merge.cleaning import clean
+from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.validation.dates import validate_date
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import FS, make, merge
-from writers.merge.cleaning import clean
-from writers.partitions import add_partition
-from writers.removal.proof import prove
-from writers.validation.dates import validate_date
 
 OTHER = "2024-03-06"
 REPORTED = "the volume of storage partition 0 is not mounted"

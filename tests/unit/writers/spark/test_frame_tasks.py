@@ -14,17 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.bad_rows import as_batch, bad_row
-from store.epochs.state.values import OffsetRange
-from store.errors import PositionGapError
-from store.io.fs import Fs
-from store.layout import LocationKey
-from store.rejected import decode_rejected
-from tests.support.streams.stream_kit import SCHEMA, open_log, record, target_of
-from writers.append.empty_location import WorkerCache
-from writers.batch.scratch import make_scratch
-from writers.spark.frame import joined
-from writers.spark.frame_task import (
+from sparkhaven.ingest.bad_rows import as_batch, bad_row
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.rejected import decode_rejected
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.scratch import make_scratch
+from sparkhaven.writers.spark.frame import joined
+from sparkhaven.writers.spark.frame_task import (
     MAX_RANGES,
     FrameResult,
     FrameWork,
@@ -33,7 +32,8 @@ from writers.spark.frame_task import (
     frame_task,
     spans,
 )
-from writers.target import SplitNotes
+from sparkhaven.writers.target import SplitNotes
+from tests.support.streams.stream_kit import SCHEMA, open_log, record, target_of
 
 FS = Fs()
 COLUMNS = PositionColumns("part", "off")

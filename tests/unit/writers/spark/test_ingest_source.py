@@ -11,17 +11,25 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
-from ingest.content.parts import MIN_PART
-from ingest.feeds.files.source import FILE_COST, SCHEMA, FilesReader, FilesSource, Run, group_files, source_options
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Limit
-from store.epochs.state.values import FileId, FilePart
-from store.errors import PositionGapError, SettingsError, carried_error
-from store.io.fs import Fs
-from store.layout import TableName
+from sparkhaven.ingest.content.parts import MIN_PART
+from sparkhaven.ingest.feeds.files.source import (
+    FILE_COST,
+    SCHEMA,
+    FilesReader,
+    FilesSource,
+    Run,
+    group_files,
+    source_options,
+)
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.store.errors import PositionGapError, SettingsError, carried_error
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.writers.batch.file_parts import by_position
+from sparkhaven.writers.batch.splits import file_of
 from tests.support.ingest.ingest_cases import file_id
-from writers.batch.file_parts import by_position
-from writers.batch.splits import file_of
 
 NOW = 1_400_000_000
 START: dict[str, Any] = {"n": 0, "files": []}

@@ -12,29 +12,29 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from ingest.content.parts import SMALL_BATCH
-from ingest.feeds.delta.log import Added
-from ingest.feeds.delta.planner import Entry, Planned
-from ingest.feeds.delta.source import VersionReader
-from ingest.feeds.files.source import FilesReader, source_options
-from ingest.feeds.kafka.broker.topics import Bounds, TopicView
-from ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
-from ingest.feeds.kafka.source import TopicReader
-from ingest.feeds.planning import RangeStream
-from ingest.options.delta import DeltaOptions
-from ingest.options.files import FilesOptions
-from ingest.options.formats import Limit
-from ingest.options.kafka import KafkaOptions
-from store.epochs.state.versions import packed
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.planned import note_tasks, noted_tasks
+from sparkhaven.ingest.content.parts import SMALL_BATCH
+from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.planner import Entry, Planned
+from sparkhaven.ingest.feeds.delta.source import VersionReader
+from sparkhaven.ingest.feeds.files.source import FilesReader, source_options
+from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
+from sparkhaven.ingest.feeds.kafka.source import TopicReader
+from sparkhaven.ingest.feeds.planning import RangeStream
+from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.epochs.state.versions import packed
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.planned import note_tasks, noted_tasks
+from sparkhaven.writers.batch.stream import StreamPlan
+from sparkhaven.writers.merge.spark import SparkExecutor
+from sparkhaven.writers.spark.slots import SlotNotes, TaskSlots, is_local, slots_of
+from sparkhaven.writers.spark.stream import Batches
+from sparkhaven.writers.spark.workers import check_workers
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record, target_of
-from writers.batch.stream import StreamPlan
-from writers.merge.spark import SparkExecutor
-from writers.spark.slots import SlotNotes, TaskSlots, is_local, slots_of
-from writers.spark.stream import Batches
-from writers.spark.workers import check_workers
 
 FS = Fs()
 ON = {"spark.dynamicAllocation.enabled": "true"}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from store.errors import EXIT_RETRY, SettingsError
-from writers.spark.paths import local_pattern, local_uri
-from writers.spark.stream import refuse_speculation
-from writers.spark.tasks import error_summary, jvm_gone
+from sparkhaven.store.errors import EXIT_RETRY, SettingsError
+from sparkhaven.writers.spark.paths import local_pattern, local_uri
+from sparkhaven.writers.spark.stream import refuse_speculation
+from sparkhaven.writers.spark.tasks import error_summary, jvm_gone
 
 CALL = "An error occurred while calling o158.awaitTermination"
 

@@ -11,16 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.session.spark_session import import_root
-from store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
-from store.io.fs import Fs
-from store.native.library import SWITCH, core
-from tests.support.streams.stream_kit import open_log, put_file, record, target_of
-from writers.append.empty_location import WorkerCache
-from writers.batch.scratch import make_scratch
-from writers.batch.task import Task, run_task
-from writers.spark.tasks import lacks_package
-from writers.spark.workers import (
+from sparkhaven.jobs.session.spark_session import import_root
+from sparkhaven.store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.library import SWITCH, core
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.scratch import make_scratch
+from sparkhaven.writers.batch.task import Task, run_task
+from sparkhaven.writers.spark.tasks import lacks_package
+from sparkhaven.writers.spark.workers import (
     COMPARED,
     Worker,
     _question,
@@ -30,7 +29,8 @@ from writers.spark.workers import (
     require_capable,
     require_planner,
 )
-from writers.target import SplitNotes
+from sparkhaven.writers.target import SplitNotes
+from tests.support.streams.stream_kit import open_log, put_file, record, target_of
 
 FS = Fs()
 GOOD = Worker("one", "/usr/bin/python3", "3.11.7", (), True)
@@ -158,6 +158,6 @@ def test_a_driver_without_packages_says_what_it_lacks(entry: str) -> None:
         return done.returncode, done.stderr
 
     code, words = reported("")
-    assert code == 1 and "No module named 'jobs'" in words and "--py-files" in words
+    assert code == 1 and "No module named 'sparkhaven'" in words and "--py-files" in words
     code, words = reported(str(import_root()))
     assert code == EXIT_USAGE and sys.executable in words and "PYSPARK_PYTHON" in words and "Traceback" not in words

@@ -10,13 +10,13 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ingest.feeds.kafka.broker import batches
-from ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
-from ingest.feeds.kafka.broker.clients import Troubles
-from ingest.feeds.kafka.broker.librdkafka import CONSUMER, librdkafka
-from ingest.feeds.kafka.framed import FramedMessages
-from ingest.options.kafka import ClientSettings, KafkaOptions
-from store.errors import SettingsError
+from sparkhaven.ingest.feeds.kafka.broker import batches
+from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
+from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import CONSUMER, librdkafka
+from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
+from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
+from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
 

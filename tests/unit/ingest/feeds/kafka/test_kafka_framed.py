@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.bad_rows import Rejects
-from ingest.feeds.kafka.blocks import MS, MessageBlock, Messages, far_times, time_ns
-from ingest.feeds.kafka.messages import MessageRows
-from ingest.options.kafka import KafkaOptions
-from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from ingest.targets import resolve_targets
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.kafka.blocks import MS, MessageBlock, Messages, far_times, time_ns
+from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
 from tests.support.ingest.ingest_cases import schema
 from tests.support.ingest.messages import PLACE, Fake
 from tests.support.kafka.laid_out import framed

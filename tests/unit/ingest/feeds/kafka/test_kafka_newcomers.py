@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from ingest.feeds.kafka.broker.topics import Bounds, TopicView
-from ingest.feeds.kafka.planner import Position
-from ingest.feeds.kafka.source import KafkaStream, TopicReader
-from ingest.options.kafka import KafkaOptions, Start
-from store.epochs.state.offsets import TopicPartition
-from store.layout import TableName
+from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.planner import Position
+from sparkhaven.ingest.feeds.kafka.source import KafkaStream, TopicReader
+from sparkhaven.ingest.options.kafka import KafkaOptions, Start
+from sparkhaven.store.epochs.state.offsets import TopicPartition
+from sparkhaven.store.layout import TableName
 
 View = Mapping[str, TopicView]
 

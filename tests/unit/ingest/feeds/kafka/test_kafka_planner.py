@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.feeds.kafka.broker.topics import Bounds, TopicView
-from ingest.feeds.kafka.planner import Position, fair_amounts, lag, newcomers, next_ranges, share_out, verified
-from ingest.feeds.kafka.starts import first_offsets
-from ingest.options.kafka import Start
-from store.epochs.state.values import OffsetRange
-from store.errors import FeedError, PositionGapError, SettingsError
+from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.planner import (
+    Position,
+    fair_amounts,
+    lag,
+    newcomers,
+    next_ranges,
+    share_out,
+    verified,
+)
+from sparkhaven.ingest.feeds.kafka.starts import first_offsets
+from sparkhaven.ingest.options.kafka import Start
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError
 
 VIEW = {"t": TopicView("one", {0: Bounds(10, 100), 1: Bounds(0, 50)})}
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import KafkaError
 
-from ingest.feeds.kafka.broker import reader as module
-from ingest.feeds.kafka.broker.batches import BatchClient
-from ingest.feeds.kafka.broker.clients import Troubles
-from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
-from ingest.feeds.kafka.broker.topics import Waits
-from ingest.options.kafka import ClientSettings, KafkaOptions
-from store.epochs.state.values import OffsetRange
-from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
+from sparkhaven.ingest.feeds.kafka.broker import reader as module
+from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient
+from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
+from sparkhaven.ingest.feeds.kafka.broker.topics import Waits
+from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
 from tests.support.kafka.scripted_reader import FEED, Reader, Script, offsets, wanted

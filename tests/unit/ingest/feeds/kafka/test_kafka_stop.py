@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
 
-from ingest.feeds.available import AvailableNow
-from ingest.feeds.base import Source
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.feeds.kafka.source import KafkaStream, TopicReader
-from ingest.options.kafka import KafkaOptions
-from store.errors import PositionGapError, RetryableFeedError
-from store.layout import TableName
+from sparkhaven.ingest.feeds.available import AvailableNow
+from sparkhaven.ingest.feeds.base import Source
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.feeds.kafka.source import KafkaStream, TopicReader
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.errors import PositionGapError, RetryableFeedError
+from sparkhaven.store.layout import TableName
 
 
 @pytest.fixture

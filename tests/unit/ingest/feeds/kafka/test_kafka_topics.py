@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID
 
-from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.options.kafka import KafkaOptions
-from store.errors import RetryableFeedError
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.store.errors import RetryableFeedError
 
 NO_MESSAGE = -1  # what a broker answers where no message is as new as the time
 

@@ -10,9 +10,9 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError
 
-from ingest.feeds.kafka.broker import librdkafka as module
-from ingest.feeds.kafka.broker.librdkafka import Librdkafka, RefusedError, librdkafka
-from store.native import messages as native
+from sparkhaven.ingest.feeds.kafka.broker import librdkafka as module
+from sparkhaven.ingest.feeds.kafka.broker.librdkafka import Librdkafka, RefusedError, librdkafka
+from sparkhaven.store.native import messages as native
 
 
 @pytest.fixture(autouse=True)

@@ -12,17 +12,17 @@ from zoneinfo import ZoneInfo
 import pytest
 from rich.console import Console
 
-from jobs.dataframes.frame_writer import deephaven_writer
-from jobs.date_choice import recorded_zone
-from jobs.operations.maintenance import open_log
-from jobs.settings.stream_file import load_stream_file
-from jobs.streams import run as ingest_run
-from jobs.streams.reports.progress import Progress
-from store.epochs.reading.load import load_stream, newest_states
-from store.epochs.state.values import Batch
-from store.errors import SettingsError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
+from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
+from sparkhaven.jobs.date_choice import recorded_zone
+from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.settings.stream_file import load_stream_file
+from sparkhaven.jobs.streams import run as ingest_run
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.store.epochs.reading.load import load_stream, newest_states
+from sparkhaven.store.epochs.state.values import Batch
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from tests.support.commands import run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.tables.small_tables import SmallTable

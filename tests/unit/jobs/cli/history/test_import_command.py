@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.layout import Layout
+from sparkhaven.store.layout import Layout
 from tests.support.commands import run, run_json
 from tests.support.writers.import_cases import SMALL, small, values, write
 

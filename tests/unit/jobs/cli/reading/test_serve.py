@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store.io.fs import Fs
-from store.layout import Layout
-from store.schema.deployed.deploy import deploy
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.commands import run, run_json
 
 SCHEMA = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from readers.arrow.opening import open_table
-from readers.live.served import served_schema
-from store.errors import SchemaMismatchError
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.schema.deployed.deploy import load_deployed, load_history
-from store.schema.deployed.history import Version, encode_history
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.live.served import served_schema
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
+from sparkhaven.store.schema.deployed.history import Version, encode_history
 from tests.support.commands import run, run_json
 
 TABLE = "Test.Event"

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs.logs.tables import ADMIN
-from jobs.streams.reports.schema_watch import SchemaWatch
-from readers.arrow.opening import open_table
-from store.errors import SnapshotMovedError
-from store.format.table.tblread import decode_tbl
-from store.io.fs import Fs
-from store.layout import Layout, TableName
-from store.merges.records import newest, store_record
-from store.schema.deployed.deploy import load_deployed, load_history
-from store.schema.deployed.history import Version, encode_history
+from sparkhaven.jobs.logs.tables import ADMIN
+from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.records import newest, store_record
+from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
+from sparkhaven.store.schema.deployed.history import Version, encode_history
 from tests.support.commands import run
 from tests.support.streams.log_rows import rows_of
 from tests.support.streams.schema_site import COLUMNS, DAY, TABLE, Site, schema

@@ -12,20 +12,20 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from jobs.cli.reading.stats import _show_stats
-from jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
-from jobs.streams.reports.metrics import Metrics, served
-from jobs.streams.reports.partition_progress import PartitionProgress, total_lag
-from jobs.streams.reports.progress import Progress, taken
-from jobs.streams.reports.source_watch import SourceWatch
-from readers.stats import _stream
-from store.epochs.state.values import OffsetRange
-from store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.jobs.cli.reading.stats import _show_stats
+from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
+from sparkhaven.jobs.streams.reports.metrics import Metrics, served
+from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
+from sparkhaven.jobs.streams.reports.progress import Progress, taken
+from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
+from sparkhaven.readers.stats import _stream
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.writers.batch.commit import BatchOutcome
+from sparkhaven.writers.batch.stream import BatchProgress
 from tests.support.streams.stream_kit import TABLE, ingest, open_log, put_file, record
-from writers.batch.commit import BatchOutcome
-from writers.batch.stream import BatchProgress
 
 FS = Fs()
 

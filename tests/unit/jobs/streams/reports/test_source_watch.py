@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from jobs.streams.reports.source_watch import SAMPLES, Seen, SourceWatch, WaitingTimes
-from jobs.streams.restarts import Reminders
-from store.errors import RetryableFeedError
+from sparkhaven.jobs.streams.reports.source_watch import SAMPLES, Seen, SourceWatch, WaitingTimes
+from sparkhaven.jobs.streams.restarts import Reminders
+from sparkhaven.store.errors import RetryableFeedError
 
 
 class Broker:

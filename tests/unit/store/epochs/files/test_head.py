@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.head import decode_head, encode_head, open_head
-from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.reading import reader as logs
-from store.epochs.reading.load import load_positions, load_stream
-from store.epochs.state.records import Record, decode
-from store.epochs.state.removal import Removal
-from store.errors import CorruptFileError
-from store.framing.frames import LOG_MAGIC, frame, header, scan
-from store.layout import Layout
+from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.reading import reader as logs
+from sparkhaven.store.epochs.reading.load import load_positions, load_stream
+from sparkhaven.store.epochs.state.records import Record, decode
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.frames import LOG_MAGIC, frame, header, scan
+from sparkhaven.store.layout import Layout
 from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.head_cases import FS, A, B, epochs, made, newest, place, resumed

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.reading.reader import read_newest
-from store.errors import LockLostError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.store.epochs.reading.reader import read_newest
+from sparkhaven.store.errors import LockLostError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.head_cases import FS, A, epochs, made, newest, place
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, write_batch

@@ -11,16 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.lock import lock_commits, replace_locked
-from store.epochs.files.removals import empty_removals, fold_removals, read_named, read_removals, write_removals
-from store.epochs.pins import Pin
-from store.epochs.reading.load import load_stream
-from store.epochs.reading.reader import read_newest
-from store.epochs.state.removal import Named, Removal
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.framing.frames import REMOVALS_MAGIC_1, read_header
-from store.io.fs import Fs, Lock, Stat
-from store.layout import Layout, LocationKey
+from sparkhaven.store.epochs.files.lock import lock_commits, replace_locked
+from sparkhaven.store.epochs.files.removals import (
+    empty_removals,
+    fold_removals,
+    read_named,
+    read_removals,
+    write_removals,
+)
+from sparkhaven.store.epochs.pins import Pin
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.reader import read_newest
+from sparkhaven.store.epochs.state.removal import Named, Removal
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.frames import REMOVALS_MAGIC_1, read_header
+from sparkhaven.store.io.fs import Fs, Lock, Stat
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.preview import preview_recovery
-from store.epochs.reading.load import load_stream
-from store.epochs.recovery.aside import set_aside
-from store.errors import CorruptFileError, SettingsError
-from store.io.fs import Fs, Lock
-from store.layout import Layout
+from sparkhaven.store.epochs.preview import preview_recovery
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.recovery.aside import set_aside
+from sparkhaven.store.errors import CorruptFileError, SettingsError
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout
 from tests.support.commands import run_json
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs

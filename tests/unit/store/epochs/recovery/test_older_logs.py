@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from readers.arrow.opening import open_table
-from readers.checks.verify import verify
-from store.epochs.files.head import HeadFiles
-from store.epochs.files.removals import read_removals, write_removals
-from store.epochs.reading.load import load_stream
-from store.epochs.state.removal import Phase, Removal
-from store.errors import CorruptFileError
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.verify import verify
+from sparkhaven.store.epochs.files.head import HeadFiles
+from sparkhaven.store.epochs.files.removals import read_removals, write_removals
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.removal import Phase, Removal
+from sparkhaven.store.errors import CorruptFileError
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents
 from tests.support.streams.locations import DAY, B

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from readers import open_table
-from store.epochs.reading.load import load_stream
-from store.errors import CorruptFileError
+from sparkhaven.readers import open_table
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.errors import CorruptFileError
 from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT

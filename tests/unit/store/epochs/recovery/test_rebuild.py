@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from readers.arrow.opening import open_table
-from store.epochs.files.removals import write_removals
-from store.epochs.reading.load import load_stream
-from store.epochs.recovery.rebuild import Choice, rebuild
-from store.epochs.recovery.remains import find
-from store.epochs.state.removal import Removal
-from store.epochs.state.values import OffsetRange
-from store.errors import CorruptFileError, PositionGapError
-from store.io.fs import Fs
-from store.layout import Layout
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.recovery.rebuild import Choice, rebuild
+from sparkhaven.store.epochs.recovery.remains import find
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.errors import CorruptFileError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents, flip
 from tests.support.disks.model_fs import Crash, CrashingFs

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.publish import OWNER, TABLE_SIZE, owner_mark
-from store.epochs.preview import preview_recovery
-from store.epochs.reading.load import load_stream
-from store.epochs.recovery.settlement import Moved
-from store.epochs.recovery.strays import LEAST_BYTES
-from store.epochs.state.removal import Removal
-from store.errors import (
+from sparkhaven.store.epochs.files.publish import OWNER, TABLE_SIZE, owner_mark
+from sparkhaven.store.epochs.preview import preview_recovery
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.recovery.settlement import Moved
+from sparkhaven.store.epochs.recovery.strays import LEAST_BYTES
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.errors import (
     CorruptFileError,
     FormatError,
 )
-from store.format.table.tablesize import TableSize
-from store.format.table.tablesize import encode as encode_size
-from store.framing.frames import FRAME, frame, scan
-from store.layout import Layout, LocationKey
+from sparkhaven.store.format.table.tablesize import TableSize
+from sparkhaven.store.format.table.tablesize import encode as encode_size
+from sparkhaven.store.framing.frames import FRAME, frame, scan
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.contents import contents, flipped
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.locations import A, B

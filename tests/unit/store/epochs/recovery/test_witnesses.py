@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from readers.arrow.opening import open_table
-from store.epochs.files.publish import publish_location
-from store.epochs.files.removals import write_removals
-from store.epochs.log import StreamLog
-from store.epochs.reading.load import load_stream
-from store.epochs.recovery.witnesses import Witnesses
-from store.epochs.state.removal import Removal
-from store.errors import CorruptFileError
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.files.publish import publish_location
+from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses
+from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents
 from tests.support.disks.power_cut_fs import PowerCutFs

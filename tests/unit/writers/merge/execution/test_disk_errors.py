@@ -9,20 +9,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.epochs.state.values import FileId
-from store.errors import CommitError, EpochConflictError, RetryableStorageError, SparkhavenError
-from store.io.system_errors import as_ours, in_phase
-from store.layout import LocationKey
+from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.errors import CommitError, EpochConflictError, RetryableStorageError, SparkhavenError
+from sparkhaven.store.io.system_errors import as_ours, in_phase
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.writers.batch.combine import AttemptScratch
+from sparkhaven.writers.batch.durable import make_durable
+from sparkhaven.writers.merge.dates import DateResult, merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.write.phases import Failure
 from tests.support.disks.model_fs import FaultFs
 from tests.support.tables.small_tables import SmallTable
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import make
-from writers.batch.combine import AttemptScratch
-from writers.batch.durable import make_durable
-from writers.merge.dates import DateResult, merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan.plan import MergeOptions
-from writers.merge.write.phases import Failure
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from store.errors import CommitError, MergeError, SettingsError
+from sparkhaven.store.errors import CommitError, MergeError, SettingsError
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.spark import SparkExecutor
 from tests.support.places import REPOSITORY
 from tests.support.writers.process_ids import whose
-from writers.merge.executor import LocalExecutor
-from writers.merge.spark import SparkExecutor
 
 
 def half(number: int) -> int:
@@ -82,7 +82,7 @@ def test_several_workers_are_threads_of_this_process_and_one_task_needs_none() -
 
 @pytest.mark.slow
 def test_without_the_compiled_core_several_workers_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("writers.merge.executor.core", lambda: None)
+    monkeypatch.setattr("sparkhaven.writers.merge.executor.core", lambda: None)
     with LocalExecutor(2) as executor:
         assert os.getpid() not in set(executor.run(whose, range(2)))
 
@@ -90,8 +90,8 @@ def test_without_the_compiled_core_several_workers_are_processes(monkeypatch: py
 ORPHANS = """
 import os, signal, time
 from tests.support.writers.process_ids import whose
-from writers.merge.executor import LocalExecutor
-from writers.merge.spark import SparkExecutor
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.spark import SparkExecutor
 
 if __name__ == "__main__":
     executor = LocalExecutor(2, processes=True)

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import CorruptFileError
-from store.format.index.tlmi import decode_tlmi
-from store.io.fs import Fs
-from store.layout import Layout, LocationKey
-from store.merges.records import newest
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.index.tlmi import decode_tlmi
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.merges.records import newest
+from sparkhaven.writers.merge import dates
+from sparkhaven.writers.merge.dates import DateResult, merge_dates
+from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan import plan
+from sparkhaven.writers.merge.plan.plan import MergeOptions
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
 from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
-from writers.merge import dates
-from writers.merge.dates import DateResult, merge_dates
-from writers.merge.executor import LocalExecutor
-from writers.merge.plan import plan
-from writers.merge.plan.plan import MergeOptions
 
 DAYS = [f"2024-03-{day:02d}" for day in range(1, 7)]
 ROWS = 20

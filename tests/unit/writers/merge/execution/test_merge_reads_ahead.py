@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from store.schema.deployed.deploy import load_deployed
-from store.types.model import Storage
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import Storage
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.write.order import Keys
+from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, merge
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.plan import MergePlan
-from writers.merge.write.order import Keys
-from writers.partitions import add_partition
 
 T = TypeVar("T")
 SOURCES = 6

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from store.errors import CorruptFileError, phase_of
+from sparkhaven.store.errors import CorruptFileError, phase_of
+from sparkhaven.writers.merge import dates
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.write import phases
+from sparkhaven.writers.merge.write.survey import verify_file
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
-from writers.merge import dates
-from writers.merge.plan.plan import MergePlan
-from writers.merge.write import phases
-from writers.merge.write.survey import verify_file
 
 PATIENCE_S = 20.0
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from store.native import library
-from store.native.library import core
+from sparkhaven.store.native import library
+from sparkhaven.store.native.library import core
+from sparkhaven.writers.merge import dates
+from sparkhaven.writers.merge.plan import source
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.write import check, columns
 from tests.support.writers.merge_runs import history_bytes, make, merge
-from writers.merge import dates
-from writers.merge.plan import source
-from writers.merge.plan.keys import SortKey
-from writers.merge.plan.plan import MergePlan
-from writers.merge.write import check, columns
 
 SORT = (SortKey("Venue"), SortKey("D", True), SortKey("Note"))
 WAYS: dict[str, dict[str, Any]] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.writers.merge.write import columns
 from tests.support.writers.merge_runs import QuickFs, make, merge
-from writers.merge.write import columns
 
 
 class WritebackFs(QuickFs):

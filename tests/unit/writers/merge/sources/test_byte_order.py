@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from store.epochs.state.values import LocationReport
-from store.format.column.prefix import DATA_OFFSET
-from store.layout import Layout, LocationKey
-from store.native import library
-from store.native.files import read_files
-from store.types.committed import FileState
+from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.format.column.prefix import DATA_OFFSET
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.native import library
+from sparkhaven.store.native.files import read_files
+from sparkhaven.store.types.committed import FileState
+from sparkhaven.writers.merge.plan import opened
+from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.big_endian import big_endian
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, history_bytes, merge
-from writers.merge.plan import opened
-from writers.merge.plan.keys import SortKey
-from writers.partitions import add_partition
 
 SOURCES = [f"s{number}" for number in range(7)]
 FOREIGN = {"s0", "s3", "s4"}

@@ -1,0 +1,114 @@
+"""The wheel installs two packages, works beside a project with packages of the same names, and has types."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.installed_wheel import Installed, install
+from tests.support.places import REPOSITORY
+from tests.support.spark.place import PATIENCE, ROWS, Place
+
+PROGRAM = """
+import sparkhaven
+from pyspark.sql import SparkSession
+
+def ask(spark: SparkSession, root: str) -> None:
+    table = sparkhaven.open_table(root, "NS.T")
+    reveal_type(table)
+    reveal_type(table.to_arrow(["A"], where="A > 1"))
+    reveal_type(table.count())
+    reveal_type(table.to_batches())
+    reveal_type(sparkhaven.sql(root, "select 1"))
+    reveal_type(sparkhaven.read_frame(spark, root, "NS.T"))
+    writer = sparkhaven.deephaven_writer(root, "NS.T", "s", internal="A", value="D")
+    reveal_type(writer)
+    reveal_type(writer(spark.range(1), 0))
+    reveal_type(sparkhaven.write_frame(spark.range(1), root, "NS.T", "s", internal="A", value="D"))
+    reveal_type(sparkhaven.register(spark))
+    reveal_type(sparkhaven.errors.SparkhavenError("what").hint)
+    reveal_type(sparkhaven.__version__)
+"""
+READ = """
+import sys
+from pyspark.sql import SparkSession
+import sparkhaven
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+sparkhaven.register(spark)
+print(spark.read.format("deephaven").option("root", sys.argv[1]).load("Nyc13.Flight").count())
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, installed: Installed) -> Place:
+    """A feed and its stream file; jobs run in the environment of the wheel."""
+    made = Place.make(tmp_path_factory.mktemp("place"))
+    made.put(0)
+    made.environ.update(PYSPARK_PYTHON=str(installed.python), SPARKHAVEN_ROOT=str(made.root))
+    made.environ["PATH"] = f"{installed.python.parent}{os.pathsep}{made.environ['PATH']}"
+    return made
+
+
+@pytest.mark.slow
+def test_it_installs_two_packages(installed: Installed) -> None:
+    names = zipfile.ZipFile(installed.wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"sparkhaven", "pyspark_sparkhaven"}
+    assert {"sparkhaven/py.typed", "sparkhaven/conf/schemas/Nyc13.Flight.schema"} <= set(names)
+    assert "sparkhaven/readers/live/Pages.java" in names
+
+
+@pytest.mark.spark
+def test_it_works_beside_a_project_with_packages_of_these_names(installed: Installed, place: Place) -> None:
+    ingest = installed.run("-m", "sparkhaven", "ingest", str(place.stream), "--once", "--json", environ=place.environ)
+    assert json.loads(ingest)["rows"] == ROWS
+    merge = installed.run("-m", "sparkhaven", "merge", "Nyc13.Flight", "--closed", "--json", environ=place.environ)
+    assert sum(json.loads(line)["rows_out"] for line in merge.splitlines()) == ROWS
+    assert installed.run("-c", READ, str(place.root), environ=place.environ).split() == [str(ROWS)]
+
+
+@pytest.mark.spark
+def test_a_job_is_submitted_from_such_a_project(installed: Installed, place: Place) -> None:
+    """The driver has the packages from the zip, as a cluster has."""
+    place.put(1)
+    words = ["--root", str(place.root), str(place.stream), "--once", "--json"]
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[1]", "--py-files", place.zip]
+    done = subprocess.run(
+        [*submit, str(REPOSITORY / "jobs" / "ingest_stream.py"), *words],
+        cwd=installed.project,
+        env={**place.environ, "SPARK_SUBMIT_OPTS": "-Dspark.ui.enabled=false"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == ROWS
+
+
+@pytest.mark.slow
+def test_the_public_api_has_types(installed: Installed) -> None:
+    program = installed.project / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    words = ["--strict", "--python-executable", str(installed.python), "--cache-dir", str(installed.project / ".cache")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *words, "--follow-imports", "silent", str(program)],
+        cwd=installed.project,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    types = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    assert len(types) == PROGRAM.count("reveal_type(")
+    assert [text for text in types if re.search(r"\bAny\b", text)] == []
