@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sparkhaven.ingest.spec import ColumnSpec, StreamSpec, Target
 from sparkhaven.ingest.values.form_rules import check_form
-from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import check_partition, encode_internal
+from sparkhaven.store.schema.deployed.supported import refuse_unstored
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
@@ -22,16 +23,7 @@ def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]
     if len(given) != len(spec.columns):
         twice = sorted(name for name in given if sum(c.column == name for c in spec.columns) > 1)
         raise SettingsError("a column is described twice", where=_where(spec), found=", ".join(twice))
-    for column in schema.stored:
-        if not column.type.stored:
-            raise SchemaMismatchError(
-                f"column {column.name} has a type that cannot be stored yet",
-                where=schema.full_name,
-                column=column.name,
-                expected="Boolean, byte, char, short, int, long, float, double, Instant or String",
-                found=column.spelling or column.type.name,
-                hint="leave the column out of the schema, or wait for a release that has its codec",
-            )
+    refuse_unstored(schema, [column.name for column in schema.stored])
     targets = [_target(spec, column, given.pop(column.name, None), True) for column in schema.stored]
     routing = _routing_only(spec, schema)
     targets += [_target(spec, column, given.pop(column.name, None), False) for column in routing]

@@ -22,6 +22,7 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.schema.deployed.writable import require_writable
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine
@@ -75,7 +76,7 @@ def plan_of(
 def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
     """Deploys the schema and opens the stream as a new generation, with recovery.
 
-    SettingsError: the schema is of another table. Others as ``deploy`` and ``StreamLog.open``.
+    SettingsError: the schema is of another table. Others as ``deploy``, ``StreamLog.open`` and ``require_writable``.
     """
     layout, table = Layout(options.root), options.table
     source = options.schema
@@ -100,6 +101,7 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
         zone=options.spec.partition.value.day_zone,
     )
     try:
+        require_writable(fs, layout, schema)
         remove_scratch(fs, layout.scratch(table, options.stream))  # of a process that was killed
         catch_up(fs, layout, table, log.state)
     except BaseException as error:
@@ -109,10 +111,11 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
 
 
 def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: Lease) -> FrameStream:
-    """Continues the generation of a lease; errors as ``StreamLog.take_over``."""
+    """Continues the generation of a lease; errors as ``StreamLog.take_over`` and ``require_writable``."""
+    layout = Layout(options.root)
     log = StreamLog.take_over(
         fs,
-        Layout(options.root),
+        layout,
         options.table,
         options.stream,
         lease,
@@ -121,6 +124,11 @@ def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: 
         host=socket.gethostname(),
         retention=_retention(options),
     )
+    try:
+        require_writable(fs, layout, schema)
+    except BaseException as error:
+        log.__exit__(type(error), error, error.__traceback__)
+        raise
     return FrameStream(options, log, schema)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from sparkhaven.jobs.doctor.finding import CheckContext, Found, each, headline
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.store.errors import SchemaError
+from sparkhaven.store.errors import InvalidNameError, SchemaError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 
@@ -20,6 +20,10 @@ def schemas(context: CheckContext) -> Iterator[Found]:
         if table in deployed:  # a lost one is reported by ``logs``
             command = context.command("schema", "show", table)
             yield from each(table, command, partial(_of_table, context, table))
+            twins = [other for other in deployed if str(other).lower() == str(table).lower() and other > table]
+            if twins:
+                both = f"{table} and {', '.join(map(str, twins))}"
+                yield "note", f"{both} differ in case only; no query of SQL takes both", context.command("tables")
     for settings in context.feeds:
         yield from _of_stream(context, settings)
 
@@ -40,7 +44,7 @@ def _of_stream(context: CheckContext, settings: StreamSettings) -> Iterator[Foun
     name = f"{settings.table} {settings.spec.stream}"
     try:
         done = deploy_schema(context.fs, context.layout, settings.schema_file, dry_run=True)
-    except SchemaError as error:
+    except (SchemaError, InvalidNameError) as error:
         columns = error.extra.get("columns")
         yield "wrong", f"{name}: {headline(error)}" + (f"; {columns}" if columns else ""), error.hint
     else:

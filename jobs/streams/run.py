@@ -38,6 +38,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.changes import ADDITIONS, Consent
+from sparkhaven.store.schema.deployed.writable import require_writable
 from sparkhaven.store.schema.document.checks import unbuilt_indexes
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -199,6 +200,7 @@ def open_stream(
             zone=settings.spec.partition.value.day_zone,
         )
     )
+    require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
     catch_up(fs, layout, settings.table, log.state)
     return Run(settings, schema, log, opened_s=time.monotonic() - began)

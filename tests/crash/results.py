@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from sparkhaven.store.io.fs import Fs
+from tests.crash.changes.campaign import changed_schemas
 from tests.crash.chaos.pair import chaos_lines, run_pair
 from tests.crash.disk import strace_faults
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
@@ -254,6 +255,10 @@ class Part:
 PARTS = {
     "kills": Part("SIGKILL at the named steps of a commit", lambda base, full, rounds: kills(base, every=full)),
     "calls": Part("A failing call to the disk", lambda base, full, rounds: call_faults(base, every=full)),
+    "schema changes": Part(
+        "Changes of a schema at every moment, every reader, and a night after each",
+        lambda base, full, rounds: changed_schemas(base, every=full),
+    ),
     "drivers": Part("Drivers that sleep and are overtaken", lambda base, full, rounds: sleepers(base)),
     "tasks": Part("Tasks that outlive their driver", lambda base, full, rounds: orphans(base)),
     "spark drivers": Part(

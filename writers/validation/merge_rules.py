@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkhaven.store.digest import to_hex
+from sparkhaven.store.digest import add, digest_nulls, from_hex, to_hex
 from sparkhaven.store.merges.records import MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.native.gather import count_ids
@@ -63,10 +63,19 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
 
 def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, against: str) -> Iterator[RuleResult]:
     for column in history.schema.stored:
-        recorded = record.proof.digests_in.get(column.name) if record.proof else None
+        recorded = _recorded(record, column)
         wanted = digest(intraday, column) if intraday else recorded
         what = f"digests of history and of {against}"
         yield _equal("DigestEqual", column.name, digest(history, column), wanted, what)
+
+
+def _recorded(record: MergeRecord, column: Column) -> str | None:
+    """The digest that the merges saw, with the nulls that outputs show from before the column was added."""
+    if record.proof is None:
+        return None
+    found = from_hex(record.proof.digests_in.get(column.name, to_hex(0)))
+    rows = sum(output.rows for output in record.outputs if column.name not in output.digests)
+    return to_hex(add(found, digest_nulls(column, rows)))
 
 
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:

@@ -39,8 +39,8 @@ _HINTS = {
 
 
 def frame_columns(fields: Fields, used: Iterable[str]) -> dict[str, str]:
-    """Spark's simple types by name; SchemaMismatchError for a name in ``used`` that two columns have."""
-    counts = Counter(name for name, _ in fields)
+    """Spark's simple types by name; SchemaMismatchError for a name in ``used`` that two columns have, in any case."""
+    counts, used = Counter(name for name, _ in fields), list(used)
     if twice := [name for name in dict.fromkeys(used) if counts[name] > 1]:
         raise SchemaMismatchError(
             "the data frame has a column twice",
@@ -48,6 +48,16 @@ def frame_columns(fields: Fields, used: Iterable[str]) -> dict[str, str]:
             found=", ".join(name for name, _ in fields),
             hint="rename one of them in the query, or drop it",
             column=twice[0],
+        )
+    by_case = Counter(name.lower() for name in counts)
+    if twins := [name for name in dict.fromkeys(used) if by_case[name.lower()] > 1]:
+        raise SchemaMismatchError(
+            "the data frame has columns whose names differ in case only, which Spark takes for one",
+            expected=f"one column {twins[0]}",
+            found=", ".join(name for name in counts if name.lower() == twins[0].lower()),
+            hint="give its columns other names, all at once: `frame.toDF(...)`; then list what is not to be stored"
+            " under `ignore`",
+            column=twins[0],
         )
     return dict(fields)
 

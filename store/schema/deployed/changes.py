@@ -155,8 +155,7 @@ def same_meaning(given: TableSchema, deployed: TableSchema, change: SchemaChange
     if change.added or not change.additive or len(given.rules) != len(deployed.rules):
         return False
     return given.data_indexes == deployed.data_indexes and not any(
-        one.spelling != other.spelling and one.type.name != other.type.name
-        for one, other in zip(given.columns, deployed.columns, strict=True)
+        _kept_form(one) != _kept_form(other) for one, other in zip(given.columns, deployed.columns, strict=True)
     )
 
 
@@ -242,9 +241,17 @@ def _version_with(names: Sequence[str], history: Sequence[Version], older: int |
 
 
 def refuse_conflicts(
-    file: SchemaFile, name: str, deployed: TableSchema, history: Sequence[Version], rename: Mapping[str, str]
+    file: SchemaFile,
+    name: str,
+    deployed: TableSchema,
+    history: Sequence[Version],
+    rename: Mapping[str, str],
+    running: Sequence[str] = (),
 ) -> None:
-    """E161 for a column whose data could not be read any more: another type, storage, codec or partitioning."""
+    """E161 for a column whose data could not be read any more: another type, storage, codec or partitioning.
+
+    ``running``: there are no data yet, but these streams may write some by the deployed schema at any moment.
+    """
     findings = Collector(name)
     elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
     before = {column.name: column for column in deployed.columns}
@@ -252,6 +259,8 @@ def refuse_conflicts(
     retired = {gone.record.name: gone for gone in retired_columns(history).values()}
 
     def refuse(element: Element, expected: str, found: str, hint: str) -> None:
+        if running:
+            hint = f"the table has no rows yet: end its running streams first ({', '.join(running)})"
         findings.add("E161", element, expected=expected, found=found, hint=hint)
 
     for column in file.schema.columns:

@@ -17,8 +17,8 @@ A reader looks up the version by the SHA-256 of the schema file, so it does not 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -26,10 +26,8 @@ from pathlib import Path
 from sparkhaven.store.errors import (
     CorruptFileError,
     InvalidNameError,
-    LockLostError,
     SchemaMismatchError,
     TableNotFoundError,
-    UnsupportedVersionError,
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
@@ -46,6 +44,7 @@ from sparkhaven.store.schema.deployed.changes import (
     same_meaning,
 )
 from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
+from sparkhaven.store.schema.deployed.lock import locked_schemas, running_streams
 from sparkhaven.store.schema.deployed.numbering import (
     dropped_ids,
     ids,
@@ -54,11 +53,10 @@ from sparkhaven.store.schema.deployed.numbering import (
     recorded_schema,
     renamed_back,
 )
+from sparkhaven.store.schema.deployed.supported import check_supported, refuse_table_twin, refuse_unstored
 from sparkhaven.store.schema.document.xmlfile import SchemaFile, load_schema, parse_schema
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Kind, TableSchema
-
-_LOCK_TRIES, _LOCK_PAUSE_S = 250, 0.02
+from sparkhaven.store.types.model import TableSchema
 
 
 def deploy(
@@ -115,7 +113,7 @@ def deployment(
     if dry_run:
         return _next(fs, layout, file, name, consent)[0]
     fs.keep_dirs(layout.schemas(), layout.root)
-    with _locked(fs, layout, pause):
+    with locked_schemas(fs, layout, pause):
         planned, history = _next(fs, layout, file, name, consent)
         if planned.written:
             with fs.during("schema-history"):
@@ -136,6 +134,8 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         history = load_history(fs, layout, table)
         if not history and _has_rows(fs, layout, table):
             raise _lost(layout, table)
+    if not history:
+        refuse_table_twin(table, deployed_tables(fs, layout))
     change, rename = SchemaChange(added=tuple(column.name for column in file.schema.columns)), dict(consent.rename)
     numbers = {column.name: number for number, column in enumerate(file.schema.columns)}
     if history:
@@ -145,16 +145,19 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         if held:
             consent = replace(consent, rename=tuple(rename.items()))
             require_sensible(change, consent, history, name)
-        if data_exist:
-            refuse_conflicts(file, name, deployed, history, rename)
+        running = running_streams(fs, layout, table) if held and not data_exist else []
+        if data_exist or running:
+            refuse_conflicts(file, name, deployed, history, rename, running)
         if held and not (refused := refused_by(change, consent, history)).additive:
             raise refusal(deployed, name, layout.schema(table), history, change, refused)
         new = [gone for gone in consent.drop if gone not in change.dropped]
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
         if standing and not new and same_meaning(file.schema, deployed, change):
             return Deployment(deployed, change, before), history
+        if held:
+            refuse_unstored(file.schema, change.added)
         numbers = ids(file.schema, history, rename, returning=held)
-        if data_exist:
+        if data_exist or running:
             refuse_taken_names(file, name, numbers, history)
     columns = tuple(ColumnRecord.of(column, numbers[column.name]) for column in file.schema.columns)
     dropped = dropped_ids(change, consent, history)
@@ -243,44 +246,6 @@ def deployed_tables(fs: Fs, layout: Layout) -> list[TableName]:
 def user_tables(fs: Fs, layout: Layout) -> list[TableName]:
     """The deployed tables without the log tables: what commands list by default."""
     return [table for table in deployed_tables(fs, layout) if table.namespace != INTERNAL_NAMESPACE]
-
-
-def check_supported(file: SchemaFile) -> None:
-    """UnsupportedVersionError for a schema whose rows no stream could store."""
-    if not file.schema.nested:
-        raise UnsupportedVersionError(
-            f"{file.schema.full_name} is not a nested partitioned table",
-            where=file.name,
-            expected='storageType="NestedPartitionedOnDisk"',
-            found='storageType="SplayedOnDisk"',
-            hint="this release writes nested partitioned tables only",
-        )
-    partitioning = [c.name for c in file.schema.columns if c.kind is Kind.PARTITIONING]
-    if len(partitioning) != 1:  # which the schema language allows beside ExtendedStorage
-        raise UnsupportedVersionError(
-            f"{file.schema.full_name} has {len(partitioning)} partitioning columns",
-            where=file.name,
-            expected="one Partitioning column",
-            found=", ".join(partitioning) or "none",
-            hint="make the others Normal: their values would not be stored",
-        )
-
-
-@contextmanager
-def _locked(fs: Fs, layout: Layout, pause: Callable[[float], None]) -> Iterator[None]:
-    for _ in range(_LOCK_TRIES):
-        lock = fs.lock(layout.schemas())
-        if lock is not None:
-            with lock:
-                yield
-            return
-        pause(_LOCK_PAUSE_S)
-    raise LockLostError(
-        "another process holds the schema lock for too long",
-        where=layout.schemas(),
-        expected=f"the lock within {_LOCK_TRIES * _LOCK_PAUSE_S:.0f} s",
-        hint="look for a stopped process that has the directory open, then try again",
-    )
 
 
 def _deployed(fs: Fs, layout: Layout, table: TableName) -> list[Version]:

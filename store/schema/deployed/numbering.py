@@ -82,7 +82,11 @@ def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
     names = names_of_ids(history)
     columns = tuple(_labelled(replace(c, id=numbers[c.name]), names) for c in schema.columns)
     gone = retired_columns(history)
-    retired = tuple(_labelled(_recorded(one.record), names) for one in gone.values())
+    # a name that another column has had since names no file of the retired one: it was taken when there were none
+    own = {
+        number: replace(_recorded(one.record), name=names[number][0]) for number, one in gone.items() if names[number]
+    }
+    retired = tuple(_labelled(column, names) for column in own.values())
     dropped = frozenset(number for number, one in gone.items() if one.declared)
     return replace(schema, columns=columns, version=version.version, retired=retired, dropped=dropped)
 

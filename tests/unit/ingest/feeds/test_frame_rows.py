@@ -99,6 +99,17 @@ def test_a_used_column_twice_is_refused_and_another_one_is_no_fault() -> None:
     assert json.loads(rejects.rows[0].payload or b"") == {"n": 2**40, "x": 1, "x (2)": 2}
 
 
+@pytest.mark.parametrize("used", [["p", "n"], ["n", "P"]])
+def test_columns_that_differ_in_case_are_refused_where_one_is_used(used: list[str]) -> None:
+    fields = [("n", "int"), ("p", "double"), ("P", "double"), ("x", "int"), ("X", "int")]
+    with pytest.raises(SchemaMismatchError, match="differ in case only") as caught:
+        frame_columns(fields, used)
+    column = next(name for name in used if name != "n")
+    assert (caught.value.column, caught.value.found, caught.value.expected) == (column, "p, P", f"one column {column}")
+    assert "toDF" in str(caught.value.hint)
+    assert frame_columns(fields, ["n"]) == dict(fields)
+
+
 @pytest.mark.parametrize(("lossy", "taken"), [((), False), (("px",), True), (True, True)])
 def test_lossy_of_a_frame(lossy: Any, taken: bool) -> None:
     table, spec = schema(px="float"), replace(SPEC, feed=FramesOptions(lossy=lossy))

@@ -1,0 +1,84 @@
+"""Schemas that change before the first row: names go to other columns, unless a stream may write the old ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkhaven.store.errors import SchemaChangeError, SchemaMismatchError, SchemaParseError
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.schema.deployed.changes import ACCEPTED, Consent
+from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.store.schema.deployed.lock import running_streams
+from sparkhaven.store.schema.deployed.writable import require_writable
+from tests.support.tables.deployed import COLUMNS, FS, TABLE, schema
+
+RETYPED = {**COLUMNS, "A": "long"}
+OTHERS = {
+    "type": schema(RETYPED),
+    "storage": schema(B=' symbolTable="None"'),
+    "partitioning": schema({"A": "int", "B": "String", "C": "double", "Date": "String"})
+    .replace(b'name="Date" dataType="String" columnType="Partitioning"', b'name="Date" dataType="String"')
+    .replace(b'name="B"', b'name="B" columnType="Partitioning"'),
+}
+
+
+@pytest.mark.parametrize("texts", [[OTHERS["type"]], [OTHERS["storage"]], [schema({"Date": "String"}), schema()]])
+def test_a_name_that_goes_to_another_column_is_that_column_alone(tmp_path: Path, texts: list[bytes]) -> None:
+    layout = Layout(tmp_path)
+    first = deploy(FS, layout, schema())
+    for text in texts:
+        deploy(FS, layout, text)
+    found = load_deployed(FS, layout, TABLE)
+    assert {column.id for column in found.columns} != {column.id for column in first.columns}
+    names = [name for c in (*found.columns, *found.retired) for name in (c.name, *c.labels)]
+    assert len(set(names)) == len(names)
+
+
+def opened(layout: Layout, stream: str = "s") -> Path:
+    """What a stream that has started leaves, without a row."""
+    layout.streams(TABLE).mkdir(parents=True)
+    layout.stream_log(TABLE, stream).write_bytes(b"")
+    path = layout.stream_lock(TABLE, stream)
+    path.write_bytes(b"")
+    return path
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_running_stream_without_rows_keeps_its_columns_until_it_ends(tmp_path: Path, other: str) -> None:
+    layout = Layout(tmp_path)
+    before = deploy(FS, layout, schema())
+    lock = FS.lock(opened(layout))
+    assert lock is not None
+    with lock:
+        assert running_streams(FS, layout, TABLE) == ["s"]
+        with pytest.raises(SchemaParseError, match="E161") as caught:
+            deploy(FS, layout, OTHERS[other], consent=ACCEPTED)
+        assert caught.value.hint == "the table has no rows yet: end its running streams first (s)"
+        assert load_deployed(FS, layout, TABLE) == before
+        require_writable(FS, layout, before)
+    assert running_streams(FS, layout, TABLE) == []
+    deploy(FS, layout, OTHERS[other], consent=ACCEPTED)
+    with pytest.raises(SchemaChangeError, match="deployed meanwhile") as changed:
+        require_writable(FS, layout, before)
+    assert changed.value.found in ("A", "B", "Date, B")
+
+
+def test_a_stream_may_write_beside_additions_drops_and_renames(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    before = deploy(FS, layout, schema())
+    opened(layout)
+    deploy(FS, layout, schema({**COLUMNS, "D": "long"}))
+    deploy(FS, layout, schema({"Date": "String", "N": "int", "D": "long"}), consent=Consent(("B", "C"), (("A", "N"),)))
+    require_writable(FS, layout, before)
+
+
+def test_a_column_that_no_stream_could_store_is_not_added_once_streams_have_started(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    before = deploy(FS, layout, schema())
+    opened(layout)
+    with pytest.raises(SchemaMismatchError, match="column P has a type that cannot be stored") as caught:
+        deploy(FS, layout, schema({**COLUMNS, "P": "java.math.BigDecimal"}))
+    assert (caught.value.where, caught.value.found) == (before.full_name, "java.math.BigDecimal")
+    assert load_deployed(FS, layout, TABLE) == before
