@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from sparkhaven.readers.live.columns import live_type
@@ -28,6 +30,14 @@ class ServedSchema:
     def column(self, name: str) -> Column:
         """A stored column by name."""
         return next(column for column in self.columns if column.name == name)
+
+    def known_as(self, deployed: TableSchema) -> ServedSchema:
+        """The same columns, with every name that their files may have by a later version of the schema."""
+        names = {c.id: (c.name, *c.labels) for c in (*deployed.columns, *deployed.retired)}
+        later = tuple(
+            replace(c, labels=tuple(name for name in names.get(c.id, c.labels) if name != c.name)) for c in self.columns
+        )
+        return ServedSchema(self.data, self.partition, later)
 
 
 def served_schema(schema: TableSchema) -> ServedSchema:

@@ -60,6 +60,7 @@ class LiveTable:
     def _open(self) -> None:
         fs, layout, name = self._fs, self._layout, self.name
         self._shown = ShownPlaces(fs, layout, name)
+        self._schema_seen = fs.stat(layout.schema(name))
         schema = load_deployed(fs, layout, name)
         self.schema: ServedSchema = served_schema(schema)
         self._streams = {stream: Follower(fs, layout, name, stream) for stream in list_streams(fs, layout, name)}
@@ -121,7 +122,16 @@ class LiveTable:
             if self.error is not None:
                 raise self.error.with_traceback(None)
             held = self._shown.held[place]
+            if name not in held.columns:
+                self._learn_names()
             return held, held.shown, held.column(self._fs, self.schema.column(name), self._checks)
+
+    def _learn_names(self) -> None:
+        """Before files are looked for: a column may have been renamed since, and have another name in newer ones."""
+        seen = self._fs.stat(self._layout.schema(self.name))
+        if seen != self._schema_seen:
+            self.schema = self.schema.known_as(load_deployed(self._fs, self._layout, self.name))
+            self._schema_seen = seen
 
     def _map(self, held: Held, shown: Committed, column: LiveColumn, name: str) -> None:
         """Maps a column, then looks whether the rows were still there."""
@@ -220,6 +230,7 @@ class LiveTable:
         if again:
             self._shown.require_still(stream, locations, changes.removals)
         for removal in changes.removals:
+            self._learn_names()
             kept = self._shown.remove(self._fs, stream, removal, self.schema.columns, self._checks)
             later = follower.advance() if kept else None
             if kept and later is not None:

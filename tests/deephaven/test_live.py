@@ -19,6 +19,10 @@ from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.proof import prove
 from sparkhaven.writers.removal.remove import delete, truncate
 from tests.deephaven.soak import MERGES, VARIABLE, Soak, sample
+from tests.support.schemas.altered_table import AlteredTable
+from tests.support.schemas.changes import FIRST, Change, D, Step, instead, without
+from tests.support.schemas.doors import as_rows, same_rows
+from tests.support.schemas.moments import begun
 from tests.support.served import PROGRAM, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
@@ -208,6 +212,30 @@ def test_history_that_is_parquet_only(served: Served) -> None:
     assert multiset(served.rows("packed")) == expected(rows)
     served.attach("anew", "Packed_Every")
     assert multiset(served.rows("anew")) == expected(rows)
+
+
+def test_columns_are_added_renamed_dropped_and_moved_while_a_table_is_attached(served: Served, tmp_path: Path) -> None:
+    more, renamed = {**FIRST, "D": D}, {**instead("B", "N"), "D": D}
+    moved = Step(dict(reversed(without("A", of=renamed).items())), ("--drop", "A"), "drops A")
+    live = (Step(more), Step(renamed, ("--rename", "B=N"), "drops B"), moved)
+    table = AlteredTable(tmp_path, Change(FIRST, live))
+    table.root = served.root
+    begun(table)
+    served.attach("then", "Test_Event")
+    for number, step in enumerate(live):
+        older = [*table.shown]
+        table.give(step.columns)
+        table.deploy(step)
+        table.write(table.shown)
+        shown = f"now {number}"
+        found = served.wait_anew(shown, "Test_Event", len(table.rows))
+        for _ in range(2):
+            assert found.column_names == [*table.shown]
+            same_rows(as_rows(found, table.shown), table.expected(table.shown), f"engine after {step.words}")
+            found = served.rows(shown)
+        then = served.rows("then" if number == 0 else f"now {number - 1}")
+        assert then.column_names == older, "a table that is attached has the columns of its start"
+        same_rows(as_rows(then, before := dict.fromkeys(older)), [], f"{before}")
 
 
 def test_quick_rounds_of_the_soak_count_every_row(served: Served) -> None:

@@ -130,15 +130,19 @@ def _plain(attached: Attached, name: str, column: Col) -> list[Any]:
 
 @dataclass
 class Before:
-    """A table that was opened, and an engine that was attached, before a change; asked again after it."""
+    """A table that was opened, and an engine that was attached, before a change; both are asked again after it."""
 
     opened: Table
     shown: Columns
     rows: int
+    server: Engine
+    attached: Attached
 
     @staticmethod
     def of(table: AlteredTable) -> Before:
-        return Before(open_table(table.root, TABLE), table.shown, len(table.rows))
+        server = Engine(table.root)
+        opened = open_table(table.root, TABLE)
+        return Before(opened, table.shown, len(table.rows), server, server.attach("Test_Event"))
 
     def ask(self, table: AlteredTable) -> None:
         """The rows of then under the names of then; or an error that names a column, for one that files lack since."""
@@ -154,6 +158,23 @@ class Before:
                     assert TABLE in text or "Test" in text, text
                     continue
                 same_rows(as_rows(found, one), expected, f"a table opened before, {name}")
+        self.ask_engine(table)
+
+    def ask_engine(self, table: AlteredTable) -> None:
+        """All rows of now under the names of then, or an error that says why not; a column of which a merge has left
+        out values shows them or not, as the engine had seen them before or not."""
+        for _ in range(3):
+            self.server.look(1.0)
+        if self.attached.errors:
+            assert all(isinstance(error, SnapshotMovedError) for error in self.attached.errors), self.attached.errors
+            return
+        left_out = {key for row in table.rows for key in row.left_out}
+        kept = {name: column for name, column in self.shown.items() if column.key not in left_out}
+        for _ in range(2):
+            try:
+                attached_rows(table, self.attached, kept, "an engine attached before")
+            except SnapshotMovedError as error:
+                assert "Test" in str(error) and error.hint, str(error)
 
 
 DOORS = (arrow, sql_rows, exported, command, engine)

@@ -27,9 +27,12 @@ def begun(table: AlteredTable, rows: int = 3) -> None:
     table.ingest()
 
 
-def steps(table: AlteredTable, rows: int = 1) -> None:
-    """Each step: what a start says to its file, the command, and rows with the columns that hold then."""
-    for step in table.change.steps:
+def steps(table: AlteredTable, rows: int = 1, *, anew: bool = True) -> None:
+    """Each step: what a start says to its file, the command, and rows with the columns that hold then.
+
+    ``anew``: one more row by a new stream, so that a location has files of the new columns only.
+    """
+    for number, step in enumerate(table.change.steps):
         before = Before.of(table)
         table.give(step.columns, table=step.table)
         if step.start is not None:
@@ -45,6 +48,8 @@ def steps(table: AlteredTable, rows: int = 1) -> None:
         look(table, arrow)
         for _ in range(rows):
             table.write(table.shown)
+        if anew:
+            table.write(table.shown, f"new{number}")
         before.ask(table)
 
 
