@@ -222,20 +222,21 @@ def test_columns_are_added_renamed_dropped_and_moved_while_a_table_is_attached(s
     table.root = served.root
     begun(table)
     served.attach("then", "Test_Event")
+    attached, name = table.shown, "then"
     for number, step in enumerate(live):
-        older = [*table.shown]
         table.give(step.columns)
         table.deploy(step)
         table.write(table.shown)
-        shown = f"now {number}"
-        found = served.wait_anew(shown, "Test_Event", len(table.rows))
+        table.write(table.shown, f"new{number}")  # a location with files of the new columns only
+        found = served.wait_anew(f"now {number}", "Test_Event", len(table.rows))
+        then = served.wait(name, len(table.rows))
         for _ in range(2):
             assert found.column_names == [*table.shown]
+            assert then.column_names == [*attached], "an attached table has the columns of its start"
             same_rows(as_rows(found, table.shown), table.expected(table.shown), f"engine after {step.words}")
-            found = served.rows(shown)
-        then = served.rows("then" if number == 0 else f"now {number - 1}")
-        assert then.column_names == older, "a table that is attached has the columns of its start"
-        same_rows(as_rows(then, before := dict.fromkeys(older)), [], f"{before}")
+            same_rows(as_rows(then, attached), table.expected(attached), f"engine of before, after {step.words}")
+            found, then = served.rows(f"now {number}"), served.rows(name)
+        attached, name = table.shown, f"now {number}"
 
 
 def test_quick_rounds_of_the_soak_count_every_row(served: Served) -> None:

@@ -19,11 +19,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import sparkhaven
-from tests.support.schemas.altered_table import TABLE, AlteredTable
-from tests.support.schemas.changes import CHANGES, FIRST, Change, Columns
+from tests.support.schemas.altered_table import AlteredTable
+from tests.support.schemas.changes import CHANGES, FIRST, B, Change, Columns, K
 from tests.support.schemas.doors import same_rows
 from tests.support.schemas.moments import begun, steps
 from tests.support.spark.one_session import shared_session
+from tests.support.streams.schema_site import TABLE
 
 pytestmark = pytest.mark.spark
 
@@ -104,12 +105,12 @@ def test_every_change_in_frames_views_sql_and_a_running_query(
         for name, rows in rows_of(batch, first).items():
             streamed[name].extend(rows)
 
-    query = of_all(streams).writeStream.foreachBatch(collect).start()
+    query = of_all(streams).writeStream.foreachBatch(collect).trigger(processingTime="2 seconds").start()
     require(rows_of(of_all(before), first), then, "a frame and its view")
     query.processAllAvailable()
 
     for table in tables.values():
-        steps(table)
+        steps(table, anew=False)
 
     require(rows_of(of_all(before), first), then, "a frame and a view of before")
     shown = {name: table.shown for name, table in tables.items()}
@@ -119,6 +120,27 @@ def test_every_change_in_frames_views_sql_and_a_running_query(
     query.processAllAvailable()
     query.stop()
     require(streamed, {name: table.expected(first[name]) for name, table in tables.items()}, "readStream")
+
+
+def test_a_query_and_a_frame_of_before_a_rename_name_the_column_that_later_files_lack(
+    spark_alone: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    table = AlteredTable(tmp_path, CHANGES["rename"])
+    begun(table)
+    streamed: list[Any] = []
+
+    def collect(batch: DataFrame, number: int) -> None:
+        streamed.extend((number, row.K, row.B) for row in batch.collect())
+
+    query = frame(spark_alone, table, stream=True).writeStream.foreachBatch(collect).start()
+    query.processAllAvailable()
+    steps(table)  # the last row is in a location of its own
+    with pytest.raises(Exception, match="the schema has changed since the table was opened: column B"):
+        query.processAllAvailable()
+    values = table.expected({"K": K, "B": B})
+    assert [row[1:] for row in streamed] == values[: len(streamed)]
+    assert [tuple(row) for row in frame(spark_alone, table).select("K", "N").sort("K").collect()] == values
 
 
 def frame(spark: SparkSession, table: AlteredTable, *, stream: bool = False) -> DataFrame:

@@ -14,20 +14,9 @@ from sparkhaven.jobs.cli.main import app
 from tests.support.commands import run, run_json
 from tests.support.schemas.changes import Change, Columns, Step, file_text
 from tests.support.schemas.killing import killed_at
+from tests.support.streams.schema_site import DAY, STREAM, TABLE
 
-TABLE, DAY = "Test.Event", "2026-11-22"
-STREAM = """name = "{name}"
-table = "Test.Event"
-schema = "{schema}"
-[feed]
-type = "files"
-path = "{name}"
-format = "json"
-max_per_trigger = {{ files = 1 }}
-[partition]
-internal = {{ fixed = "{name}" }}
-value = {{ fixed = "2026-11-22" }}
-"""
+ONE_BY_ONE = STREAM.replace('format = "json"', 'format = "json"\nmax_per_trigger = {{ files = 1 }}')
 SHOWN = ("expected", "found", "hint")
 
 
@@ -66,7 +55,7 @@ class AlteredTable:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file_text(columns, table))
         (self.base / name).mkdir(exist_ok=True)
-        (self.base / f"{name}.toml").write_text(STREAM.format(name=name, schema=path))
+        (self.base / f"{name}.toml").write_text(ONE_BY_ONE.format(name=name, schema=path))
 
     def put(self, columns: Columns, name: str = "s") -> None:
         """One more file of one row that has a value for each of these columns; it is written by the next ingest."""

@@ -17,8 +17,9 @@ from sparkhaven.readers.arrow.table import Table
 from sparkhaven.readers.sql.query import sql
 from sparkhaven.store.errors import SnapshotMovedError
 from tests.support.commands import run
-from tests.support.schemas.altered_table import TABLE, AlteredTable
+from tests.support.schemas.altered_table import AlteredTable
 from tests.support.schemas.changes import Col, Columns
+from tests.support.streams.schema_site import TABLE
 from tests.support.tables.live_tables import Attached, Engine
 
 Rows = list[tuple[Any, ...]]

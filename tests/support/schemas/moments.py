@@ -10,10 +10,11 @@ from pathlib import Path
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.io.fs import Fs
 from tests.support.commands import run
-from tests.support.schemas.altered_table import TABLE, AlteredTable
+from tests.support.schemas.altered_table import AlteredTable
 from tests.support.schemas.changes import CHANGES
 from tests.support.schemas.doors import Before, arrow, look, shown_rows, sql_rows
 from tests.support.schemas.killing import killed_at_step
+from tests.support.streams.schema_site import TABLE
 
 DEPLOYING = [f"schema-{step}:{when}" for step in ("history", "file") for when in ("before", "after")]
 COMMITTING = ["log-open:after", "append:after", "commit-record:before", "log-append:after", "log-sync:after"]
