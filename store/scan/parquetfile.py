@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.codecs import Reading
+from sparkhaven.store.format.parquet.chunks import checked_chunks
 from sparkhaven.store.format.parquet.fields import as_column, check_field
 from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
 from sparkhaven.store.types.model import Column
@@ -31,7 +32,7 @@ class ParquetRows:
     def __init__(self, path: Path, data: pa.Buffer, rows: int) -> None:
         from pyarrow.parquet import ParquetFile  # which few readers need
 
-        self.path, self.rows = path, rows
+        self.path, self.rows, self._size = path, rows, data.size
         with damage_at(path):
             self.file = ParquetFile(pa.BufferReader(data))
             self.schema = self.file.schema_arrow
@@ -74,7 +75,9 @@ class ParquetRows:
         """Bytes of a column's pages before they were compressed."""
         if not self.has(column):
             return 0
-        place, found = self._field(column), self.file.metadata
+        place = self._field(column)
+        with damage_at(self.path):
+            found = checked_chunks(self.file.metadata, self._size)
         groups = range(found.num_row_groups)
         return sum(int(found.row_group(group).column(place).total_uncompressed_size) for group in groups)
 

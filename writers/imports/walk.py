@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from sparkhaven.store.errors import CorruptFileError, SettingsError, SparkhavenError
+from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
 from sparkhaven.store.format.parquet.manifest import Leaf
 from sparkhaven.store.format.parquet.names import NAME
 from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
@@ -17,7 +18,7 @@ from sparkhaven.store.layout import check_partition, without_generation
 from sparkhaven.store.scan.columnfile import read_column
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.imports.foreign import open_foreign
+from sparkhaven.writers.imports.foreign import foreign_damage, open_foreign
 from sparkhaven.writers.imports.value_template import EXAMPLE, ValueTemplate, is_midnight, proposed
 
 MAGIC = b"PAR1"
@@ -111,7 +112,9 @@ class TreeWalk:
     def metadata(self) -> Iterator[FoundLeaf]:
         """The files that ``_metadata`` names, with their rows."""
         path = self.root / METADATA
-        found, rows = open_foreign(self.fs, path).metadata, dict[str, int]()
+        file, rows = open_foreign(self.fs, path), dict[str, int]()
+        with foreign_damage(path):
+            found = checked_chunks(file.metadata, ANY_SIZE)
         for index in range(found.num_row_groups):
             group = found.row_group(index)
             name = group.column(0).file_path if group.num_columns else ""

@@ -29,6 +29,7 @@ from sparkhaven.store.conversions.int96 import old_timestamps
 from sparkhaven.store.conversions.logical import as_logical, logical_schema
 from sparkhaven.store.epochs.state.values import FileId, FilePart
 from sparkhaven.store.errors import FeedError
+from sparkhaven.store.format.parquet.chunks import checked_chunks
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 
@@ -66,13 +67,13 @@ class ParquetFile:
     """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
 
     ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC, whoever wrote them; else the footer
-    decides (``store.conversions.int96``). pa.ArrowInvalid if it is no Parquet file.
+    decides (``store.conversions.int96``). pa.ArrowInvalid or OSError: no Parquet file, or a damaged one.
     """
 
     def __init__(self, fs: Fs, split: FileId, utc96: bool) -> None:
         self._fs, self._split = fs, split
         self._file = self._open()
-        self._metadata = self._file.metadata
+        self._metadata = checked_chunks(self._file.metadata, split.size)
         self._groups = self._groups_of(split)
         before = range(self._groups[0]) if self._groups else ()
         self.first_row = 1 + sum(self._metadata.row_group(group).num_rows for group in before)

@@ -127,6 +127,20 @@ def raw_record(chance: Chance) -> bytes:
     return struct.pack(">q", chance.choice((0, -1, 2**63 - 1, -(2**63), chance.randint(-(2**60), 2**60))))
 
 
+def headers(chance: Chance, names: Sequence[str]) -> list[tuple[str, bytes | None]] | None:
+    """Headers of a message: some of these names, repeated ones, huge and empty ones, with any bytes as values."""
+    others = ("", ":", "header:", "\0", "é" * 40, "n" * 9000)
+    odd: Sequence[bytes | None] = (None, b"\xff\xfe", b"\0" * 5000, chance.randbytes(8))
+    found = [
+        (
+            chance.choice(names if chance.random() < 0.7 else others),
+            chance.choice(odd) if chance.random() < 0.1 else chance.choice((b"", b"x", text(chance).encode())),
+        )
+        for _ in range(chance.choice((0, 0, 1, 1, 2, 4, 12)))
+    ]
+    return found or chance.choice(([], None))
+
+
 def avro_record(chance: Chance) -> bytes:
     """A record of ``AVRO`` without its logical types, so that every number can be sent."""
     schema = _plain_avro()

@@ -59,6 +59,19 @@ def metadata_of(tree: Path, *names: str) -> None:
     pq.write_metadata(metas[0].schema.to_arrow_schema(), tree / "_metadata", metadata_collector=metas)
 
 
+def test_metadata_with_a_damaged_chunk_is_named(tmp_path: Path) -> None:
+    layout = small(tmp_path / "db")
+    write(tmp_path / "tree" / "Date=d" / "a.parquet", [1])
+    metadata_of(tmp_path / "tree", "Date=d/a.parquet")
+    path = tmp_path / "tree" / "_metadata"
+    data = path.read_bytes()
+    optional = data.index(b"\x25\x02\x18")  # a leaf that has nulls, and histograms of its levels
+    path.write_bytes(data[: optional + 1] + b"\0" + data[optional + 2 :])
+    with pytest.raises(CorruptFileError, match="damaged") as caught:
+        bring(layout, tmp_path / "tree")
+    assert str(path) in str(caught.value.where)
+
+
 @pytest.mark.parametrize("name", ["../out.parquet", "/etc/passwd", "Date=d/../../out.parquet", "link/out.parquet", ""])
 def test_metadata_that_leads_out_of_the_tree(tmp_path: Path, name: str) -> None:
     layout = small(tmp_path / "db")
