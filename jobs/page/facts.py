@@ -31,7 +31,10 @@ class EpochFacts:
 
 @frozen
 class StreamFacts:
-    """One stream, with the epochs that its log keeps, oldest first. ``waiting``: input at its source, in words."""
+    """One stream, with the epochs that its log keeps, oldest first. ``waiting``: input at its source, in words.
+
+    ``remarks``: what of that input a person should look at, as files that are too old to be ingested.
+    """
 
     name: str
     epoch: int
@@ -39,6 +42,7 @@ class StreamFacts:
     durability: str
     epochs: tuple[EpochFacts, ...] = ()
     waiting: str | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @frozen

@@ -49,7 +49,7 @@ def _stream(facts: PageFacts, stream: StreamFacts, draw: Draw) -> list[Element]:
         said.append(f"{stream.waiting} wait")
     if undone:
         said.append(f"rolled back in these hours: {counted(len(undone), 'epoch')}")
-    parts = [element("p", "; ".join(said) + ".")]
+    parts = [element("p", "; ".join(said) + "."), *(element("p", f"{remark}.") for remark in stream.remarks)]
     if not found:
         last = max((one.time_ms for one in stream.epochs), default=None)
         when = "the log keeps none" if last is None else f"the newest is of {moment(last)} UTC"

@@ -21,6 +21,7 @@ from sparkhaven.jobs.page.facts import (
     VolumeFacts,
 )
 from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.feeds import remarks_of
 from sparkhaven.readers.stats import DiskUse, disk_use
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.reading.load import EpochEntry, StreamState, list_epochs, list_streams, load_stream
@@ -70,8 +71,9 @@ def table_facts(context: CheckContext, name: TableName) -> TableFacts:
             continue
         feed = next((each for each in context.feeds if (each.table, each.spec.stream) == (name, stream)), None)
         entries = parts.read(stream, partial(list_epochs, fs, layout, name, stream)) or []
-        waiting = parts.read(stream, partial(_waiting, fs, state, feed))
-        streams.append(StreamFacts(stream, state.epoch, state.floor, state.durability, _epochs(entries), waiting))
+        waiting, remarks = parts.read(stream, partial(_waiting, fs, state, feed)) or (None, ())
+        numbers = state.epoch, state.floor, state.durability
+        streams.append(StreamFacts(stream, *numbers, _epochs(entries), waiting, remarks))
         parts.errors += _gaps(f"{name} {stream}", entries)
         quarantine = parts.read(f"quarantine of {stream}", partial(_quarantine, fs, layout, name, state))
         if quarantine is not None:
@@ -101,8 +103,12 @@ def _short(context: CheckContext, name: TableName, use: DiskUse, look: Callable[
         yield ErrorFacts(round(context.now_s * 1000), str(directory), what)
 
 
-def _waiting(fs: Fs, state: StreamState, feed: StreamSettings | None) -> str | None:
-    return None if feed is None else feed.feed.waiting(fs, state, ASK_SECONDS).words
+def _waiting(fs: Fs, state: StreamState, feed: StreamSettings | None) -> tuple[str, tuple[str, ...]] | None:
+    """Input at the source of a stream in words, and remarks on it; None: its stream file was not named."""
+    if feed is None:
+        return None
+    waiting = feed.feed.waiting(fs, state, ASK_SECONDS)
+    return waiting.words, tuple(remarks_of(waiting.counts, feed.feed.resume.remember_s))
 
 
 def _epochs(entries: Sequence[EpochEntry]) -> tuple[EpochFacts, ...]:

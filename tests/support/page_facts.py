@@ -31,6 +31,8 @@ HOSTILE = (
     "{{7*7}} ${7*7} var(--text); background: url(//evil.example/x)",
 )
 
+LATE = f"1 new files are not ingested: older than max_file_age (7 d): /feed/{'late-' * 40}.json; touch it"
+
 
 def epochs(count: int, *, every_ms: int = MINUTE, until_ms: int = NOW_MS) -> tuple[EpochFacts, ...]:
     """Commits of 10, 11, ... rows, the last one at ``until_ms``."""
@@ -49,7 +51,7 @@ def small_table(name: str = "NS.T", **changes: Any) -> TableFacts:
         for number, source in enumerate(("EWR", "JFK"))
     ]
     found: dict[str, Any] = {
-        "streams": (StreamFacts("s", 30, 7, "fsync", (*epochs(30),), "3 files"),),
+        "streams": (StreamFacts("s", 30, 7, "fsync", (*epochs(30),), "3 files", (LATE,)),),
         "cells": tuple(cells),
         "symbols": (SymbolFacts("Sym", tuple((f"2026-09-{day:02}", 10 * day, 5000) for day in range(1, 6))),),
         "volumes": (VolumeFacts("intraday", 5_000_000, 1_000), VolumeFacts("storage partition 0", 9_000_000, 0)),

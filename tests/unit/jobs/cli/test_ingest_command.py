@@ -295,6 +295,9 @@ def test_a_file_that_is_too_old_is_reported_by_every_command_that_looks_at_the_f
         assert counts["remarks"] == [line]
         assert line in run(rows.root, *words).stdout
     assert line in run(rows.root, "doctor", stream).stdout.replace("\n", " ")
+    page = tmp_path / "page.html"
+    assert run(rows.root, "page", "--out", page, stream).exit_code == 0
+    assert f"<p>{line}.</p>" in page.read_text()
     late.touch()
     assert run_json(rows.root, "stats", "Test.Event", stream)[1]["streams"][0]["remarks"] == []
     rows.ingest()

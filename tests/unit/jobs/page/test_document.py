@@ -26,7 +26,7 @@ from sparkhaven.jobs.page.facts import (
 from sparkhaven.jobs.page.markup import picture, table, written
 from sparkhaven.jobs.page.style import REFRESH, STYLE
 from tests.support.html_tree import Node, parse
-from tests.support.page_facts import HOSTILE, epochs, facts, small_table
+from tests.support.page_facts import HOSTILE, LATE, epochs, facts, small_table
 
 TAGS = {
     *("html", "head", "meta", "link", "title", "style", "body", "header", "nav", "main", "section", "h1", "h2", "h3"),
@@ -52,6 +52,10 @@ def made(draw: Drawings, found: PageFacts) -> Node:
 
 def section(document: Node, key: str) -> Node:
     return document.one("section", id=key)
+
+
+def test_files_that_are_too_old_are_named_at_their_stream(whole: Node) -> None:
+    assert f"{LATE}." in [each.text for each in section(whole, "streams").all("p")]
 
 
 def test_every_section_is_linked_and_titled(whole: Node) -> None:
