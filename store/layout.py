@@ -161,6 +161,10 @@ class Layout:
         """Ledger of a stream's quarantine: its place, and the changes of the commit log that it has not applied yet."""
         return self.streams(table) / f"{stream}.quarantine"
 
+    def stream_removed(self, table: TableName, stream: str) -> Path:
+        """Note about a stream of this name that was removed: the numbers that it had used."""
+        return self.streams(table) / f"{stream}.removed"
+
     # --- history
     def system(self, namespace: str) -> Path:
         """Root of a namespace's history."""

@@ -14,6 +14,7 @@ LOGGED = frozenset(
         ("import",),
         ("recover",),
         ("epochs", "rollback"),
+        ("streams", "remove"),
         ("quarantine", "requeue"),
         ("quarantine", "drop"),
         ("checkpoint", "repair"),

@@ -24,17 +24,26 @@ from sparkhaven.store.layout import Layout, TableName
 TWICE = "roll the stream back to the epoch before this one"
 LOOKS = 5
 UNSAID = ("rejected",)  # heads of earlier releases do not have it
-STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine")
+STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine", ".removed")
 
 
 def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Finding]:
     """Files beside the logs that belong to no stream."""
     streams = list_streams(fs, layout, table)
+    names = fs.names(layout.streams(table))
+    removed = [name.removesuffix(".removed") for name in names if name.endswith(".removed")]
     known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
-    for name in fs.names(layout.streams(table)):
+    known |= {stream + suffix for stream in removed for suffix in (".removed", ".quarantine")}
+    unfinished = {stream + suffix: stream for stream in removed for suffix in STREAM_FILES}
+    for name in names:
         if name.startswith(REPLACED):
             what = "files that a rebuild of a commit log has replaced"
             yield finding("note", layout.streams(table) / name, what, hint="remove them once the table is verified")
+            continue
+        if name not in known and (stream := unfinished.get(name) or _unborn(fs, layout, table, name)):
+            what = "left over from an interrupted removal, or from a start that was killed before its first epoch"
+            hint = f"`sparkhaven streams remove {table} {stream}` removes it"
+            yield finding("note", layout.streams(table) / name, what, hint=hint)
             continue
         temporary = ".tmp-" in name
         if name not in known and not (temporary and in_progress(fs, layout.streams(table) / name)):
@@ -44,6 +53,13 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Fin
                 "left over from an interrupted replace" if temporary else "file of no stream",
                 hint=f"`sparkhaven inspect {layout.streams(table) / name}` shows it",
             )
+
+
+def _unborn(fs: Fs, layout: Layout, table: TableName, name: str) -> str | None:
+    """The stream of a lock or a removals file without content; no log was there when it was created."""
+    stat = fs.stat(layout.streams(table) / name)
+    stream, dot, suffix = name.rpartition(".")
+    return stream if dot + suffix in (".lock", ".removals") and stat is not None and not stat.size else None
 
 
 def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 from sparkhaven.store.collector import gc_paused
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
 from sparkhaven.store.epochs.files.logfile import Lease, LogFile
+from sparkhaven.store.epochs.files.removed import read_removed
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.recovery.aside import list_set_aside
 from sparkhaven.store.epochs.recovery.recover import (
@@ -21,6 +22,7 @@ from sparkhaven.store.epochs.recovery.recover import (
     plan_recovery,
     remove_temporaries,
 )
+from sparkhaven.store.epochs.recovery.removed_stream import begin_anew
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.records import OpenRecord, RollbackRecord, encode, schema_columns
@@ -31,6 +33,9 @@ from sparkhaven.store.io.fs import Fs, Lock, SyncGuard
 from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
+
+WENT_DOWN = "the machine went down before the records of these epochs were synced"
+REMOVED = "a stream of this name was removed; these epochs were its"
 
 
 @frozen
@@ -109,15 +114,23 @@ def _begin(
     if opening.schema is not None:
         state.offsets.require_settled(layout.stream_log(table, stream))
     plan = plan_recovery(fs, layout, table, resumed, leave_damaged=opening.leave_damaged)
-    if plan.ahead:
+    removed, ahead, reason = None, plan.ahead, WENT_DOWN
+    if resumed.log.source is None and (removed := read_removed(fs, layout, table, stream)) is not None:
+        state.generation, ahead, reason = removed.generation, removed.epoch, REMOVED
+    elif ahead:
         lost += lost_beyond(state, plan)
-        passed = _pass_over(state, plan.ahead, opening.now_ms())
+    if ahead:
+        passed = _pass_over(state, ahead, opening.now_ms(), reason)
         undone += RolledBackEpochs.of([passed], [passed])
         more += frame(encode(passed))
+    if removed is not None:
+        begin_anew(fs, layout, table, state)
     record = _open_record(state, opening, boot_id)
     remove_temporaries(fs, layout, table, stream)
     file = LogFile(fs, layout.stream_log(table, stream), lock.path)
     file.begin(resumed.log, more, record)
+    if fs.stat(layout.stream_removed(table, stream)) is not None:
+        fs.unlink(layout.stream_removed(table, stream))  # of a stream that was removed, or was to be removed
     state.note(record)
     write_owner(fs, lock.path, pid=opening.pid, host=opening.host, generation=state.generation, since_ms=record.time_ms)
     with fs.during("recover-files"):
@@ -153,9 +166,8 @@ def take_over_generation(
     return Generation(lock, guard, file, resumed.state, resumed, resumed.undone, {}, recovery)
 
 
-def _pass_over(state: StreamState, ahead: int, time_ms: int) -> RollbackRecord:
-    """A rollback record numbered after ``ahead``, the newest lost epoch: numbers are never reused."""
-    reason = "the machine went down before the records of these epochs were synced"
+def _pass_over(state: StreamState, ahead: int, time_ms: int, reason: str) -> RollbackRecord:
+    """A rollback record numbered after ``ahead``, the newest lost or removed epoch: numbers are never reused."""
     record = RollbackRecord(state.n + 1, ahead + 1, state.generation, time_ms, state.epoch, reason, ())
     state.apply(record)
     state.note(record)

@@ -138,7 +138,7 @@ def delete(
             _move_away(fs, layout, table, location)
         run.record(stream, commit_lock, chosen, "delete", rows)
         for key in sorted({r.key for _, r in tombstones.entries if run.takes(r.key)}):
-            swept += _sweep(fs, layout, table, key)
+            swept += sweep(fs, layout, table, key)
 
     run.each_stream(remove)
     if not done and not swept:
@@ -272,7 +272,7 @@ def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState
         fs.sync_dirs([directory.parent])
 
 
-def _sweep(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> int:
+def sweep(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> int:
     """Unlinks what was moved away, and the value's directory if it is empty then."""
     place = layout.intraday_location(table, key).parent
     doomed = [name for name in fs.names(place) if name.startswith(DOOMED)]

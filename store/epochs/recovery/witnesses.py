@@ -18,6 +18,7 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.lock import named_generation
 from sparkhaven.store.epochs.files.publish import TABLE_SIZE, walk_locations
 from sparkhaven.store.epochs.files.removals import read_named
+from sparkhaven.store.epochs.files.removed import read_removed
 from sparkhaven.store.epochs.reading.load import StreamState, load_stream
 from sparkhaven.store.epochs.recovery.deleted import gone_after_merge, words_of
 from sparkhaven.store.epochs.recovery.named import Known, named_by_head, named_by_ledger
@@ -161,11 +162,11 @@ class Witnesses:
         """
         state = self._states.get(stream)
         if state is None:
-            yield from self._without_log(stream, path)
+            yield from self._without_log(stream, path, epoch)
         elif epoch > state.epoch and not self._may_have_lost(state):
             again = self._again(stream, lambda now: now.epoch >= epoch)
             if again is None:
-                yield from self._without_log(stream, path)
+                yield from self._without_log(stream, path, epoch)
             elif again.epoch < epoch:
                 yield self._older(stream, path, what, f"epoch {again.epoch} at most", f"epoch {epoch}")
 
@@ -257,13 +258,17 @@ class Witnesses:
             self._newest[stream] = known
         return known
 
-    def _without_log(self, stream: str, path: Path) -> Iterator[Witness]:
+    def _without_log(self, stream: str, path: Path, epoch: int = 0) -> Iterator[Witness]:
+        """The witness for a file of a stream without a log, unless that was removed at ``epoch`` or later."""
         log = self._layout.stream_log(self._table, stream)
         if stream in self._reported or self._fs.stat(log) is not None:
             return  # the stream has come since the states were loaded
         if self._layout.system(self._table.namespace) in path.parents and self._fs.stat(log.parent) is None:
             return  # history alone, moved here without its streams
         if path.parent == log.parent and not self._speaks(stream, path):
+            return
+        removed = read_removed(self._fs, self._layout, self._table, stream)
+        if removed is not None and epoch <= removed.epoch:
             return
         self._reported.add(stream)
         yield Witness(

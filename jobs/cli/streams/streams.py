@@ -1,0 +1,125 @@
+"""Commands on whole streams: ``streams list|remove``."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.options import (
+    AnyTableArgument,
+    DryRun,
+    Json,
+    StreamArgument,
+    TableArgument,
+    Verbose,
+    group,
+    help_end,
+)
+from sparkhaven.jobs.text_table import table
+from sparkhaven.readers.streams import StreamSummary, table_streams
+from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
+from sparkhaven.writers.removal.streams import remove_stream
+
+UNITS = (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    streams = group("List streams, and remove those of which no row is left.")
+    end = help_end("streams list Nyc13.Flight", bad_data="a stream cannot be read", usage="no such database or table")
+    streams.command("list", epilog=end)(list_)
+    end = help_end(
+        "streams remove Nyc13.Flight flights --dry-run",
+        done="removed",
+        usage="no such table or stream, the stream has rows or locations, or is running",
+        retry="a merge or removal of the table is running",
+    )
+    streams.command(epilog=end)(remove)
+    app.add_typer(streams, name="streams")
+
+
+def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Lists streams with their source, epochs, rows and last commit.
+
+    `left` says what is left of a stream: rows, truncated locations, only its commit log, or files of a start or a
+    removal that was killed. `running` is the process that holds its lock.
+    """
+    cli: CliContext = ctx.obj
+    fs, layout, code = Fs(), cli.database(), EXIT_DONE
+    if name is not None:
+        load_deployed(fs, layout, TableName.parse(name))
+    found: list[StreamSummary] = []
+    for each in user_tables(fs, layout) if name is None else [TableName.parse(name)]:
+        try:
+            found += table_streams(fs, layout, each)
+        except SparkhavenError as error:  # list the streams of the other tables all the same
+            failed = report(cli, error, table=str(each))
+            code = code or failed
+    now = time.time()
+    header = ["table", "stream", "feed", "epochs", "rows", "last commit", "running", "left"]
+
+    def people() -> None:
+        table(header, [_cells(summary, now) for summary in found])
+
+    cli.result({"streams": [_json(summary) for summary in found]}, people)
+    if code:
+        raise typer.Exit(code)
+
+
+def remove(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Removes a stream that never committed, or whose rows are all merged and deleted.
+
+    Its commit log and positions go, and Spark's checkpoint. A stream that is started under this name later begins at
+    the beginning of its source: it ingests again what the source still has. History and the quarantine stay.
+
+    It is safe to kill: a repeat finishes the removal.
+    """
+    cli: CliContext = ctx.obj
+    layout, parsed = cli.database(), TableName.parse(name)
+    done = remove_stream(Fs(), layout, parsed, stream, clock=time.time, dry_run=dry_run)
+    files = [str(path) for path in done.files]
+    result: dict[str, Any] = {"table": name, "stream": stream, "epoch": done.epoch, "files": files}
+    words = "would remove" if dry_run else "removed"
+    lines = [*done.recovered, *(f"{words} {path}" for path in files)]
+
+    def people() -> None:
+        for line in lines:
+            print(line)
+        print(f"{words} stream {stream} of {name}; a new one begins at the beginning of its source")
+
+    cli.result({**result, "recovered": list(done.recovered), "dry_run": dry_run}, people)
+
+
+def _cells(summary: StreamSummary, now: float) -> list[object]:
+    last = None if summary.last_ms is None else f"{_age(now - summary.last_ms / 1000)} ago"
+    running = None if summary.running is None else f"process {summary.running}" if summary.running > 0 else "yes"
+    counts = [summary.epochs, summary.rows, last, running, summary.left]
+    return [summary.table, summary.stream, summary.feed, *counts]
+
+
+def _age(seconds: float) -> str:
+    """A time span in its largest unit."""
+    size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size), UNITS[-1])
+    return f"{max(0, seconds) // size:.0f} {unit}"
+
+
+def _json(summary: StreamSummary) -> dict[str, Any]:
+    value = asdict(summary)
+    last = value.pop("last_ms")
+    time_of = None if last is None else datetime.fromtimestamp(last / 1000, UTC).isoformat(timespec="milliseconds")
+    return {**value, "last_commit": time_of}

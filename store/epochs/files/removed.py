@@ -1,0 +1,71 @@
+"""The note that a stream was removed: the epoch and the generation that its log had reached.
+
+``<stream>.removed`` is one JSON object: ``epoch``, ``generation``, ``time`` (ms), ``table``, ``stream``, ``version`` 1,
+``crc`` (CRC-32 of the object without it, keys sorted). It is written durably before the log is unlinked, and counts
+only while there is no log. Merge records still name epochs of the removed stream; the note says that these are not
+lost. A new stream of that name continues the numbers, so none means two things, and then removes the note.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
+
+VERSION = 1
+
+
+@frozen
+class RemovedStream:
+    """The content of the note: the newest numbers of the removed stream."""
+
+    epoch: int
+    generation: int
+    time_ms: int
+
+
+def read_removed(fs: Fs, layout: Layout, table: TableName, stream: str) -> RemovedStream | None:
+    """The note of a stream, or None. CorruptFileError: it is damaged or belongs to another stream."""
+    path = layout.stream_removed(table, stream)
+    try:
+        data = fs.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        value = json.loads(data)
+        note = RemovedStream(int(value["epoch"]), int(value["generation"]), int(value["time"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(fs, layout, table, stream, repr(error)) from error
+    if data != encode_removed(note, table, stream):
+        raise _damaged(fs, layout, table, stream, "bytes that do not have their checksum")
+    return note
+
+
+def write_removed(fs: Fs, layout: Layout, table: TableName, stream: str, note: RemovedStream) -> None:
+    """Replaces the note; durable when it returns."""
+    with fs.during("removed-note"):
+        fs.replace(layout.stream_removed(table, stream), encode_removed(note, table, stream))
+
+
+def encode_removed(note: RemovedStream, table: TableName, stream: str) -> bytes:
+    """The content of the file."""
+    value: dict[str, Any] = {"epoch": note.epoch, "generation": note.generation, "time": note.time_ms}
+    value |= {"table": str(table), "stream": stream, "version": VERSION}
+    value["crc"] = zlib.crc32(json.dumps(value, sort_keys=True).encode())
+    return json.dumps(value, sort_keys=True).encode() + b"\n"
+
+
+def _damaged(fs: Fs, layout: Layout, table: TableName, stream: str, found: str) -> CorruptFileError:
+    path = layout.stream_removed(table, stream)
+    return CorruptFileError(
+        "the note of a removed stream is damaged",
+        where=path,
+        expected=f"a JSON object with the last epoch and generation of {table} {stream}, and its checksum",
+        found=found,
+        hint=f"restore it from a copy of {path.parent}; a new stream takes another name meanwhile",
+    )
