@@ -70,12 +70,14 @@ class Waiting:
 
     A feed that tells how many ``bytes`` or ``rows`` wait can be ingested without Spark while they are few: its source
     is then driven by the command itself, as Spark's trigger ``availableNow`` does (``ingest.feeds.available``).
+    ``nothing``: it is certain that a run would ingest nothing; then a new stream is not created.
     """
 
     counts: Mapping[str, Any]
     words: str
     bytes: int | None = None
     rows: int | None = None
+    nothing: bool = False
 
 
 @frozen

@@ -40,6 +40,7 @@ from sparkhaven.store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consen
 from sparkhaven.store.schema.document.checks import unbuilt_indexes
 
 if TYPE_CHECKING:
+    from sparkhaven.jobs.streams.first_start import IdleRun
     from sparkhaven.jobs.streams.run import Run
 
 
@@ -140,11 +141,11 @@ def _end(code: int) -> None:
         raise typer.Exit(code)
 
 
-def _show_run(cli: CliContext, run: Run) -> None:
+def _show_run(cli: CliContext, run: Run | IdleRun) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
     from sparkhaven.jobs.streams.reports.progress import taken
 
-    done, state = run.totals, run.log.state
+    done, state = run.totals, run.state
     unit = run.settings.spec.feed.traits.unit
     read = taken(done, unit)
     value = {
@@ -174,7 +175,7 @@ def _positions(state: StreamState) -> dict[str, int | None]:
     return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
 
 
-def _failed(cli: CliContext, run: Run, verbose: bool) -> int:
+def _failed(cli: CliContext, run: Run | IdleRun, verbose: bool) -> int:
     error = run.error
     if verbose and error is not None:
         traceback.print_exception(error)

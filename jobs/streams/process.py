@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from sparkhaven.jobs.session.choice import Choice, choose, choose_by_input, is_s
 from sparkhaven.jobs.session.delta_session import delta_conf, require_delta
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, look_at_start, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.jobs.streams.run import Application, Options, Run, fail, keep_one, look_at_source, open_stream
@@ -37,7 +39,7 @@ FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not 
 
 def run_streams(
     fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
-) -> list[Run | NotStarted]:
+) -> list[Run | IdleRun | NotStarted]:
     """Runs all streams; a failure stops no other stream and, if it may pass and without ``once``, leads to a restart.
 
     SIGTERM and SIGINT end each stream after its batch. Missing jars, settings, schemas, locks and recovery are checked
@@ -62,8 +64,16 @@ def run_streams(
     sound, failed = try_each(streams, check)  # check all before the first is opened
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
-        runs, unopened = try_each(sound, lambda settings: open_stream(fs, layout, settings, opened, progress, options))
-        failed += unopened
+        starts, unable = try_each(sound, lambda settings: look_at_start(fs, layout, settings, options))
+        first = {start.settings.file: start for start in starts if start.is_new}
+        runs: list[Run] = []
+        opened.callback(remove_uncommitted, fs, layout, runs, first.keys(), progress)  # when all are closed
+        idle, started = split_idle(starts, progress, options)
+        some, unopened = try_each(
+            started, lambda settings: open_stream(fs, layout, settings, opened, progress, options)
+        )
+        runs += some
+        failed += unable + unopened
         for one in failed:
             progress.stopped(one.label, one.error)
             if options.metrics is not None and one.name is not None:
@@ -72,10 +82,10 @@ def run_streams(
                 allowed = next((each for each in streams if each.file == one.file), None)
                 options.recorder(one.table, one.name, allowed).failed(one.error)
         for run in runs:
-            look_at_source(run, opened, progress, options)
+            look_at_source(run, opened, progress, options, checked=run.settings.file in first)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
-            return [*runs, *failed]  # nothing to start Spark for
-        choice = fixed or choose_by_input(waiting_input(fs, runs, progress, options))
+            return [*runs, *idle, *failed]  # nothing to start Spark for
+        choice = fixed or choose_by_input(waiting_input(fs, runs, first, progress, options))
         if fixed is None and not choice.local:
             require_jdk(fs, os.environ)
             for run in runs:
@@ -85,7 +95,7 @@ def run_streams(
                 except SettingsError as error:
                     fail(run, error, progress, options)
         if all(run.error is not None for run in runs):
-            return [*runs, *failed]
+            return [*runs, *idle, *failed]
         for run in runs:
             if options.once and run.error is None:
                 progress.chosen(run.name, choice.local, choice.why)
@@ -122,16 +132,23 @@ def run_streams(
                 stop.set()
             for name, seconds in reminders.due(stopped, time.monotonic()):
                 progress.still_stopped(name, stopped[name], seconds)
-    return [*runs, *failed]
+    return [*runs, *idle, *failed]
 
 
-def waiting_input(fs: Fs, runs: Sequence[Run], progress: Progress, options: Options) -> list[Waiting]:
-    """What waits for streams that have no error yet; a feed that cannot be asked is an error of its stream."""
+def waiting_input(
+    fs: Fs, runs: Sequence[Run], first: Mapping[Path, FirstStart], progress: Progress, options: Options
+) -> list[Waiting]:
+    """What waits for streams that have no error yet; a feed that cannot be asked is an error of its stream.
+
+    The feeds of ``first`` starts have been asked.
+    """
     found = []
     for run in runs:
+        start = first.get(run.settings.file)
         try:
             if run.error is None:
-                found.append(run.settings.feed.waiting(fs, run.log.state))
+                asked = start.waiting if start is not None else None
+                found.append(asked or run.settings.feed.waiting(fs, run.log.state))
         except (SparkhavenError, OSError) as error:
             fail(run, as_ours(error), progress, options)
     return found

@@ -34,6 +34,7 @@ from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -67,6 +68,11 @@ class Run:
     so_far: StreamTotals = field(default_factory=StreamTotals)
     watch: SourceWatch | None = None
     opened_s: float = 0.0
+
+    @property
+    def state(self) -> StreamState:
+        """What the stream has committed."""
+        return self.log.state
 
     @property
     def epoch(self) -> int:
@@ -138,8 +144,11 @@ class Application:
     stop: threading.Event
 
 
-def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options) -> None:
-    """Checks a stream's source before Spark starts and watches it until ``opened`` ends; sets an error on ``run``."""
+def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options, *, checked: bool = False) -> None:
+    """Checks a stream's source before Spark starts and watches it until ``opened`` ends; sets an error on ``run``.
+
+    Not if it was ``checked`` before.
+    """
 
     def on_change(seen: Seen) -> None:
         progress.source(run.name, seen.reachable, time.monotonic() - since[0], seen.reason)
@@ -149,7 +158,8 @@ def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Opt
     try:
         remote = run.settings.feed.remote()
         if remote is not None:
-            remote.check()
+            if not checked:
+                remote.check()
             watch = watch_ends(remote, lambda: run.log.state.offsets.positions(), on_change)
             run.watch = opened.enter_context(watch)
     except SparkhavenError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 from sparkhaven.store.collector import gc_paused
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
@@ -22,7 +23,7 @@ from sparkhaven.store.epochs.recovery.recover import (
     plan_recovery,
     remove_temporaries,
 )
-from sparkhaven.store.epochs.recovery.removed_stream import begin_anew
+from sparkhaven.store.epochs.recovery.removed_stream import begin_anew, remove_empty
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.records import OpenRecord, RollbackRecord, encode, schema_columns
@@ -89,10 +90,12 @@ def open_generation(fs: Fs, layout: Layout, table: TableName, stream: str, openi
     stream. CorruptFileError: a file is damaged.
     """
     check_stream(stream)
+    absent = _absent(fs, layout, table, stream)
     with ExitStack() as held:
         try:
             fs.keep_dirs(layout.streams(table), layout.root)
             lock = held.enter_context(take_lock(fs, layout.stream_lock(table, stream)))
+            held.callback(_leave_nothing, fs, layout, table, stream, absent)  # while the lock is held
             synced = opening.retention.synced
             guard = None if synced else held.enter_context(closing(SyncGuard(fs, layout.root)))
             with take_commit_lock(fs, layout.stream_removals(table, stream)):
@@ -101,6 +104,24 @@ def open_generation(fs: Fs, layout: Layout, table: TableName, stream: str, openi
             raise refused(error, f"stream {stream!r} cannot be opened", layout.streams(table)) from error
         held.pop_all()
     return generation
+
+
+def _absent(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[Path]:
+    """What the opening of a stream without a log creates before it has one: removals, lock, and their directory."""
+    if fs.stat(layout.stream_log(table, stream)) is not None:
+        return []
+    beside = layout.stream_removals(table, stream), layout.stream_lock(table, stream), layout.streams(table)
+    return [path for path in beside if fs.stat(path) is None]
+
+
+def _leave_nothing(fs: Fs, layout: Layout, table: TableName, stream: str, created: list[Path]) -> None:
+    """Removes what an opening that failed has created, unless it came as far as the log."""
+    if created and fs.stat(layout.stream_log(table, stream)) is None:
+        for path in created:
+            if path == layout.streams(table):
+                remove_empty(fs, path, layout.root)
+            else:
+                fs.unlink(path)
 
 
 def _begin(

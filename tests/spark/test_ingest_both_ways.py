@@ -137,3 +137,18 @@ def test_both_ways_write_the_same_bytes_and_take_turns(tmp_path: Path) -> None:
 
     assert ingest(tmp_path, "spark", "--spark") == ingest(tmp_path, "here", "--local")
     check_same(tmp_path)
+
+
+def test_a_first_start_that_commits_nothing_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "Test.Both.schema").write_text(SCHEMA)
+    (tmp_path / "both.toml").write_text(STREAM.replace("[partition]", "[bad_rows]\nmax_rows = 0\n[partition]", 1))
+    start = ["ingest", str(tmp_path / "both.toml"), "--once", "--spark"]
+    assert run(tmp_path / "db", *start).exit_code == 0
+    assert not (tmp_path / "db").exists()
+    put(tmp_path, 1, 10, bad=1)
+    assert run(tmp_path / "db", *start).exit_code == 1
+    assert [path.name for path in (tmp_path / "db").iterdir()] == ["Schemas"]
+    put(tmp_path, 1, 10)
+    assert run(tmp_path / "db", *start).exit_code == 0
+    assert load_stream(Fs(), Layout(tmp_path / "db"), TABLE, "both").epoch == 1

@@ -121,7 +121,7 @@ def require_removable(fs: Fs, layout: Layout, table: TableName, state: StreamSta
             where=place,
             expected="no location of the stream, because each is merged, truncated and deleted",
             found="a truncated location" if location.truncated else f"{location.rows:,} rows of {key.value}",
-            hint=f"{after if location.truncated else before}; `sparkhaven epochs rollback` drops rows by epochs",
+            hint=f"{after if location.truncated else before}; a rollback drops rows that were not merged",
         )
     for aside in list_set_aside(fs, layout, table):
         merged = merged_rows(newest(fs, layout, table, aside.value))

@@ -96,7 +96,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         older = [file.path for file in planner.older()]
         newcomers = {"older_files": len(older), "older": older[-OLDER_NAMED:]}
         counts = {"waiting_files": files, "waiting_bytes": size, **newcomers, "passed": passed, "remarks": remarks}
-        return Waiting(counts, f"{files:,} files, {size:,} bytes", bytes=size)
+        return Waiting(counts, f"{files:,} files, {size:,} bytes", bytes=size, nothing=not files)
 
     def trial(self, fs: Fs, state: StreamState | None, schema: TableSchema) -> Trial | None:
         """The beginnings of the first files. Where the newest row of a file is the clock, large ones are left out."""

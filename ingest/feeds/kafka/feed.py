@@ -79,7 +79,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         }
         waiting = sum(left.values())
         counts = {"waiting_messages": waiting, "lag": left, "ends": there}
-        return Waiting(counts, f"{waiting:,} messages", rows=waiting)
+        return Waiting(counts, f"{waiting:,} messages", rows=waiting, nothing=not there)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

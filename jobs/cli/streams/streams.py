@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Lists streams with their source, epochs, rows and last commit.
+    """Lists streams with source, epochs, rows and last commit.
 
     `left` says what is left of a stream: rows, truncated locations, only its commit log, or files of a start or a
     removal that was killed. `running` is the process that holds its lock.
@@ -82,9 +82,9 @@ def remove(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Removes a stream that never committed, or whose rows are all merged and deleted.
+    """Removes a stream of which no row is left.
 
-    Its commit log and positions go, and Spark's checkpoint. A stream that is started under this name later begins at
+    It has never committed, or its rows are all merged, truncated and deleted. Its commit log and positions go, and Spark's checkpoint. A stream that is started under this name later begins at
     the beginning of its source: it ingests again what the source still has. History and the quarantine stay.
 
     It is safe to kill: a repeat finishes the removal.

@@ -76,7 +76,7 @@ def finish_removal(fs: Fs, layout: Layout, table: TableName, stream: str, note: 
     with fs.during("remove-lock"):
         fs.unlink(lock)
     for path in (*_caches(layout, table, stream), directory):
-        _remove_empty(fs, path, layout.root)
+        remove_empty(fs, path, layout.root)
 
 
 def begin_anew(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
@@ -95,7 +95,7 @@ def _caches(layout: Layout, table: TableName, stream: str) -> tuple[Path, ...]:
     return layout.spark_checkpoint(table, stream), layout.scratch(table, stream)
 
 
-def _remove_empty(fs: Fs, path: Path, root: Path) -> None:
+def remove_empty(fs: Fs, path: Path, root: Path) -> None:
     """Removes a directory and those above it while they are empty."""
     for directory in (path, *path.parents):
         if directory == root or not fs.rmdir(directory):

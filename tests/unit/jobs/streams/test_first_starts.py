@@ -1,0 +1,159 @@
+"""A stream that never committed leaves nothing behind, whatever kept it from its first epoch."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from functools import partialmethod
+from pathlib import Path
+
+import pytest
+
+from sparkhaven.ingest.feeds.kafka.feed import KafkaFeed
+from sparkhaven.store.epochs.files.lock import take_lock
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from tests.support.commands import run
+from tests.support.streams.schema_site import TABLE, Site, schema
+
+NAME = TableName.parse(TABLE)
+Change = Callable[[Site, Path], None]
+
+
+def put(text: str, name: str = "one.json") -> Change:
+    def change(site: Site, file: Path) -> None:
+        (site.base / "new" / name).write_text(text)
+
+    return change
+
+
+def replaced(old: str, new: str, text: str = '{"A": 1}\n') -> Change:
+    def change(site: Site, file: Path) -> None:
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+        put(text)(site, file)
+
+    return change
+
+
+def other_columns(site: Site, file: Path) -> None:
+    path = site.base / "older.schema"
+    path.write_text(schema({"A": "long"}))
+    file.write_text(file.read_text().replace(str(site.file), str(path)))
+
+
+def feed_of_no_rows(site: Site, file: Path) -> None:
+    """A feed of one's own, which does not tell that nothing waits: the stream is opened, and ends without an epoch."""
+    sqlite3.connect(site.base / "feed.db").executescript("CREATE TABLE events (id INTEGER PRIMARY KEY, A INTEGER)")
+    head, _, tail = file.read_text().partition("[feed]")
+    _, _, tail = tail.partition("[partition]")
+    feed = f'type = "examples.sqlite_feed:SqliteFeed"\npath = "{site.base}/feed.db"\ntable = "events"\n'
+    file.write_text(f"{head}[feed]\n{feed}[partition]{tail}")
+
+
+KAFKA = 'type = "kafka"\nbootstrap = "127.0.0.1:9"\ntopics = ["t"]\nformat = "json"\n'
+PATH = 'type = "files"\npath = "new"\nformat = "json"\n'
+NONE = "[partition]", "[bad_rows]\nmax_rows = 0\n[partition]"
+BEFORE: dict[str, tuple[Change, int]] = {  # what comes to light before a stream is created, and its exit code
+    "no TOML": (replaced("[feed]", "[feed"), 2),
+    "unknown key": (replaced("[feed]", "[feed]\nformatt = 1"), 2),
+    "unknown feed": (replaced('"files"', '"flies"'), 2),
+    "no such directory": (replaced('path = "new"', 'path = "nowhere"'), 2),
+    "no such schema": (replaced("Test.Event.schema", "No.schema"), 2),
+    "wrong partition": (replaced('fixed = "2026-11-22"', 'meta = "nothing"'), 2),
+    "Kafka is away": (replaced(PATH, KAFKA), 3),
+    "no files": (lambda site, file: None, 0),
+    "only files that are passed over": (put('{"A": 1}\n', "_hidden.json"), 0),
+}
+UNSAID: dict[str, tuple[Change, int]] = {"a feed of one's own that is empty": (feed_of_no_rows, 0)}
+IN_BATCH: dict[str, tuple[Change, int]] = {  # what only the first batch shows
+    "too many bad rows": (put('{"A": "x"}\n' * 2000), 1),
+    "no bad row is allowed": (replaced(*NONE, '{"A": "x"}\n'), 1),
+    "a torn file": (replaced('format = "json"', 'format = "parquet"', "PAR1"), 1),
+    "good rows before a bad one": (replaced(*NONE, '{"A": 1}\n{"A": "x"}\n'), 1),
+    "a location of another stream": (replaced('fixed = "new"', 'fixed = "s"'), 2),
+}
+
+
+def tree(root: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
+
+
+def start(site: Site, change: Change, *words: str) -> int:
+    file = Path(site.stream("new"))
+    change(site, file)
+    return run(site.root, "ingest", str(file), "--once", "--local", *words).exit_code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*BEFORE, *UNSAID, *IN_BATCH])
+def test_a_first_start_that_fails_or_ingests_nothing_leaves_the_root_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(KafkaFeed, "waiting", partialmethod(KafkaFeed.waiting, patience=0.3))
+    change, code = (BEFORE | UNSAID | IN_BATCH)[kind]
+    (tmp_path / "fresh").mkdir()
+    fresh = Site(tmp_path / "fresh")
+    if kind != "a location of another stream":
+        assert start(fresh, change) == code
+        assert {path.split("/")[0] for path in tree(fresh.root)} <= {"Schemas"}
+        assert kind not in BEFORE or not fresh.root.exists()
+    (tmp_path / "used").mkdir()
+    used = Site(tmp_path / "used")
+    used.stream()
+    used.put({"A": 1, "B": "b", "C": 1.5})
+    used.ingest()
+    before = tree(used.root)
+    assert start(used, change) == code
+    assert tree(used.root) == before
+    assert [each["stream"] for each in used.do("streams", "list")["streams"]] == ["s"]
+
+
+@pytest.mark.slow
+def test_options_locks_and_schemas_that_are_refused_leave_the_root_as_it_was(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.stream()
+    site.put({"A": 1, "B": "b", "C": 1.5})
+    site.ingest()
+    before = tree(site.root)
+    good = put('{"A": 1}\n')
+    assert start(site, good, "--memory", "1x") == 2
+    assert start(site, good, "--workers", "3") == 2
+    assert start(site, other_columns) == 2
+    (site.base / "new" / "one.json").unlink()
+    assert start(site, other_columns) == 2  # also without input
+    with take_lock(Fs(), Layout(site.root).stream_lock(NAME, "s")):
+        assert run(site.root, "ingest", str(site.base / "s.toml"), "--once", "--local").exit_code == 3
+    assert tree(site.root) == before
+
+
+@pytest.mark.slow
+def test_a_start_continues_or_removes_only_what_it_has_created(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    bad = put('{"A": "x"}\n' * 2000)
+    streams = Layout(site.root).streams(NAME)
+    streams.mkdir(parents=True)
+    (streams / "new.lock").write_bytes(b"")  # of a start that was killed
+    assert start(site, bad) == 1
+    assert sorted(path.name for path in streams.iterdir()) == ["new.lock", "new.log", "new.removals"]
+    (one,) = site.do("streams", "list")["streams"]
+    assert (one["stream"], one["epochs"], one["left"]) == ("new", 0, "log")
+    site.do("streams", "remove", TABLE, "new")
+    assert not (site.root / "Intraday").exists()
+    (site.base / "new" / "one.json").write_text('{"A": 1}\n')
+    assert start(site, lambda site, file: None) == 0
+    assert [row["A"] for row in site.rows("A")] == [1]
+
+
+@pytest.mark.slow
+def test_a_lost_log_is_an_error_also_where_nothing_waits(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.stream()
+    site.put({"A": 1, "B": "b", "C": 1.5})
+    site.ingest()
+    for path in Layout(site.root).streams(NAME).iterdir():
+        path.unlink()
+    (site.base / "s" / "001.json").unlink()
+    before = tree(site.root)
+    site.ingest(code=1)
+    assert tree(site.root) == before
