@@ -14,6 +14,7 @@ from sparkhaven.store.epochs.state.files import refuse_lost_log
 from sparkhaven.store.epochs.state.values import Split, add_count
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.planned import recorded_end
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.empty_location import WorkerCache
@@ -105,14 +106,21 @@ def begin_run(fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan) ->
 
     Spark's checkpoint stays: it is the witness of R8, and the next run in Spark renews it.
     """
-    checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
+    refuse_batches_without_log(fs, target.layout, target.table, target.stream, log.state.epoch, adopt=plan.adopt)
+    remove_scratch(fs, target.layout.scratch(target.table, target.stream))
+
+
+def refuse_batches_without_log(
+    fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int, *, adopt: bool = False
+) -> None:
+    """PositionGapError (R8): Spark's checkpoint has batches with input, the log has no epoch."""
+    checkpoint = layout.spark_checkpoint(table, stream)
     done = [int(name) for name in fs.names(checkpoint / "commits") if name.isdigit()]
     if done:
         end = recorded_end(fs, checkpoint / "offsets" / str(max(done)))
         # Spark runs a first batch of an empty feed, too; ``n`` counts those with files
         if not (isinstance(end, dict) and end.get("n") == 0):
-            refuse_lost_log(target.stream, log.state.epoch, max(done) + 1, adopt=plan.adopt)
-    remove_scratch(fs, target.layout.scratch(target.table, target.stream))
+            refuse_lost_log(stream, epoch, max(done) + 1, adopt=adopt)
 
 
 class StreamBatches:

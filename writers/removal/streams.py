@@ -29,6 +29,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName, check_stream
 from sparkhaven.store.merges.records import lock_table, merged_rows, newest
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.batch.stream import refuse_batches_without_log
 from sparkhaven.writers.quarantine.ledger import follow_log
 from sparkhaven.writers.removal.remove import sweep
 
@@ -110,7 +111,11 @@ def _require_unborn(fs: Fs, layout: Layout, table: TableName, stream: str) -> No
 
 
 def require_removable(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
-    """TableExistsError naming the first location that keeps a stream from being removed."""
+    """TableExistsError naming the first location that keeps a stream from being removed.
+
+    PositionGapError: its log has no epoch, although Spark's checkpoint has batches: the log was lost.
+    """
+    refuse_batches_without_log(fs, layout, table, state.stream, state.epoch)
     for key, location in sorted(state.locations.items()):
         place = layout.intraday_location(table, key)
         dates = f"--dates {key.value}"

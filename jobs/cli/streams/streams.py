@@ -84,8 +84,11 @@ def remove(
 ) -> None:
     """Removes a stream of which no row is left.
 
-    It has never committed, or its rows are all merged, truncated and deleted. Its commit log and positions go, and Spark's checkpoint. A stream that is started under this name later begins at
-    the beginning of its source: it ingests again what the source still has. History and the quarantine stay.
+    It has never committed, or its rows are all merged, truncated and deleted. Its commit log and positions go, and
+    Spark's checkpoint. History and the quarantine stay.
+
+    A stream that is started under this name later begins at the beginning of its source. It ingests again what the
+    source still has.
 
     It is safe to kill: a repeat finishes the removal.
     """
