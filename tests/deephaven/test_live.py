@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.support.schemas.altered_table import AlteredTable
 from tests.support.schemas.changes import FIRST, Change, D, Step, instead, without
 from tests.support.schemas.doors import as_rows, same_rows
 from tests.support.schemas.moments import begun
-from tests.support.served import PROGRAM, ClientError, Served, require_engine, serving
+from tests.support.served import PATIENCE, PROGRAM, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
@@ -228,15 +229,24 @@ def test_columns_are_added_renamed_dropped_and_moved_while_a_table_is_attached(s
         table.deploy(step)
         table.write(table.shown)
         table.write(table.shown, f"new{number}")  # a location with files of the new columns only
-        found = served.wait_anew(f"now {number}", "Test_Event", len(table.rows))
+        found = anew(served, f"now {number}", table)
         then = served.wait(name, len(table.rows))
         for _ in range(2):
-            assert set(found.column_names) == {*table.shown}
             assert set(then.column_names) == {*attached}, "an attached table has the columns of its start"
             same_rows(as_rows(found, table.shown), table.expected(table.shown), f"engine after {step.words}")
             same_rows(as_rows(then, attached), table.expected(attached), f"engine of before, after {step.words}")
             found, then = served.rows(f"now {number}"), served.rows(name)
         attached, name = table.shown, f"now {number}"
+
+
+def anew(served: Served, name: str, table: AlteredTable) -> pa.Table:
+    """The rows of now, once the engine offers the table with the columns of now."""
+    last = time.monotonic() + PATIENCE
+    while True:
+        found = served.wait_anew(name, "Test_Event", len(table.rows))
+        if set(found.column_names) == {*table.shown}:
+            return found
+        assert time.monotonic() < last, served.notes
 
 
 def test_quick_rounds_of_the_soak_count_every_row(served: Served) -> None:
