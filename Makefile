@@ -32,7 +32,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz fuzz-full fuzz-decoders power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check docs pages crash crash-results fuzz fuzz-full fuzz-decoders power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -118,6 +118,9 @@ $(DOCS): requirements/docs.txt | $(STAMP)
 
 pages: setup ## the sessions of all pages, run and compared; `make test` runs README's
 	SPARKHAVEN_ALL_PAGES=1 $(BIN)/python -m pytest -q tests/e2e/test_pages.py
+
+test-versions: setup ## every release of Spark, Python and JDK that this machine has; writes docs/reference/versions.md (an hour)
+	$(BIN)/python -m tests.versions.matrix
 
 crash: setup ## the full crash campaign, written to docs/crash-results.md: every step, every call, 550 kills, power cuts (hours)
 	$(BIN)/python -m tests.crash.results --full --rounds 40 --beside

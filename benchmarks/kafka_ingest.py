@@ -39,7 +39,6 @@ from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 from sparkhaven.ingest.options.kafka import KafkaOptions
 from sparkhaven.jobs.demo.broker import Broker
-from sparkhaven.jobs.session.delta_session import delta_conf
 from sparkhaven.jobs.session.kafka_connector import connector_conf
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.jobs.settings.stream_file import load_stream_file
@@ -55,6 +54,7 @@ from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.target import Decode, StreamTarget
+from tests.support.spark.delta_conf import delta_conf
 
 TOPIC = "trades"
 PARTITIONS = 2

@@ -25,8 +25,6 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
-from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
@@ -39,6 +37,7 @@ from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
 from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.readers.spark.source_api import InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import SettingsError

@@ -37,6 +37,7 @@ from sparkhaven.store.errors import (
     SparkhavenError,
     TableNotFoundError,
 )
+from sparkhaven.store.extras import missing_extra
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 
@@ -229,6 +230,8 @@ def exit_code(cli: CliContext, error: BaseException) -> int:
         return report(cli, error)
     if isinstance(error, OSError):
         return report(cli, as_ours(error))
+    if isinstance(error, ImportError) and (missing := missing_extra(error)) is not None:
+        return report(cli, missing)
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     hint = None if cli.verbose else "unexpected error: run the command again with -v for the traceback"
     return _report_text(cli, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.ingest_files import STOCK_JVM
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.writers.batch.stream import BatchProgress
-from sparkhaven.writers.spark.stream import STREAM_CONF
+from sparkhaven.writers.spark.stream import stream_conf
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import put_file, record
@@ -30,7 +30,7 @@ WARM = 10
 def measure(batches: int, *, tuned: bool) -> str:
     """Runs the stream in this process and returns one line of the table."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = build_session("micro-batch", workers=2, extra=STREAM_CONF if tuned else STOCK_JVM)
+    spark = build_session("micro-batch", workers=2, extra=stream_conf() if tuned else STOCK_JVM)
     spark.dataSource.register(FeedSource)
     ends: list[float] = []
     writes: list[float] = []

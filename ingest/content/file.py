@@ -14,7 +14,7 @@ from typing import Any
 from sparkhaven.ingest.content.packing import (
     MAGIC_BYTES,
     PACKINGS,
-    WINDOW,
+    WINDOW_LOG,
     XZ_MEMORY,
     CutPackingError,
     DamagedPackingError,
@@ -160,7 +160,7 @@ def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
         raise FeedError(
             "feed file is packed with a longer window than is read",
             where=split.path,
-            expected=f"at most {WINDOW >> 20} MiB for zstd (--long=27), {XZ_MEMORY >> 20} MiB for xz",
+            expected=f"at most {(1 << WINDOW_LOG) >> 20} MiB for zstd (--long=27), {XZ_MEMORY >> 20} MiB for xz",
             found=error,
             hint="pack it again without --long (zstd) or with -9 (xz), and deliver it under a new name",
         ) from error

@@ -3,9 +3,7 @@
 Packings are known by the first bytes of a file, so a name may say nothing; of others the name is known, for errors.
 
 A member is fed in slices, small at its beginning: libraries copy what lies behind the end of a member, so that large
-slices would cost the square of their size where members are small. The libraries of gzip, bzip2 and xz stop when they
-have made enough; that of zstd makes all that a slice holds, at most 32 KiB for each byte of it, so its slices stay
-small.
+slices would cost the square of their size where members are small. Each library stops when it has made enough.
 """
 
 from __future__ import annotations
@@ -13,18 +11,22 @@ from __future__ import annotations
 import bz2
 import lzma
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from sparkhaven.store.types.frozen import frozen
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 ENOUGH = 1 << 20  # bytes that are made at a time
 SMALL, LARGE = 1 << 10, 1 << 18  # slices that are fed
-WINDOW = 128 << 20  # bytes of a window of zstd, its own default; `--long=31` may take 2 GiB
+WINDOW_LOG = 27  # a window of zstd has at most 128 MiB, its own default; `--long=31` may take 2 GiB
 XZ_MEMORY = 256 << 20  # bytes that an xz dictionary may take; `xz -9` takes 65 MiB
 
 
@@ -37,7 +39,7 @@ class DamagedPackingError(ValueError):
 
 
 class LongWindowError(DamagedPackingError):
-    """A window of zstd above ``WINDOW``, or a dictionary of xz above ``XZ_MEMORY``."""
+    """A window of zstd above 128 MiB, or a dictionary of xz above ``XZ_MEMORY``."""
 
 
 class CutPackingError(ValueError):
@@ -57,9 +59,7 @@ class Packing:
     form: re.Pattern[bytes]
     suffixes: tuple[str, ...]
     start: Callable[[], Any]
-    slice_bytes: int = LARGE
     padding: bytes = b""
-    stops: bool = True  # its decoder takes how much it may make
 
 
 PACKINGS = (
@@ -81,9 +81,7 @@ PACKINGS = (
         b"\x28\xb5\x2f\xfd",
         re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),  # the second: a frame that is skipped
         (".zst", ".zstd"),
-        lambda: zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj(),
-        slice_bytes=SMALL,
-        stops=False,
+        lambda: zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: WINDOW_LOG}),
     ),
     Packing(
         "xz",
@@ -114,7 +112,7 @@ UNREAD: tuple[tuple[str, bytes, tuple[str, ...]], ...] = (
 MAGIC_BYTES = 10
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f-\xff]")
 _LONG = re.compile("requires too much memory|[Mm]emory usage limit")  # as zstd and xz say it
-_ERRORS = (OSError, zlib.error, zstandard.ZstdError, lzma.LZMAError, EOFError)
+_ERRORS = (OSError, zlib.error, zstd.ZstdError, lzma.LZMAError, EOFError)
 
 
 def packing_of(head: bytes) -> Packing | None:
@@ -158,7 +156,7 @@ def unpacked(pieces: Iterable[bytes], packing: Packing) -> Iterator[bytes]:
                 decoder, size = packing.start(), SMALL
             some = view[at : at + size]
             try:
-                yield from _made(decoder, some, packing)
+                yield from _made(decoder, some)
             except _ERRORS as error:
                 kind = LongWindowError if _LONG.search(str(error)) else DamagedPackingError
                 raise kind(error, done + at) from error
@@ -166,19 +164,14 @@ def unpacked(pieces: Iterable[bytes], packing: Packing) -> Iterator[bytes]:
             if decoder.eof:
                 at -= len(decoder.unused_data)
                 decoder = None
-            size = min(size * 2, packing.slice_bytes)
+            size = min(size * 2, LARGE)
         done += len(piece)
     if decoder is not None:
         raise CutPackingError(packing.unit)
 
 
-def _made(decoder: Any, some: memoryview, packing: Packing) -> Iterator[bytes]:
+def _made(decoder: Any, some: memoryview) -> Iterator[bytes]:
     """What a slice gives, all of it."""
-    if not packing.stops:
-        made = decoder.decompress(some)
-        if made:
-            yield made
-        return
     made = decoder.decompress(some, ENOUGH)
     while made:
         yield made

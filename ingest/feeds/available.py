@@ -9,17 +9,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
-
 from sparkhaven.ingest.feeds.base import Source
+from sparkhaven.readers.spark.source_api import SupportsTriggerAvailableNow
 from sparkhaven.store.errors import SettingsError, SparkhavenError, carried_error
 
 
 class AvailableNow:
     """Batches of one source, a planner of ``writers.batch.local``. The source is opened by the first ``plan``.
 
-    Its ``schema`` is a DDL text; its reader gets an empty one. Errors that it carries are raised as they were.
+    Its ``schema`` is a DDL text; its reader gets none. Errors that it carries are raised as they were.
     """
 
     def __init__(self, source: Source) -> None:
@@ -70,7 +68,7 @@ class AvailableNow:
         return rows
 
     def _open(self) -> None:
-        reader = self._source.streamReader(StructType())
+        reader = self._source.streamReader(None)
         if not isinstance(reader, SupportsTriggerAvailableNow):
             raise SettingsError(
                 "the source of this feed cannot be read without Spark",

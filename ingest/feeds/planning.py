@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.readers.spark.source_api import (
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
@@ -20,9 +23,6 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
-
-from sparkhaven.ingest.options.formats import Limit
 from sparkhaven.store.epochs.reading.load import load_positions
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.values import OffsetRange
@@ -154,7 +154,7 @@ def range_source(
         def schema(self) -> str:
             return RANGES
 
-        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        def streamReader(self, schema: object) -> DataSourceStreamReader:
             del schema
             with carrying():
                 return open_reader(stream)

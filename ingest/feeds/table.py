@@ -17,6 +17,7 @@ from sparkhaven.ingest.feeds.base import Feed, PlannedFeed
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.ingest.spec import StreamSpec
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.extras import missing_extra
 
 PLANNED: Mapping[str, str] = {
     "files": "sparkhaven.ingest.feeds.files.feed:FilesFeed",
@@ -70,6 +71,9 @@ def feed_class(name: str) -> type[Feed[Any, Any]]:
     try:
         found = getattr(import_module(module), attribute, None)
     except ImportError as error:
+        missing = missing_extra(error)
+        if missing is not None and name in PLANNED:
+            raise missing from error
         raise _unusable(name, "the module of a feed cannot be imported", str(error)) from error
     if not isinstance(found, type) or not issubclass(found, Feed):
         what = "nothing of that name" if found is None else f"{type(found).__name__} {attribute}"

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream
-from sparkhaven.jobs.session.delta_session import require_delta
+from sparkhaven.jobs.dataframes.interpreter import refuse_remote
 from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_options
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.jobs.streams.quarantines import settle
@@ -23,14 +23,13 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
-from sparkhaven.writers.quarantine.spark_table import SparkQuarantine
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.frame import Source, batch_of_query, labelled, write_frame_batch
 from sparkhaven.writers.spark.stream import refuse_speculation
 from sparkhaven.writers.spark.workers import check_workers
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def deephaven_writer(
@@ -64,7 +63,7 @@ def deephaven_writer(
     ``[bad_rows]`` in a stream file: then such rows go to the quarantine (default ``<root>/.quarantine/<stream>``), as
     objects of their columns, by position, or else by batch, task and place in it; as long as they are within the
     budget. ``quarantine list`` and ``drop`` work on them. To ingest one again, write it repaired with ``write_frame``
-    and a ``label``, which writes it once: no command knows the options of this writer. The session needs Delta.
+    and a ``label``, which writes it once: no command knows the options of this writer.
 
     ``positions`` names the columns that say where a row comes from: ``{"partition": ..., "offset": ...}``, and
     ``"topic"`` where there are several. Then every row is stored exactly once, whatever happens to Spark's checkpoint,
@@ -147,6 +146,7 @@ class FrameWriter:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch of a streaming query."""
+        refuse_remote(frame.sparkSession)
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
             raise SettingsError(
@@ -157,6 +157,7 @@ class FrameWriter:
 
     def write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
         """Commits those rows of a frame as one epoch that are not committed yet."""
+        refuse_remote(frame.sparkSession)
         refuse_speculation(frame.sparkSession)
         with self._lock:
             try:
@@ -186,7 +187,7 @@ class FrameWriter:
         self.close()
 
     def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
-        quarantine = self._quarantine(frame.sparkSession)
+        quarantine = self._quarantine()
         stream = self._open(query_id, quarantine)
         fields = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
         plan, used = stream.fit(fields, self._budget, quarantine.add if quarantine else None)
@@ -198,14 +199,13 @@ class FrameWriter:
         source = Source(query_id, batch_id, None if plan.positions else identity)
         return write_frame_batch(self._fs, stream.log, target, self._memory, rows, plan, source)
 
-    def _quarantine(self, spark: SparkSession) -> Quarantine | None:
+    def _quarantine(self) -> Quarantine | None:
         options, place = self._options, self._options.quarantine
         if place is None:
             return None
-        require_delta(spark)
         layout = Layout(options.root)
         owner = self._fs, layout, options.table, options.stream, place
-        return SparkQuarantine(lambda: spark, *owner, clock=time.time)
+        return Quarantine(*owner, clock=time.time)
 
     def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:
         if self._stream is None:

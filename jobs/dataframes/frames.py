@@ -7,8 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkhaven.jobs.dataframes.interpreter import settle_interpreter
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.readers.spark.option_texts import option_text
+
+_FOUND_BY_ITSELF = "DATA_SOURCE_ALREADY_EXISTS"
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,9 +20,18 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Makes ``format("deephaven")`` known to a session.
 
-    Where sparkhaven is installed on driver and workers, Spark finds the format without this call.
+    Where sparkhaven is installed on driver and workers, Spark finds the format without this call. A local session then
+    runs this program's Python for the source, unless PYSPARK_PYTHON or ``spark.pyspark.python`` names another.
+    SettingsError: that one cannot read tables.
     """
-    spark.dataSource.register(DeephavenSource)
+    from pyspark.errors import AnalysisException
+
+    settle_interpreter(spark)
+    try:
+        spark.dataSource.register(DeephavenSource)
+    except AnalysisException as error:
+        if error.getCondition() != _FOUND_BY_ITSELF:  # Spark 4.0 refuses a name that it finds by itself
+            raise
 
 
 def read_frame(

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-)
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
 from sparkhaven.readers.spark.messages import message_first
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter
     from pyspark.sql.types import StructType
 
     from sparkhaven.readers.arrow.table import Table
@@ -56,10 +51,25 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a stream."""
+        from sparkhaven.readers.spark.releases import installed_spark
+        from sparkhaven.readers.spark.source_api import HAS_LIMITS
         from sparkhaven.readers.spark.stream import EpochReader
+        from sparkhaven.readers.spark.without_limits import WholeBatches
+        from sparkhaven.store.errors import SettingsError
 
         options = self._options(stream=True)
-        return EpochReader(self._given(schema, options), options)
+        reader = EpochReader(self._given(schema, options), options)
+        if HAS_LIMITS:
+            return reader
+        if options.max_rows:
+            raise SettingsError(
+                "this release of Spark lets no source limit its batches",
+                where="option maxRowsPerTrigger",
+                expected="pyspark 4.2 or later",
+                found=f"pyspark {installed_spark().version}",
+                hint="leave the option out: a batch then has all that is there",
+            )
+        return WholeBatches(reader)
 
     @message_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -69,7 +79,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         return batch_writer(self.options, schema, overwrite)
 
     @message_first()
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """The writer of the batches of a streaming query."""
         from sparkhaven.jobs.dataframes.write import stream_writer
 

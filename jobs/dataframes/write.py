@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from sparkhaven.ingest.feeds.frames.rows import Fields
 from sparkhaven.jobs.dataframes.frame_stream import open_stream, plan_of, take_over_stream
@@ -30,6 +30,8 @@ from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.jobs.streams.decoding import FrameDecoder
 from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.readers.spark.releases import installed_spark
+from sparkhaven.readers.spark.source_api import DataSourceStreamArrowWriter
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.append.empty_location import WorkerCache
@@ -67,13 +69,21 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     return _BatchWriter(checked, begin(Fs(), checked, _types(schema)))
 
 
-def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """The writer of the batches of a streaming query; SettingsError, InvalidNameError: wrong options.
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+    """The writer of the batches of a streaming query; SettingsError, InvalidNameError: wrong options, or PySpark 4.0.
 
     It begins a write when it is pickled for the tasks of a batch, and then raises WriteRefused.
     """
     if overwrite:
         raise _only_append('outputMode("append")', 'outputMode("complete")')
+    if installed_spark().numbers < (4, 1):
+        raise SettingsError(
+            "this release of Spark gives no Arrow batches to a stream's writer",
+            where='writeStream.format("deephaven")',
+            expected="pyspark 4.1 or later",
+            found=f"pyspark {installed_spark().version}",
+            hint="use writeStream.foreachBatch(sparkhaven.deephaven_writer(...))",
+        )
     return _StreamWriter(write_options(options, os.environ, streaming=True), _types(schema))
 
 

@@ -13,7 +13,7 @@ from sparkhaven.jobs.context import CliContext
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import Check, CheckContext, Finding, Found, checked, headline
 from sparkhaven.jobs.doctor.locks import locks
-from sparkhaven.jobs.doctor.machine import jars, jdk, versions
+from sparkhaven.jobs.doctor.machine import jdk, spark, versions
 from sparkhaven.jobs.doctor.quarantine import quarantined
 from sparkhaven.jobs.doctor.schemas import schemas
 from sparkhaven.jobs.doctor.streams import clock, epochs, lag, logs
@@ -28,8 +28,8 @@ from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 CHECKS: dict[str, Check] = {
     "versions": versions,
+    "spark": spark,
     "jdk": jdk,
-    "jars": jars,
     "file system": file_systems,
     "free space": free_space,
 }

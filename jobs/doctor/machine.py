@@ -1,33 +1,44 @@
-"""The machine: versions of packages, the JDK, and jars."""
+"""The machine: versions of packages, Spark, and the JDK."""
 
 from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 
 from sparkhaven.jobs.doctor.finding import CheckContext, Found
-from sparkhaven.jobs.session import delta_session
 from sparkhaven.jobs.session.fast_start import class_archive
-from sparkhaven.jobs.session.jars import present
 from sparkhaven.jobs.session.java import check_jdk
-from sparkhaven.store.io.user_cache import cache_directory
+from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.native.library import core
 
-PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "duckdb", "confluent-kafka", "fastavro", "protobuf")
 LEAST_PYTHON = (3, 11)
-_PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][^;,\s]*)")
+EXTRAS = {"spark": "ingest and merge in one process only", "kafka": "no Kafka feed", "page": "a page without pictures"}
+"""What installations differ in, and what holds without it."""
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
+_EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 
 
 def versions(context: CheckContext) -> Iterator[Found]:
-    """Versions of Python and of all packages; a missing package or one of another version is wrong."""
-    found = {name: _version(name) for name in ("sparkhaven", *PACKAGES)}
+    """Versions of Python and of all packages; a missing package is wrong, a missing extra is not."""
+    names = required()
+    found = {name: _version(name) for name in ("sparkhaven", *(name for group in names.values() for name in group))}
     yield "ok", ", ".join([f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in found.items() if v)]), None
     if tuple(map(int, platform.python_version_tuple()[:2])) < LEAST_PYTHON:
         yield "wrong", "Python is older than 3.11", "install Python 3.11 or later"
-    yield from _mismatches(found, _pins(_requirements()))
+    if found["sparkhaven"] is None:
+        yield "note", "sparkhaven runs from a checkout that is not installed", "pip install -e ."
+    for name in names.get("", ()):
+        if found[name] is None:
+            yield "wrong", f"{name} is not installed", f"pip install {name}"
+    for extra, without in EXTRAS.items():
+        missing = [name for name in names.get(extra, ()) if found[name] is None]
+        if missing:
+            what = f"the extra {extra} is not installed ({', '.join(missing)}): {without}"
+            yield "note", what, f"pip install 'sparkhaven[{extra}]'"
     if core() is None:
         how = "install sparkhaven anew where pip can get ziglang; SPARKHAVEN_NATIVE must not be 0"
         yield "note", "there is no compiled core: same results, but JSON and CSV take longer to decode", how
@@ -35,18 +46,21 @@ def versions(context: CheckContext) -> Iterator[Found]:
         yield "wrong", f"{platform.system()} is not supported: syncs and locks need Linux", "use Linux"
 
 
-def _mismatches(found: Mapping[str, str | None], pins: Mapping[str, str]) -> Iterator[Found]:
-    for name, there in found.items():
-        if name == "sparkhaven" and there is None:
-            yield "note", "sparkhaven runs from a checkout that is not installed", "pip install -e ."
-        elif there is None:
-            yield "wrong", f"{name} is not installed", f"pip install {name}{'==' * (name in pins)}{pins.get(name, '')}"
-        elif name in pins and there != pins[name]:
-            yield "wrong", f"{name} is {there}, expected {pins[name]}", f"pip install {name}=={pins[name]}"
-
-
-def _pins(requirements: Iterable[str]) -> dict[str, str]:
-    return {match[1]: match[2] for line in requirements if "extra" not in line and (match := _PIN.match(line))}
+@cache
+def required() -> dict[str, list[str]]:
+    """Names of the packages that sparkhaven asks for, by extra; those without one under ``""``."""
+    groups: dict[str, list[str]] = {}
+    for line in _requirements():
+        match = _REQUIREMENT.match(line)
+        if match is None:
+            continue
+        marker = match[2] or ""
+        extra = _EXTRA.search(marker)
+        if extra is None and marker and find_spec("compression") is not None:
+            continue  # what later Pythons have themselves
+        if not match[1].startswith("sparkhaven"):
+            groups.setdefault(extra[1] if extra else "", []).append(match[1])
+    return groups
 
 
 def _requirements() -> list[str]:
@@ -64,8 +78,18 @@ def _version(name: str) -> str | None:
         return None
 
 
+def spark(context: CheckContext) -> Iterator[Found]:
+    """The release of Spark; without Spark, nothing is wrong."""
+    if find_spec("pyspark") is None:
+        yield "ok", "Spark is not installed: ingest and merge run in one process", None
+        return
+    yield "ok", f"Spark {installed_spark().version}", None
+
+
 def jdk(context: CheckContext) -> Iterator[Found]:
     """The JDK that Spark starts; readers, and ingests and merges with --local, need none."""
+    if find_spec("pyspark") is None:
+        return
     yield "ok", f"JDK {check_jdk(context.fs, context.environ)}", None
     if context.fs.stat(class_archive(context.fs, context.environ)) is None:
         yield (
@@ -73,13 +97,3 @@ def jdk(context: CheckContext) -> Iterator[Found]:
             "no class archive: Spark takes longer to start than necessary",
             "sparkhaven class-archive",
         )
-
-
-def jars(context: CheckContext) -> Iterator[Found]:
-    """The jars of Delta, with which Spark writes the quarantine."""
-    name = f"delta-{delta_session.VERSION}"
-    if present(context.fs, name, context.environ) is not None:
-        yield "ok", f"jars of {name} are in {cache_directory(context.environ)}", None
-    else:
-        what = f"jars of {name} are not in {cache_directory(context.environ)}: a stream in Spark"
-        yield "note", f"{what} with a quarantine fetches them when it starts", "sparkhaven jars"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sparkhaven.jobs.session.choice import is_submitted
 from sparkhaven.jobs.session.fast_start import archive_options, python_launcher
 from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 
@@ -67,7 +68,8 @@ def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, 
 
 
 def require_jdk(fs: Fs, environ: Mapping[str, str]) -> None:
-    """SettingsError without a JDK; for jobs that change something before Spark starts."""
+    """SettingsError without Spark or a JDK; for jobs that change something before Spark starts."""
+    installed_spark()
     if not is_submitted(environ):
         check_jdk(fs, environ)
 
@@ -85,9 +87,10 @@ def build_session(
     """The session of one job, or the one that spark-submit has prepared. ``extra`` overrides the settings here.
 
     Spark's own errors are logged only if ``verbose``: the job itself reports what stops it.
-    SettingsError when the JDK is missing or too old, before Spark starts.
+    SettingsError when Spark or the JDK is missing or too old, before Spark starts.
     """
     environ = os.environ if environ is None else environ
+    installed_spark()
     submitted = is_submitted(environ)
     conf = settings(workers=workers, memory=memory, submitted=submitted)
     if submitted:

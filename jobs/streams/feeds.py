@@ -31,16 +31,20 @@ class OpenedFeed:
     allow_gap: bool = False
 
 
-def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> OpenedFeed:
-    """The Spark source of a stream, which starts from the stream's commit log.
+def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, once: bool) -> OpenedFeed:
+    """The Spark source of a stream, which starts from the stream's commit log; ``once``: up to what is there now.
 
     SettingsError: the driver cannot start its planner.
     """
+    from sparkhaven.readers.spark.source_api import HAS_LIMITS  # imports PySpark
+    from sparkhaven.readers.spark.without_limits import planned_source
+
     require_planner(spark.sparkContext)
     feed = settings.feed
     source = feed.source(layout.root, spark.sparkContext.defaultParallelism)
-    spark.dataSource.register(source.kind)
-    frame = spark.readStream.format(source.kind.name()).options(**source.options).load()
+    kind = source.kind if HAS_LIMITS else planned_source(source.kind, once=once)
+    spark.dataSource.register(kind)
+    frame = spark.readStream.format(kind.name()).options(**source.options).load()
     return OpenedFeed(frame, SPLIT_OF[feed.options.traits.split], feed.resume.allow_gap)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.jobs.session.choice import Choice, choose, choose_by_input, is_submitted
-from sparkhaven.jobs.session.delta_session import delta_conf, require_delta
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, look_at_start, remove_uncommitted, split_idle
@@ -24,11 +23,11 @@ from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.jobs.streams.run import Application, Options, Run, fail, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
-from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.spark.stream import STREAM_CONF
+from sparkhaven.writers.spark.stream import stream_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,26 +41,14 @@ def run_streams(
 ) -> list[Run | IdleRun | NotStarted]:
     """Runs all streams; a failure stops no other stream and, if it may pass and without ``once``, leads to a restart.
 
-    SIGTERM and SIGINT end each stream after its batch. Missing jars, settings, schemas, locks and recovery are checked
-    before Spark starts; an error keeps only its own stream from starting. A run in this process needs no JDK and no
-    jars.
+    SIGTERM and SIGINT end each stream after its batch. Settings, schemas, locks and recovery are checked before Spark
+    starts; an error keeps only its own stream from starting. A run in this process needs no JDK.
     """
     fixed = choose(options.where, is_submitted(os.environ))
     if fixed is not None and not fixed.local:
         require_jdk(fs, os.environ)
     check_memory(options.memory)
-    delta: dict[str, str] = {}
-
-    def check(settings: StreamSettings) -> StreamSettings:
-        if fixed is not None and not fixed.local:
-            require_jars(settings)
-        return checked(fs, settings)
-
-    def require_jars(settings: StreamSettings) -> None:
-        if settings.spec.bad_rows.allows_any and not delta:
-            delta.update(delta_conf(fs))
-
-    sound, failed = try_each(streams, check)  # check all before the first is opened
+    sound, failed = try_each(streams, lambda settings: checked(fs, settings))  # all before the first is opened
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
         starts, unable = try_each(sound, lambda settings: look_at_start(fs, layout, settings, options))
@@ -88,12 +75,6 @@ def run_streams(
         choice = fixed or choose_by_input(waiting_input(fs, runs, first, progress, options))
         if fixed is None and not choice.local:
             require_jdk(fs, os.environ)
-            for run in runs:
-                try:
-                    if run.error is None:
-                        require_jars(run.settings)
-                except SettingsError as error:
-                    fail(run, error, progress, options)
         if all(run.error is not None for run in runs):
             return [*runs, *idle, *failed]
         for run in runs:
@@ -106,12 +87,10 @@ def run_streams(
                 workers=options.workers,
                 memory=options.memory,
                 verbose=options.verbose,
-                extra=STREAM_CONF | FAIR | delta,
+                extra=stream_conf() | FAIR,
             )
 
         app = Application(fs, layout, open_runner(choice, session, opened), options, progress, stop)
-        if delta and isinstance(app.runner, SparkRunner):
-            refuse_without_delta(app.runner.spark, runs, progress)
         threads = {
             run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
             for run in runs
@@ -161,17 +140,6 @@ def open_runner(choice: Choice, session: Callable[[], SparkSession], opened: Exi
     spark = start_session(session)
     opened.callback(end_session, spark)
     return SparkRunner(spark)
-
-
-def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
-    """Sets an error on the runs with a quarantine if the session has no Delta."""
-    try:
-        require_delta(spark)
-    except SettingsError as error:
-        for run in runs:
-            if run.settings.spec.bad_rows.allows_any and run.error is None:
-                run.error = error
-                progress.stopped(run.name, error)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.delta.log import is_table
@@ -16,24 +15,16 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
 from sparkhaven.writers.quarantine.table import Quarantine
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 def place_of(layout: Layout, settings: StreamSettings) -> Path:
     """Directory of the Delta table."""
     return settings.quarantine or layout.quarantine(settings.spec.stream)
 
 
-def quarantine_of(fs: Fs, layout: Layout, settings: StreamSettings, spark: SparkSession | None = None) -> Quarantine:
-    """The quarantine of a stream file; with a session, Spark adds the rows."""
+def quarantine_of(fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
+    """The quarantine of a stream file."""
     owner = fs, layout, settings.table, settings.spec.stream, place_of(layout, settings)
-    file = str(settings.file.absolute())
-    if spark is None:
-        return Quarantine(*owner, clock=time.time, file=file)
-    from sparkhaven.writers.quarantine.spark_table import SparkQuarantine
-
-    return SparkQuarantine(lambda: spark, *owner, clock=time.time, file=file)
+    return Quarantine(*owner, clock=time.time, file=str(settings.file.absolute()))
 
 
 def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:

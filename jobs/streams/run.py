@@ -23,7 +23,7 @@ from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.feeds import older_line, passed_lines, watch_ends
-from sparkhaven.jobs.streams.quarantines import catch_up, settle
+from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
 from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
 from sparkhaven.jobs.streams.reports.metrics import Metrics
 from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
@@ -260,7 +260,7 @@ def run_one(app: Application, run: Run) -> None:
     keeps = settings.spec.bad_rows.allows_any
     spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
-    quarantine = app.runner.quarantine(fs, layout, settings) if keeps else None
+    quarantine = quarantine_of(fs, layout, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch) if options.metrics else None
     if metrics is not None:

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 from sparkhaven.jobs.session.spark_session import is_alive
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import SPLIT_OF, open_feed
-from sparkhaven.jobs.streams.quarantines import quarantine_of
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.local import run_local
 from sparkhaven.writers.batch.stream import StreamPlan, StreamTotals
-from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.stream import run_stream
 from sparkhaven.writers.spark.tasks import jvm_gone
 from sparkhaven.writers.target import StreamTarget
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
 
 class Runner(Protocol):
     """Runs streams, each in a thread of its own."""
-
-    def quarantine(self, fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
-        """What stores the rejected rows of a stream."""
 
     def enter(self, stream: str) -> None:
         """Called in a stream's thread before it runs."""
@@ -57,10 +51,6 @@ class SparkRunner:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
-    def quarantine(self, fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
-        """Written by Spark."""
-        return quarantine_of(fs, layout, settings, self.spark)
-
     def enter(self, stream: str) -> None:
         """A scheduler pool for the stream."""
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream)  # its query's threads inherit it
@@ -79,7 +69,7 @@ class SparkRunner:
         stop: threading.Event,
     ) -> StreamTotals:
         """As a streaming query."""
-        feed = open_feed(self.spark, target.layout, settings)
+        feed = open_feed(self.spark, target.layout, settings, once=plan.ends)
         plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
         return run_stream(self.spark, feed.source, fs, log, target, plan, stop=stop)
 
@@ -90,10 +80,6 @@ class SparkRunner:
 
 class LocalRunner:
     """This process, without Spark."""
-
-    def quarantine(self, fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
-        """Written in this process."""
-        return quarantine_of(fs, layout, settings)
 
     def enter(self, stream: str) -> None:
         """Nothing to prepare."""

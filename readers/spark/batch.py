@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.readers.spark.messages import message_first
 from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.source_api import DataSourceReader, InputPartition
 from sparkhaven.readers.spark.tasks import ReadTask, make_tasks, read_task
 from sparkhaven.readers.spark.types import require_exact
 from sparkhaven.store.predicate.expression import Predicate, parse_predicate

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from sparkhaven.readers.arrow.opening import pinned_table
 from sparkhaven.readers.arrow.table import Table, filter_of
 from sparkhaven.readers.spark.batch import read_columns, shown_columns, where_of
 from sparkhaven.readers.spark.messages import message_first
 from sparkhaven.readers.spark.options import Epochs, ReadOptions
+from sparkhaven.readers.spark.source_api import (
+    DataSourceStreamReader,
+    InputPartition,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from sparkhaven.readers.spark.tasks import ReadTask, make_tasks, read_task
 from sparkhaven.readers.spark.types import require_exact
 from sparkhaven.store.epochs.pins import Pin

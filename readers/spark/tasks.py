@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.readers.spark.messages import message_first
 from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.source_api import InputPartition
 from sparkhaven.readers.spark.types import spark_batch
 from sparkhaven.store.format.parquet.names import NAME, in_parquet
 from sparkhaven.store.predicate.expression import Predicate

@@ -20,9 +20,7 @@ from pathlib import Path
 import pyspark
 
 from sparkhaven.jobs.demo.cluster import Cluster
-from sparkhaven.jobs.session.delta_session import delta_conf
 from sparkhaven.readers import open_table
-from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 from tests.support.spark.place import PATIENCE, ROWS, SUBMIT, Place
 
@@ -68,8 +66,7 @@ def run(archive: Path, base: Path) -> int:
 def submit(entry: str, words: list[str], master: str, place: Place, environ: dict[str, str], archive: Path) -> None:
     """One job; its output is shown only if it fails."""
     conf = [word for name, value in CONF.items() for word in ("--conf", f"{name}={value}")]
-    jars = delta_conf(Fs())["spark.jars"]
-    options = ["--master", master, "--archives", f"{archive}#environment", "--jars", jars, *conf]
+    options = ["--master", master, "--archives", f"{archive}#environment", *conf]
     job = [str(REPOSITORY / "jobs" / f"{entry}.py"), "--root", str(place.root), *words]
     done = subprocess.run(
         [SUBMIT, *options, *job], cwd=place.base, env=environ, capture_output=True, text=True, timeout=PATIENCE

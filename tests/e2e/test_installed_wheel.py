@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.layout import Layout, TableName
+from tests.support.airflow_home import PYTHON, AirflowHome
 from tests.support.installed_wheel import Installed, install
 from tests.support.places import REPOSITORY
 from tests.support.spark.place import PATIENCE, ROWS, Place
+from tests.support.tables.flight_table import write_flights
 
 PROGRAM = """
 import sparkhaven
@@ -95,6 +100,28 @@ def test_a_job_is_submitted_from_such_a_project(installed: Installed, place: Pla
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == ROWS
+
+
+@pytest.mark.airflow
+@pytest.mark.spark
+def test_a_night_of_airflow_runs_there(installed: Installed, tmp_path: Path) -> None:
+    assert PYTHON.exists(), "Airflow's environment is missing: make setup-airflow"
+    (site,) = (installed.python.parents[1] / "lib").glob("python*/site-packages")
+    program = installed.python.with_name("sparkhaven")
+    home = AirflowHome(tmp_path, program, site / "sparkhaven" / "jobs", str(installed.python))
+    write_flights(home.root, {"2013-01-01": ("JFK",)})
+    write_flights(home.root, {"2013-01-01": ("JFK",)}, name="Copy")
+    write_zip(home.base / "sparkhaven.zip")
+    target = tmp_path / "found.json"
+    lock = Layout(home.root).merges(TableName.parse("Nyc13.Copy")) / ".lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    environ = home.environ(NIGHT_LOCK=str(lock))
+    words = [str(PYTHON), str(REPOSITORY / "tests" / "dags" / "night_runs.py"), str(target), "night"]
+    done = subprocess.run(words, env=environ, cwd=installed.project, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-4000:]
+    for table in ("Nyc13.Flight", "Nyc13.Copy"):
+        found = open_table(home.root, table)
+        assert found.count(tier="history") == found.count() > 0
 
 
 @pytest.mark.slow

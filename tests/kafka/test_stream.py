@@ -127,7 +127,7 @@ def test_secrets_are_in_no_plan_and_no_log(
     feed = f'topics = ["{topic}"]\n{client}'
     run = taken(spark, tmp_path, broker.bootstrap, feed)
     settings = load_stream_file(Fs(), stream_file(tmp_path, broker.bootstrap, feed), {})
-    opened = open_feed(spark, Layout(tmp_path / "db"), settings)
+    opened = open_feed(spark, Layout(tmp_path / "db"), settings, once=True)
     opened.source.explain(extended=True)
     reported = capfd.readouterr()
     shown = [reported.out, reported.err, repr(settings), repr(run.settings), str(opened.source._jdf.queryExecution())]

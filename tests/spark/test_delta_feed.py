@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from sparkhaven.jobs.session.delta_session import require_delta
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.reports.metrics import Metrics, served
 from sparkhaven.jobs.streams.reports.progress import Progress
@@ -59,9 +58,7 @@ max_fraction = 1.0
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    spark = shared_session()
-    require_delta(spark)
-    return spark
+    return shared_session()
 
 
 def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: Metrics | None = None) -> Run:

@@ -12,15 +12,15 @@ from pyspark.sql.functions import to_timestamp
 
 from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer, write_frame
 from sparkhaven.jobs.dataframes.frames import register
-from sparkhaven.jobs.session.delta_session import delta_conf
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.reading.load import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.testing import make_table
-from sparkhaven.writers.spark.stream import STREAM_CONF
+from sparkhaven.writers.spark.stream import stream_conf
 from tests.support.spark.delta_cases import places, quarantine
+from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.one_session import end_shared_session
 from tests.support.spark.stream_job import run
@@ -44,7 +44,7 @@ def spark(elsewhere: Path) -> Iterator[SparkSession]:
         "spark.hadoop.fs.viewfs.mounttable.cluster.linkMergeSlash": f"file://{elsewhere}",
     }
     end_shared_session()
-    spark = build_session("foreign-default", workers=2, extra=STREAM_CONF | delta_conf(FS) | foreign)
+    spark = build_session("foreign-default", workers=2, extra=stream_conf() | delta_conf(FS) | foreign)
     spark.dataSource.register(FeedSource)
     yield spark
     spark.stop()
@@ -80,7 +80,7 @@ def test_rejected_rows_are_parked_and_found_on_the_local_disk(
 ) -> None:
     root = tmp_path / "a b[1]{2}%20"
     root.mkdir()
-    quarantined = quarantine(spark, root)
+    quarantined = quarantine(root)
     one = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
     with open_log(FS, root) as log:
         take(FS, root, log, [[one]], quarantined.add)

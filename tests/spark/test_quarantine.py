@@ -30,7 +30,7 @@ def spark() -> SparkSession:
 
 
 def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkSession, tmp_path: Path) -> None:
-    quarantined = quarantine(spark, tmp_path)
+    quarantined = quarantine(tmp_path)
     one = put_file(tmp_path / "feed", "1", [record(0), bad(1), {**bad(2), "Note": "x" * 2_000_000}], 1)
     two = put_file(tmp_path / "feed", "2", [record(3), bad(4)], 2)
     three = put_file(tmp_path / "feed", "3", [record(5)], 3)
@@ -60,14 +60,14 @@ def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(spark: Spar
     feed = tmp_path / "feed"
     first = put_file(feed, "0", [record(100), bad(101)], 1)
     one = put_file(feed, "1", [bad(0), record(1), bad(2)], 2)
-    fs = CrashingFs(crash_at="quarantine-sync:before", occurrence=2)
+    fs = CrashingFs(crash_at="quarantine-write:after", occurrence=2)
     log = open_log(fs, tmp_path)
-    quarantined = quarantine(spark, tmp_path, fs)
+    quarantined = quarantine(tmp_path, fs)
     take(fs, tmp_path, log, [[first]], quarantined.add)
     with pytest.raises(Crash):
         take(fs, tmp_path, log, [[one]], quarantined.add, 1)
     log._lock.release()
-    quarantined = quarantine(spark, tmp_path)
+    quarantined = quarantine(tmp_path)
     assert places(quarantined) == [("0", 2, 1, None), ("1", 1, 2, None), ("1", 3, 2, None)]
     # meanwhile the feed is mended: had the rows stayed, they would be in the table and in quarantine
     mended = put_file(feed, "1", [record(0), record(1), bad(2)], 3)
@@ -80,7 +80,7 @@ def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(spark: Spar
 
 
 def test_a_batch_over_the_budget_leaves_no_table_at_all(spark: SparkSession, tmp_path: Path) -> None:
-    quarantined = quarantine(spark, tmp_path)
+    quarantined = quarantine(tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(number) for number in range(1001)], 1)
     with open_log(FS, tmp_path) as log, pytest.raises(ErrorBudgetExceeded):
         take(FS, tmp_path, log, [[one]], quarantined.add)
@@ -89,7 +89,7 @@ def test_a_batch_over_the_budget_leaves_no_table_at_all(spark: SparkSession, tmp
 
 
 def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_path: Path) -> None:
-    quarantined = quarantine(spark, tmp_path)
+    quarantined = quarantine(tmp_path)
     files = [put_file(tmp_path / "feed", str(n), [record(2 * n), bad(2 * n + 1)], n) for n in (1, 2, 3)]
     with open_log(FS, tmp_path) as log:
         for number, file in enumerate(files):
@@ -106,7 +106,7 @@ def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_
 
 
 def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    quarantined = quarantine(spark, tmp_path)
+    quarantined = quarantine(tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(0), record(1)], 1)
     with open_log(FS, tmp_path) as log:
         take(FS, tmp_path, log, [[one]], quarantined.add)
@@ -121,7 +121,7 @@ def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSess
 
 def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession, tmp_path: Path) -> None:
     """A topic that was made again, or a new file of an old name, has other messages under the same positions."""
-    quarantined = quarantine(spark, tmp_path)
+    quarantined = quarantine(tmp_path)
     open_log(FS, tmp_path).close()
     quarantined.add([rejected_at(tmp_path / "one", 1, None)], 1)
     quarantined.add([rejected_at(tmp_path / "one", 1, None), rejected_at(tmp_path / "two", 2)], 1)
@@ -141,7 +141,7 @@ def test_rows_of_a_new_epoch_are_appended_and_those_of_a_retry_merged(spark: Spa
     from delta.tables import DeltaTable
 
     open_log(FS, tmp_path).close()
-    quarantined, other = quarantine(spark, tmp_path), quarantine(spark, tmp_path)
+    quarantined, other = quarantine(tmp_path), quarantine(tmp_path)
     one, two, three, four = (rejected_at(tmp_path / str(time), time) for time in (1, 2, 3, 4))
     for who, files, epoch in ((quarantined, [one], 1), (quarantined, [two], 2), (other, [two, three], 2)):
         who.add(files, epoch)
@@ -149,7 +149,7 @@ def test_rows_of_a_new_epoch_are_appended_and_those_of_a_retry_merged(spark: Spa
     FS.unlink(layout.stream_quarantine(TABLE, STREAM))  # nobody knows what the table has
     quarantined.add([three, four], 3)
     history = DeltaTable.forPath(spark, str(quarantined.place)).history().orderBy("version").collect()
-    assert [row.operation for row in history] == ["CREATE TABLE", "MERGE", "WRITE", "MERGE", "MERGE"]
+    assert [row.operation for row in history] == ["MERGE", "WRITE", "MERGE", "MERGE"]
     found = [(row["Epoch"], row["SourceTime"]) for row in same_for_spark(spark, quarantined)]
     assert sorted(found) == [(1, 1), (2, 2), (2, 3), (3, 4)]
     assert lost is not None and read_ledger(FS, layout, TABLE, STREAM) == replace(lost, newest=3)

@@ -18,7 +18,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.quarantine.choice import Chosen
 from sparkhaven.writers.quarantine.edits import MANY_SMALL
 from sparkhaven.writers.quarantine.ledger import Requeue
-from tests.support.spark.delta_cases import delta_session, quarantine, same_for_spark, spark_rows
+from tests.support.spark.delta_cases import delta_session, same_for_spark, spark_quarantine, spark_rows
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import quarantine_at, rejected_at
 from tests.support.writers.quarantine_tables import unpack_older
@@ -35,7 +35,7 @@ def spark() -> SparkSession:
 def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:
     """Through checkpoints of both, retries, marks and deletions; the table is ours first, so Spark finds our first."""
     open_log(FS, tmp_path).close()
-    theirs, ours = quarantine(spark, tmp_path), quarantine_at(FS, tmp_path)
+    theirs, ours = spark_quarantine(spark, tmp_path), quarantine_at(FS, tmp_path)
     files = {epoch: [rejected_at(tmp_path / f"r{epoch}", epoch)] for epoch in range(1, 24)}
     for epoch in files:
         (theirs if epoch % 3 == 0 else ours).add(files[epoch], epoch)
@@ -68,7 +68,7 @@ def test_spark_reads_our_compacted_table_from_our_checkpoint_alone(spark: SparkS
     for number in range(base + 1):
         version_file(ours.place, number).unlink()
     assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [*range(1, MANY_SMALL + 12)]
-    theirs = quarantine(spark, tmp_path)
+    theirs = spark_quarantine(spark, tmp_path)
     theirs.add([rejected_at(tmp_path / "r", 1000)], 1000)
     DeltaTable.forPath(spark, str(ours.place)).optimize().executeCompaction()
     assert len(same_for_spark(spark, ours)) == MANY_SMALL + 12
@@ -79,7 +79,7 @@ def test_spark_reads_our_compacted_table_from_our_checkpoint_alone(spark: SparkS
 def test_two_writers_at_once_one_of_them_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     """Two streams share a table; each row is there once, and every version has one writer."""
     open_log(FS, tmp_path).close()
-    theirs, ours = quarantine(spark, tmp_path), quarantine_at(FS, tmp_path, "other")
+    theirs, ours = spark_quarantine(spark, tmp_path), quarantine_at(FS, tmp_path, "other")
     errors: list[BaseException] = []
 
     def run(name: str, count: int) -> None:

@@ -22,9 +22,12 @@ DAGS = REPOSITORY / "airflow_dags"
 
 @dataclass(frozen=True, slots=True)
 class AirflowHome:
-    """A directory with everything that one Airflow needs."""
+    """A directory with everything that one Airflow needs; what its tasks run is by default that of this checkout."""
 
     base: Path
+    program: Path = PROGRAM
+    jobs: Path = REPOSITORY / "jobs"
+    python: str = ""
 
     @property
     def root(self) -> Path:
@@ -62,7 +65,7 @@ class AirflowHome:
         spark = Path(pyspark.__file__).parent
         path.write_text(
             f"""
-program = "{PROGRAM}"
+program = "{self.program}"
 root    = "{self.root}"
 owner   = "nobody"
 alert   = ["sh", "-c", "cat >> {self.alerts}"]
@@ -76,10 +79,10 @@ times = 2
 delay = "1 s"
 [spark]
 submit = "{spark}/bin/spark-submit"
-jobs   = "{REPOSITORY / "jobs"}"
+jobs   = "{self.jobs}"
 zip    = "sparkhaven.zip"
 conf   = {{ "spark.ui.enabled" = false, "spark.driver.host" = "127.0.0.1", "spark.driver.bindAddress" = "127.0.0.1" }}
-env    = {{ SPARK_HOME = "{spark}", PYSPARK_PYTHON = "{python_launcher(Fs(), os.environ)}" }}
+env    = {{ SPARK_HOME = "{spark}", PYSPARK_PYTHON = "{self.python or python_launcher(Fs(), os.environ)}" }}
 [scrub]
 nights = 1
 [catch_up]

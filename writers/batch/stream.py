@@ -100,6 +100,11 @@ class StreamPlan:
     split_of: SplitOf = file_of
     allow_gap: bool = False
 
+    @property
+    def ends(self) -> bool:
+        """Whether the stream ends with what is there now."""
+        return "availableNow" in self.trigger
+
 
 def begin_run(fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan) -> None:
     """Removes the scratch files of earlier runs. PositionGapError (R8): Spark has batches, the log has no epoch.

@@ -13,10 +13,13 @@ REPORT_SECONDS = 1.0
 
 
 class SourceReports:
-    """Passes on what the source reported at the end of the newest trigger (its ``reportLatestOffset``), once each."""
+    """Passes on what the source reported at the end of the newest trigger (its ``reportLatestOffset``), once each.
+
+    ``report`` None: PySpark 4.0 and 4.1 ask no source for reports.
+    """
 
     def __init__(
-        self, query: StreamingQuery, report: Callable[[Mapping[str, Any]], None], clock: Callable[[], float]
+        self, query: StreamingQuery, report: Callable[[Mapping[str, Any]], None] | None, clock: Callable[[], float]
     ) -> None:
         self._query, self._report, self._clock = query, report, clock
         self._next = 0.0
@@ -30,6 +33,8 @@ class SourceReports:
 
     def look(self) -> None:
         """Passes on a new report, if there is one."""
+        if self._report is None:
+            return
         progress = self._query.lastProgress
         said = progress.sources[0].latestOffset if progress and progress.sources else None
         if said is not None and said != self._last:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError, carried_error
@@ -48,13 +49,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 POLL_SECONDS = 0.2
+NOTHING_NEW = "Waiting for data to arrive"  # the same, after its source was asked
 ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
 GO_ON = "run again with -v for the traceback; committed epochs stay, a restart continues after them"
-STREAM_CONF = {
+_CONF = {
     # Hadoop's local file system forks a process for each checkpoint file; the raw one does not
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # the checkpoint is only a cache
@@ -64,6 +63,13 @@ STREAM_CONF = {
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",
 }
+
+
+def stream_conf() -> dict[str, str]:
+    """Settings of a session with streams. SettingsError: Spark is not there, or not supported."""
+    room = ".checkpointing" if installed_spark().numbers >= (4, 1) else ""
+    manager = f"org.apache.spark.sql.execution.streaming{room}.FileSystemBasedCheckpointFileManager"
+    return {"spark.sql.streaming.checkpointFileManagerClass": manager, **_CONF}
 
 
 class StreamStopping(Exception):
@@ -86,6 +92,8 @@ def run_stream(
     Raises errors of tasks, driver and source unchanged; committed epochs stay. LockLostError: another process has
     opened the stream.
     """
+    from sparkhaven.readers.spark.source_api import HAS_LIMITS  # imports PySpark
+
     refuse_speculation(spark)
     check_workers(spark.sparkContext, target.layout.root, target.lock_file, plan.warn)
     begin_run(fs, log, target, plan)
@@ -95,11 +103,13 @@ def run_stream(
     slots.renew()
     started = clock()
     batches = Batches(fs, log, target, plan, clock, slots.renew)
-    writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
+    by_itself = HAS_LIMITS or not plan.ends
+    trigger = plan.trigger if by_itself else {"processingTime": "0 seconds"}
+    writer = source.writeStream.foreachBatch(batches).trigger(**trigger)
     query = writer.option("checkpointLocation", local_uri(checkpoint)).start()
-    reports = SourceReports(query, plan.report, clock)
+    reports = SourceReports(query, plan.report if HAS_LIMITS else None, clock)
     try:
-        _watch(query, batches, stop, reports)
+        _watch(query, batches, stop, reports, by_itself=by_itself)
     except Exception as error:
         batches.close()  # a batch that runs here outlives the JVM; it must end before the log is released
         if batches.error is None and not batches.refused:
@@ -113,14 +123,17 @@ def run_stream(
         raise CommitError("Spark ended the stream without a reason", found=status, hint=GO_ON)
     reports.look()
     batches.written.finish()
-    if plan.trigger.get("availableNow") is None:
+    if not plan.ends:
         log.sync_now()
     return batches.written.ended(started)
 
 
-def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, reports: SourceReports) -> None:
+def _watch(
+    query: StreamingQuery, batches: Batches, stop: threading.Event, reports: SourceReports, *, by_itself: bool
+) -> None:
+    """Until the query has ended; unless it ends ``by_itself``, it is ended when its source has nothing new."""
     while not query.awaitTermination(POLL_SECONDS):  # raises what ended the query
-        if stop.is_set() or batches.error is not None:
+        if stop.is_set() or batches.error is not None or (not by_itself and query.status["message"] == NOTHING_NEW):
             batches.close()
             query.stop()
             return

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyspark.sql.datasource import DataSource, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
-
 from sparkhaven.ingest.content.parts import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.log import Added
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
 from sparkhaven.ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.values import FileId
 from sparkhaven.store.epochs.state.versions import TABLE, unpacked
 from sparkhaven.store.errors import PositionGapError, carrying

@@ -16,10 +16,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
-from pyspark.sql.types import StructType
-
 from sparkhaven.ingest.content.parts import MIN_PART, SMALL_BATCH, is_cuttable
 from sparkhaven.ingest.feeds.files.header import remarks_on
 from sparkhaven.ingest.feeds.files.passed import OLDER_NAMED
@@ -28,6 +24,7 @@ from sparkhaven.ingest.feeds.files.row_size import row_bytes
 from sparkhaven.ingest.feeds.planning import Offset, PlanningReader
 from sparkhaven.ingest.options.files import FilesOptions, MissingDirectory
 from sparkhaven.ingest.options.formats import CsvOptions, Format, Limit
+from sparkhaven.readers.spark.source_api import DataSource, DataSourceStreamReader, InputPartition, ReadLimit
 from sparkhaven.store.epochs.reading.load import load_positions
 from sparkhaven.store.epochs.state.files import FileWindow
 from sparkhaven.store.epochs.state.values import FileId, FilePart
@@ -94,7 +91,7 @@ class FilesSource(DataSource):  # type: ignore[misc]
         """Path, size, time of each file, the task that takes it, files left after the batch, and which part it is."""
         return SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+    def streamReader(self, schema: object) -> DataSourceStreamReader:
         """A reader that starts from the commit log."""
         del schema
         return FilesReader(Fs(), dict(self.options), time.time)

@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql.datasource import DataSource, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
-
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
@@ -28,6 +25,7 @@ from sparkhaven.ingest.feeds.kafka.starts import first_offsets
 from sparkhaven.ingest.feeds.planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from sparkhaven.ingest.options.formats import Limit
 from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import PositionGapError, carrying

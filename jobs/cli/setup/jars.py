@@ -1,4 +1,4 @@
-"""The command ``jars``: fetches what streams need from Maven's repositories beforehand."""
+"""The command ``jars``: fetches Delta's jars for programs that read the quarantine with Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from sparkhaven.jobs.context import CliContext
 from sparkhaven.jobs.options import Json, Verbose, help_end
-from sparkhaven.jobs.session.delta_session import VERSION, delta_jars
+from sparkhaven.jobs.session.delta_jars import VERSION, delta_jars
 from sparkhaven.store.io.fs import Fs
 
 
@@ -18,9 +18,9 @@ def register(app: typer.Typer) -> None:
 
 
 def jars(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Fetches the pinned jars of Delta Lake, once.
+    """Fetches Delta's jars, so that Spark reads the quarantine.
 
-    Only streams in Spark with a quarantine for bad rows need them. Later runs need no network.
+    They are those for the Spark that is installed, fetched once. No stream needs them.
     """
     cli: CliContext = ctx.obj
     paths = [str(path) for path in delta_jars(Fs(), os.environ)]

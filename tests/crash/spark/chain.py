@@ -33,7 +33,7 @@ from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.spark.stream import STREAM_CONF
+from sparkhaven.writers.spark.stream import stream_conf
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.places import REPOSITORY
 from tests.support.streams.stream_kit import TABLE, put_file, record
@@ -198,7 +198,7 @@ def run_campaign(base: Path, kills: int, seed: int, source: str = PLAIN) -> Tall
 
 def follow(first: Path, second: Path) -> None:
     """The query, until it is killed; says ``batch N`` after each."""
-    spark = build_session("chain", workers=2, extra=STREAM_CONF)
+    spark = build_session("chain", workers=2, extra=stream_conf())
     register(spark)
     frame = spark.readStream.format("deephaven").option("root", str(first)).option("maxEpochsPerTrigger", 2)
     any_day = {"max_past": "36500 d", "max_future": "36500 d"}

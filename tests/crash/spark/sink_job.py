@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
-from sparkhaven.jobs.session.delta_session import delta_conf
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.reading.load import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.stream import BatchProgress
+from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.stream_job import run, session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, put_file, read_all, record
 

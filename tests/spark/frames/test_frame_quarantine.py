@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer, write_frame
-from sparkhaven.jobs.session.delta_session import require_delta
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -77,7 +76,6 @@ WRONG: list[tuple[str, Any, str]] = [
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     with one_session() as spark:
-        require_delta(spark)
         yield spark
 
 

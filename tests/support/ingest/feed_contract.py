@@ -19,8 +19,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pydantic import ValidationError
-from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
@@ -33,6 +31,7 @@ from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, St
 from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.feeds import SPLIT_OF
+from sparkhaven.readers.spark.source_api import DataSourceStreamReader, ReadAllAvailable
 from sparkhaven.store.epochs.reading.load import load_stream
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs

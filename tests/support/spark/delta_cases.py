@@ -8,13 +8,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sparkhaven.jobs.session.delta_session import require_delta
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.quarantine.choice import Chosen
 from sparkhaven.writers.quarantine.schema import COLUMNS
-from sparkhaven.writers.quarantine.spark_table import SparkQuarantine
 from sparkhaven.writers.quarantine.table import Quarantine
+from tests.support.spark.delta_writer import SparkQuarantine
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE
 
@@ -23,18 +22,22 @@ NOW = 1_000_000.25
 
 def delta_session() -> SparkSession:
     """The session of all tests, which has Delta."""
-    spark = shared_session()
-    require_delta(spark)
-    return spark
+    return shared_session()
 
 
-def quarantine(
-    spark: SparkSession, root: Path, fs: Fs | None = None, clock: Callable[[], float] | None = None
-) -> SparkQuarantine:
+def quarantine(root: Path, fs: Fs | None = None, clock: Callable[[], float] | None = None) -> Quarantine:
     """The quarantine of the test stream at its default place."""
     layout = Layout(root)
-    owner = fs or Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM)
-    return SparkQuarantine(lambda: spark, *owner, clock=clock or (lambda: NOW), file="s.toml")
+    return Quarantine(
+        fs or Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=clock or (lambda: NOW), file="s.toml"
+    )
+
+
+def spark_quarantine(spark: SparkSession, root: Path) -> SparkQuarantine:
+    """The same, written by Delta's own writer."""
+    layout = Layout(root)
+    owner = Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM)
+    return SparkQuarantine(lambda: spark, *owner, clock=lambda: NOW, file="s.toml")
 
 
 def spark_rows(spark: SparkSession, place: Path) -> list[dict[str, Any]]:

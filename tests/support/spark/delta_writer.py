@@ -1,0 +1,51 @@
+"""A quarantine that Spark's own Delta writes, as earlier releases did: ours go on from its tables, also at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from sparkhaven.store.rejected import REJECTED
+from sparkhaven.writers.quarantine.schema import COLUMNS, KEY, OWNER
+from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.spark.paths import local_pattern, local_uri
+from sparkhaven.writers.target import RejectedFile
+
+_TYPES = {"string": "string", "int64": "bigint", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp"}
+REJECTED_DDL = ", ".join(f"`{field.name}` {_TYPES[str(field.type)]}" for field in REJECTED)
+
+
+class SparkQuarantine(Quarantine):
+    """``open_session`` returns the session with Delta."""
+
+    def __init__(self, open_session: Callable[[], SparkSession], *owner: Any, **settings: Any) -> None:
+        super().__init__(*owner, **settings)
+        self._open_session = open_session
+
+    def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
+        """Adds the rejected rows of a batch, those of a retry once."""
+        spark = self._open_session()
+        rejected = spark.read.schema(REJECTED_DDL).parquet(*(local_pattern(file.path) for file in files))
+        values = {name: f.lit(value) for name, value in zip(OWNER, self._owner, strict=True)}
+        values |= {field.name: f.col(field.name) for field in REJECTED}
+        values |= {"Epoch": f.lit(epoch), "Time": f.timestamp_micros(f.lit(round(self._clock() * 1e6)))}
+        rows = rejected.select(
+            *(values.get(field.name, f.lit(None)).cast(_TYPES[str(field.type)]).alias(field.name) for field in COLUMNS)
+        )
+        with self._locked():
+            self._create()
+            if self.announce(epoch):
+                rows.write.format("delta").mode("append").save(local_uri(self.place))
+            else:
+                merge = (
+                    DeltaTable.forPath(spark, local_uri(self.place)).alias("t").merge(rows.alias("s"), self._match())
+                )
+                merge.whenNotMatchedInsertAll().execute()
+
+    def _match(self) -> str:
+        owner = (f"t.{name} = '{value}'" for name, value in zip(OWNER, self._owner, strict=True))
+        return " AND ".join((*owner, *(f"t.{name} <=> s.{name}" for name in KEY)))
