@@ -16,7 +16,7 @@ import pyarrow as pa
 from sparkhaven.store.conversions.int96 import old_timestamps
 from sparkhaven.store.conversions.logical import as_logical, logical_schema
 from sparkhaven.store.digest import add, digest_array, from_hex
-from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.format.parquet.manifest import Manifest
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.kernels import pc
@@ -84,18 +84,19 @@ class LeafReader:
             self.value = self._default
             if self.value is None:
                 missing.append(partitioning.name)
-        if twice or odd or missing:
-            what = (
-                "has a column twice"
-                if twice
-                else "lacks a column"
-                if missing
-                else "has a column that the table has not"
+        if twice:  # as feeds refuse it: no table and no option takes such a file
+            raise FeedError(
+                "file has a column twice",
+                where=path,
+                expected=f"one column {twice[0]}",
+                found=", ".join(schema.names),
+                hint="have the file written with one column of each name",
+                column=twice[0],
             )
-            name, lacks = (twice or missing or odd)[0], bool(missing and not twice)
+        if odd or missing:
+            what = "lacks a column" if missing else "has a column that the table has not"
+            name, lacks = (missing or odd)[0], bool(missing)
             hint = meant(name, schema.names if lacks else known) or "the columns of file and table must be the same"
-            if twice:
-                hint = "have the file written with one column of each name"
             if missing == [partitioning.name]:
                 hint = "name the date of all rows with --dates"
             raise SchemaMismatchError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.errors import file_gone
 from sparkhaven.ingest.feeds.delta.log import Added
-from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_values
+from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_numbers, partition_values
 from sparkhaven.ingest.feeds.delta.planner import entries_of
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.ingest.feeds.files.decode import Known, file_blocks
@@ -68,8 +68,8 @@ def path_of(place: str) -> str:
 
 def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, Known]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
+    types = cache(partial(_types, fs, feed))
     declared = partial(_declared, fs, feed)  # by the table; files from before a column was added lack it
-    instants = cache(partial(_instants, fs, feed))
     for entry in entries:
         file, version = entry.file, unpacked(entry.position).version
         found = fs.stat(Path(file.path))
@@ -78,17 +78,19 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
         if found.size != file.size:
             raise damaged(Path(file.path), f"{found.size} bytes where version {version} says {file.size}")
         data = FileId(file.path, file.size, found.mtime_ns)
-        values = partition_values(fs, data, dict(file.values), instants)
-        place = place_name(version, file.path)
-        yield data, Known(place, values, file.time_ms * _MS, utc96=True, declared=declared, zone_of=SPARK_ZONE)
+        values = partition_values(fs, data, dict(file.values), types)
+        numbers = partition_numbers(values, types()) if values else {}
+        place, time_ns = place_name(version, file.path), file.time_ms * _MS
+        yield data, Known(place, values, time_ns, True, declared, SPARK_ZONE, numbers)
 
 
 def _declared(fs: Fs, feed: DeltaOptions) -> frozenset[str]:
+    return frozenset(_types(fs, feed))
+
+
+def _types(fs: Fs, feed: DeltaOptions) -> Mapping[str, str | None]:
+    """The columns of the table, with their types where those are simple."""
     return look(fs, Path(feed.path)).metadata.columns
-
-
-def _instants(fs: Fs, feed: DeltaOptions) -> frozenset[str]:
-    return look(fs, Path(feed.path)).metadata.instants
 
 
 def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[Added]:

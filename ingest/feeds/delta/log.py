@@ -43,12 +43,11 @@ class Added:
 
 @frozen
 class Metadata:
-    """Id of the table, its settings, and the names of its columns; ``instants``: those of type timestamp."""
+    """Id of the table, its settings, and the names of its columns, each with its type where that is a simple one."""
 
     id: str
     configuration: Mapping[str, str]
-    columns: frozenset[str] = frozenset()
-    instants: frozenset[str] = frozenset()
+    columns: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @frozen
@@ -108,9 +107,8 @@ def take(found: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> Non
             found.changes |= body.get("dataChange") is not False
         case "metaData":
             fields = json.loads(body.get("schemaString") or "{}").get("fields", ())
-            columns = frozenset(str(field["name"]) for field in fields)
-            instants = frozenset(field["name"] for field in fields if field.get("type") == "timestamp")
-            found.metadata = Metadata(str(body["id"]), dict(body.get("configuration") or {}), columns, instants)
+            types = {str(one["name"]): kind if isinstance(kind := one.get("type"), str) else None for one in fields}
+            found.metadata = Metadata(str(body["id"]), dict(body.get("configuration") or {}), types)
         case "protocol":
             found.protocol = Protocol(
                 int(body["minReaderVersion"]), frozenset(map(str, body.get("readerFeatures") or ()))

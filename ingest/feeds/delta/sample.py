@@ -28,7 +28,7 @@ def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
         if found is None:
             raise file_gone(Path(added.path), latest)
         file = FileId(added.path, added.size, found.mtime_ns)
-        values = partition_values(fs, file, dict(added.values), lambda: view.metadata.instants)
+        values = partition_values(fs, file, dict(added.values), lambda: view.metadata.columns)
         files.append((file, Known(constants=values, utc96=True)))
     if not files:
         raise FeedError(

@@ -50,7 +50,8 @@ class Known:
     """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
     of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and
     whether its timestamps of type INT96 are instants, and names of columns that its table declares without the file.
-    ``zone_of`` says whose time zone a column that is not in the file has, where its text has none."""
+    ``zone_of`` says whose time zone a column that is not in the file has, where its text has none. ``numbers``: those
+    of the ``constants`` that have a type of numbers, as such."""
 
     place: str | None = None
     constants: Mapping[str, str | None] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Known:
     utc96: bool = False
     declared: Callable[[], Collection[str]] = frozenset
     zone_of: str = ""
+    numbers: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
 
 NOTHING = Known()
@@ -118,6 +120,7 @@ def decoded(
             spec.ignore,
             alias=alias,
             constants=known.constants,
+            numbers=known.numbers,
             place=known.place,
             utc96=known.utc96,
             bytes_too=options.binary_as_text,

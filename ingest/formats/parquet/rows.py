@@ -24,14 +24,16 @@ from sparkhaven.ingest.values.rows import Ints, Rows, merge_rows
 from sparkhaven.store.epochs.state.values import FileId
 from sparkhaven.store.io.fs import Fs
 
+_FLOATING = ("float", "double")
 AGAIN = "deliver the file again under a new name; nothing of it was committed"
 
 
 class ParquetRows:
     """Decoder of Parquet files, and of any other batches with types of their own.
 
-    ``constants`` are columns beside those of a file, with one value for all rows, as text. ``place`` is
-    how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
+    ``constants`` are columns beside those of a file, with one value for all rows, as text. ``numbers`` are those of
+    them that have a type of numbers: a float or double takes such a one as it takes the same type of a file. ``place``
+    is how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
     are instants in UTC, whoever wrote them. ``bytes_too``: bytes may be texts in UTF-8.
     ``zone_of``: whose zone a constant has that has none.
     """
@@ -44,6 +46,7 @@ class ParquetRows:
         alias: bool = False,
         unit: Unit = "row",
         constants: Mapping[str, str | None] | None = None,
+        numbers: Mapping[str, pa.Scalar] | None = None,
         place: str | None = None,
         utc96: bool = False,
         bytes_too: bool = False,
@@ -51,6 +54,9 @@ class ParquetRows:
     ) -> None:
         self._targets = tuple(targets)
         self._constants = {name: pa.scalar(value, pa.string()) for name, value in (constants or {}).items()}
+        others = {target.source for target in self._targets if target.column.type.name not in _FLOATING}
+        self._numbers = numbers or {}
+        self._written = self._constants | {n: value for n, value in self._numbers.items() if n not in others}
         self._place, self._utc96, self._bytes_too, self._zone_of = place, utc96, bytes_too, zone_of
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
@@ -123,7 +129,7 @@ class ParquetRows:
 
     def _unread(self, batch: Batch, row: int) -> bytes:
         """The text of a row that raised an exception, as far as it has one."""
-        text = attempted(row_text, {**batch.fields(row), **self._constants}, self._form)
+        text = attempted(row_text, {**batch.fields(row), **self._written}, self._form)
         return b"" if isinstance(text, Refusal) else text
 
     def _typed(
@@ -142,7 +148,7 @@ class ParquetRows:
         for target in self._targets:
             found = batch.rows.column(target.source) if target.source in batch.rows.schema.names else None
             if target.source in self._constants:
-                found = pa.repeat(self._constants[target.source], count)
+                found = pa.repeat(self._constant(target), count)
             if found is None:
                 sources.append(None)
                 columns.append(pa.nulls(count, target.column.type.arrow))
@@ -162,13 +168,18 @@ class ParquetRows:
         for row in np.flatnonzero(doubt).tolist():
             one = self._one(sources, row, file, int(numbers[row]))
             if isinstance(one, BadRow):
-                text = row_text({**batch.fields(row), **others(int(numbers[row])), **self._constants}, self._form)
+                text = row_text({**batch.fields(row), **others(int(numbers[row])), **self._written}, self._form)
                 rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
             else:
                 exact.append(row)
                 values.append(one)
         columns = [column.filter(good) for column in columns]
         return merge_rows(numbers, fast, columns, np.array(exact, np.int64), values, self._targets)
+
+    def _constant(self, target: Target) -> pa.Scalar:
+        """The value of a column that is not in the file: digits of a text are read as the nearest number, alone."""
+        text = self._constants[target.source]
+        return self._numbers.get(target.source, text) if target.column.type.name in _FLOATING else text
 
     def _one(self, sources: list[Source | None], row: int, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []

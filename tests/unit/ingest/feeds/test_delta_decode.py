@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -30,6 +32,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
+from tests.support.ingest.ingest_cases import schema
 
 FS = Fs()
 SCHEMA = TableSchema(
@@ -218,3 +221,51 @@ def test_a_partition_timestamp_of_spark_asks_for_the_zone_of_its_session(tmp_pat
     columns = (*spec_of(table).columns, ColumnSpec("at", zone="America/New_York"))
     found = decoded(table, packed(0), packed(1), columns=columns)["at"].cast(pa.int64()).to_pylist()
     assert found == [AT + 5 * 3600 * 10**9]
+
+
+@pytest.mark.parametrize(
+    ("declared", "text", "kind", "stored"),
+    [
+        ("double", "0.1", "float", None),
+        ("double", "0.5", "float", 0.5),
+        ("double", "0.1", "double", 0.1),
+        ("double", "1e300", "float", None),
+        ("double", "NaN", "float", math.nan),
+        ("float", "0.1", "float", float(np.float32(0.1))),
+        ("float", "0.1", "double", float(np.float32(0.1))),
+        ("long", "9007199254740993", "double", None),
+        ("long", "9007199254740992", "double", 2.0**53),
+        ("integer", "16777217", "float", None),
+        ("decimal(3,1)", "0.1", "double", None),
+        ("decimal(3,1)", "0.5", "float", 0.5),
+        ("string", "0.1", "float", float(np.float32(0.1))),
+        ("double", "x", "float", None),
+        ("double", "0.5", "String", "0.5"),
+    ],
+)
+def test_partition_numbers_are_exact_as_those_of_data_files(
+    tmp_path: Path, declared: str, text: str, kind: str, stored: float | str | None
+) -> None:
+    fields = [{"name": "x", "type": declared}, {"name": "id", "type": "integer"}]
+    metadata = {"id": TABLE_ID, "schemaString": json.dumps({"fields": fields}), "configuration": {}}
+    (tmp_path / "_delta_log").mkdir()
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), path)
+    add = {"path": path.name, "partitionValues": {"x": text}, "size": path.stat().st_size, "modificationTime": 1}
+    put_version(tmp_path, 0, {"protocol": {"minReaderVersion": 1}}, {"metaData": metadata}, {"add": add})
+    table = schema(id="int", x=kind)
+    split = OffsetRange(TABLE, 0, packed(0), packed(1), TABLE_ID)
+    spec = replace(spec_of(tmp_path), columns=())
+    rejects = Rejects(BadRowBudget(10, 1.0))
+    values = [
+        value
+        for routed in route(DeltaFeed(spec).decode(FS, split, table, rejects, time.time), rejects)
+        for value in routed.batch.column(routed.batch.schema.get_field_index("x")).to_pylist()
+    ]
+    assert repr(values) == repr([] if stored is None else [stored])
+    assert [row.column for row in rejects.rows] == ["x"] * (stored is None)
+    if stored is None and text != "x":
+        lossy = replace(spec, columns=(ColumnSpec("x", lossy=True),))
+        nearest = Rejects(BadRowBudget(10, 1.0))
+        (routed,) = route(DeltaFeed(lossy).decode(FS, split, table, nearest, time.time), nearest)
+        assert not nearest.rows and routed.batch.num_rows == 1

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError
 from sparkhaven.writers.imports.leaf import LeafReader
 from sparkhaven.writers.imports.walk import FoundLeaf
 from tests.support.ingest.ingest_cases import schema as schema_of
@@ -138,7 +138,6 @@ def test_int96_is_an_instant_where_spark_has_written_it(tmp_path: Path, spark: b
         (["Sym"], "lacks a column"),
         (["Sym", "x"], "lacks a column"),
         (["Sym", "X", "Y"], "has a column that the table has not"),
-        (["Sym", "X", "X"], "has a column twice"),
     ],
 )
 def test_columns_are_those_of_the_table(tmp_path: Path, names: list[str], what: str) -> None:
@@ -149,6 +148,16 @@ def test_columns_are_those_of_the_table(tmp_path: Path, names: list[str], what: 
     pq.write_table(pa.Table.from_arrays(arrays, names), path)
     with pytest.raises(SchemaMismatchError, match=what):
         bring(layout, tmp_path / "tree", dry_run=True)
+
+
+def test_a_file_with_a_column_twice_is_refused_as_feeds_do(tmp_path: Path) -> None:
+    layout = small(tmp_path / "db")
+    path = tmp_path / "tree" / "Date=d" / "a.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array([1]), pa.array([1])], ["Sym", "X", "X"]), path)
+    with pytest.raises(FeedError, match="has a column twice") as caught:
+        bring(layout, tmp_path / "tree", dry_run=True)
+    assert (caught.value.exit_code, caught.value.where, caught.value.column) == (1, str(path), "X")
 
 
 def test_a_date_that_names_no_directory_is_refused(tmp_path: Path) -> None:
