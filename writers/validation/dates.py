@@ -151,7 +151,8 @@ def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: P
         epochs = list_epochs(fs, layout, table, stream)
         found += sum(len(entry.gaps) for entry in epochs if entry.live)
         if not found and state.floor > 0:
-            raise NotEvaluatedError(f"gaps of stream {stream} up to epoch {state.floor} are no longer recorded")
+            settled = f"epochs of stream {stream} up to {state.floor} are settled"
+            raise NotEvaluatedError(f"{settled}, and their gaps are no longer recorded")
     return found
 
 

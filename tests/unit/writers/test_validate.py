@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sparkhaven.store.epochs.state.values import Batch, OffsetRange
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.validations import RuleResult, Validation
@@ -15,6 +16,7 @@ from sparkhaven.writers.merge.plan import source
 from sparkhaven.writers.validation.dates import validate_date
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.tables.live_rows import compact
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.plain_rows import plain_rows
@@ -124,3 +126,20 @@ def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path, monkeypatch:
     rules = '<assertColumnGrouped column="Sym"/><assertColumnGrouped column="Venue"/>'
     _, found = validated(tmp_path, rules, plain_rows())
     assert [r.passed for r in found.results[-2:]] == [True, False]
+
+
+def test_contiguous_offsets_are_not_evaluated_over_settled_epochs(tmp_path: Path) -> None:
+    xml = SCHEMA.replace(b"</Table>", b"<Validator><assertOffsetsContiguous/></Validator></Table>")
+    db, rows = IntradayRows(tmp_path, xml, fs=FS), plain_rows()
+    for number, (start, stop) in enumerate(((0, 7), (7, 20)), 1):
+        report = db._append(LocationKey("a", DAY), as_table(rows[start:stop]))
+        ranges = (OffsetRange("ticks", 0, start, stop),)
+        batch = Batch("test", number, (), (report,), db.schema.version, stop - start, ranges=ranges)
+        db.log.publish(db.log.commit(batch))
+    merge(db.layout)
+    rule = result(validate_date(FS, db.layout, TABLE, DAY), "assertOffsetsContiguous")
+    assert (rule.passed, rule.measured, rule.message) == (True, 0, "0 gaps between committed ranges")
+    compact(db)
+    rule = result(validate_date(FS, db.layout, TABLE, DAY), "assertOffsetsContiguous")
+    settled = f"epochs of stream rows up to {db.log.state.floor} are settled, and their gaps are no longer recorded"
+    assert (rule.passed, rule.measured, rule.message) == (None, None, f"not evaluated: {settled}")
