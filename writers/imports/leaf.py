@@ -89,7 +89,7 @@ class LeafReader:
                 "file has a column twice",
                 where=path,
                 expected=f"one column {twice[0]}",
-                found=", ".join(schema.names),
+                found=twice[0],
                 hint="have the file written with one column of each name",
                 column=twice[0],
             )
