@@ -32,7 +32,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check docs pages crash crash-results fuzz fuzz-full fuzz-decoders power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check docs pages crash crash-results fuzz fuzz-full fuzz-decoders changelog power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -146,6 +146,9 @@ crash-results: setup ## docs/crash-results.md written anew (minutes)
 
 bench: setup ## all benchmarks, each a table of ratios (long)
 	@set -e; for b in benchmarks/*.py benchmarks/parts/[a-z]*.py; do m=$${b%.py}; echo "== $$m"; $(BIN)/python -m $${m//\//.}; done
+
+changelog: $(STAMP) ## the files of changes/ as a section of CHANGELOG.md: make changelog VERSION=X.Y.Z
+	@$(BIN)/python -m docs.generate.changelog $(or $(VERSION),$(error VERSION is missing: make changelog VERSION=X.Y.Z))
 
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 

@@ -11,7 +11,7 @@ from tests.support.docs.console import blocks
 from tests.support.places import REPOSITORY
 
 PAGES = (
-    *(REPOSITORY / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *(REPOSITORY / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted(path for path in (REPOSITORY / "docs").rglob("*.md") if "_build" not in path.parts),
 )
 RUN_IN_ORDER = (  # one place for all: each page sees what those before it have left
