@@ -51,7 +51,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.target import Decode, StreamTarget
 from tests.support.spark.delta_conf import delta_conf
@@ -152,9 +152,11 @@ def run_without_spark(work: Path, rows: int, batches: int) -> list[float]:
                     run.log,
                     target,
                     WorkerCache(),
-                    partial(execute, splits),
-                    query_id=str(uuid.uuid4()),
-                    batch_id=number,
+                    BatchRequest(
+                        partial(execute, splits),
+                        query_id=str(uuid.uuid4()),
+                        batch_id=number,
+                    ),
                 )
             )
             seconds.append(time.perf_counter() - started)

@@ -26,7 +26,7 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, run_task
 from sparkhaven.writers.target import SplitNotes, StreamTarget
 
@@ -88,7 +88,9 @@ def make_table(
             task = Task(0, 0, scratch, [split], alone=True, instead=instead)
             return [run_task(fs, WorkerCache(), target, decode, task)]
 
-        outcome = write_batch(fs, log, target, WorkerCache(), execute, query_id="test", batch_id=0, proposed=[split])
+        outcome = write_batch(
+            fs, log, target, WorkerCache(), BatchRequest(execute, query_id="test", batch_id=0, proposed=[split])
+        )
         return outcome.epoch or log.state.epoch
 
 

@@ -40,7 +40,7 @@ from sparkhaven.store.epochs.state.values import FileId, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.target import Decode, StreamTarget
 
@@ -82,7 +82,7 @@ def fill(work: Path, epochs: int) -> None:
         decode = Decoder(fs, settings.spec, run.schema)
         for number in range(epochs):
             execute = partial(run_here, memory, target, decode, put(work / "feed", number))
-            write_batch(fs, run.log, target, memory, execute, query_id="fill", batch_id=number)
+            write_batch(fs, run.log, target, memory, BatchRequest(execute, query_id="fill", batch_id=number))
             run.log.compact_if_due()
         run_here(memory, target, decode, put(work / "feed", epochs), "killed", {})
         os._exit(0)

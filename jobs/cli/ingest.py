@@ -41,7 +41,7 @@ from sparkhaven.store.schema.document.checks import unbuilt_indexes
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.streams.first_start import IdleRun
-    from sparkhaven.jobs.streams.run import Run
+    from sparkhaven.jobs.streams.stream_run import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -107,6 +107,7 @@ def ingest(
     from sparkhaven.jobs.logs.writer import LogWriter
     from sparkhaven.jobs.streams.process import run_streams
     from sparkhaven.jobs.streams.reports.metrics import Metrics, served
+    from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS
     from sparkhaven.jobs.streams.reports.progress import Progress
     from sparkhaven.jobs.streams.run import Options
 
@@ -121,7 +122,17 @@ def ingest(
         if cli.logs and any(settings.logs for settings in streams):
             on_failure = None if metrics is None else metrics.log_failed
             logs = opened.enter_context(LogWriter(Fs(), layout, warn=cli.note, on_failure=on_failure))
-        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure, where, logs, consent)
+        options = Options(
+            once=once,
+            workers=workers,
+            memory=heap,
+            verbose=verbose,
+            metrics=metrics or NO_METRICS,
+            stop_on_error=stop_on_error or stop_on_failure,
+            where=where,
+            logs=logs,
+            consent=consent,
+        )
         runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
     for run in runs:

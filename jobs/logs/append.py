@@ -23,7 +23,7 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.batch.scratch import remove_scratch
 from sparkhaven.writers.batch.task import Task, run_task
@@ -71,12 +71,14 @@ def append_rows(
             log,
             target,
             memory,
-            lambda scratch, instead: [
-                run_task(fs, memory, target, decode, Task(0, 0, scratch, [added], alone=True, instead=instead))
-            ],
-            query_id=run_id,
-            batch_id=log.state.epoch + 1,
-            proposed=[added],
+            BatchRequest(
+                lambda scratch, instead: [
+                    run_task(fs, memory, target, decode, Task(0, 0, scratch, [added], alone=True, instead=instead))
+                ],
+                query_id=run_id,
+                batch_id=log.state.epoch + 1,
+                proposed=[added],
+            ),
         )
         maintenance = Maintenance(log, target.durability, warn)
         maintenance.after_batch()

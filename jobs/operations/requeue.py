@@ -29,7 +29,7 @@ from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
 from sparkhaven.jobs.operations.quarantine_lines import Repair
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
-from sparkhaven.jobs.streams.run import Run
+from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.load import load_stream
 from sparkhaven.store.epochs.state.offsets import QUARANTINE
@@ -40,7 +40,7 @@ from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.quarantine.choice import Chosen
 from sparkhaven.writers.quarantine.ledger import Requeue, requeue_path
@@ -142,12 +142,14 @@ def requeue_rows(
         log,
         target,
         WorkerCache(),
-        execute,
-        query_id=QUERY,
-        batch_id=epoch,
-        proposed=[split],
-        decode=decoder,
-        again=False,  # the rows were tried before; a date that was truncated since changes the result
+        BatchRequest(
+            execute,
+            query_id=QUERY,
+            batch_id=epoch,
+            proposed=[split],
+            decode=decoder,
+            again=False,  # the rows were tried before; a date that was truncated since changes the result
+        ),
     )
     quarantine.mark(Requeue(path, start, epoch))
     done.sent += outcome.rows

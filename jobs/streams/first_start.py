@@ -18,7 +18,8 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Options, Run
+from sparkhaven.jobs.streams.run import Options
+from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState

@@ -20,9 +20,10 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, look_at_start, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
-from sparkhaven.jobs.streams.run import Application, Options, Run, fail, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.run import Application, Options, fail, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
+from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
@@ -63,9 +64,8 @@ def run_streams(
         failed += unable + unopened
         for one in failed:
             progress.stopped(one.label, one.error)
-            if options.metrics is not None and one.name is not None:
-                options.metrics.failed(one.table, one.name, one.error)
             if one.name is not None:
+                options.metrics.failed(one.table, one.name, one.error)
                 allowed = next((each for each in streams if each.file == one.file), None)
                 options.recorder(one.table, one.name, allowed).failed(one.error)
         for run in runs:

@@ -23,8 +23,9 @@ from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
 from sparkhaven.jobs.streams.restarts import is_retryable
-from sparkhaven.jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.run import Application, Options, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.runners import SparkRunner
+from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import (
     EXIT_USAGE,

@@ -17,7 +17,7 @@ from sparkhaven.writers.batch.file_parts import by_position
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.batch.scratch import close_scratch
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.target import SplitNotes, StreamTarget
+from sparkhaven.writers.target import Decode, SplitNotes, StreamTarget
 
 DRIVER = -1  # the task number of the driver
 
@@ -68,7 +68,7 @@ def collect(
     scratch: str,
     *,
     expected: Sequence[Split] | None = None,
-    decode: object = None,
+    decode: Decode | None = None,
 ) -> Collected:
     """Step 5. Raises the first error of a task unchanged. ``expected`` splits must all have been read, once.
 
@@ -140,7 +140,9 @@ def _combine(
     return late
 
 
-def _reject(fs: Fs, target: StreamTarget, scratch: str, found: Collected, late: LateSplits, decode: object) -> None:
+def _reject(
+    fs: Fs, target: StreamTarget, scratch: str, found: Collected, late: LateSplits, decode: Decode | None
+) -> None:
     rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
     found.notes.sink = rejected
     for split, keys in late.rows.items():

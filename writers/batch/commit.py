@@ -16,8 +16,9 @@ Steps 2 to 4 are ``writers.batch.task``; the ``execute`` argument decides how ta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.files import Resolution
@@ -31,7 +32,7 @@ from sparkhaven.writers.batch.collect import Collected, collect
 from sparkhaven.writers.batch.file_parts import by_position, classified
 from sparkhaven.writers.batch.scratch import running, scratch_name
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.target import RejectedFile, SplitNotes, StreamTarget
+from sparkhaven.writers.target import Decode, RejectedFile, SplitNotes, StreamTarget
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
 """Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result per task."""
@@ -67,87 +68,109 @@ class BatchOutcome:
     written: int = 0
 
 
-def write_batch(
-    fs: Fs,
-    log: StreamLog,
-    target: StreamTarget,
-    memory: WorkerCache,
-    execute: Execute,
-    *,
-    query_id: str,
-    batch_id: int,
-    proposed: Sequence[Split] | None = None,
-    check_budget: CheckBudget | None = None,
-    allow_gap: bool = False,
-    quarantine: AddToQuarantine | None = None,
-    decode: object = None,
-    again: bool = True,
-    notify: Callable[[BatchOutcome], None] = lambda outcome: None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> BatchOutcome:
-    """Runs the nine steps for one batch.
+@frozen
+class BatchRequest:
+    """What is to be committed as one batch, and who is asked and told.
 
     ``proposed`` are the splits, if known in advance: committed ones are skipped, and without others no task runs.
     Otherwise the tasks report what they read, and a committed split among it is an EpochConflictError. ``allow_gap``
     records missing offsets between the committed end and the batch as a gap in the epoch. ``decode`` is the tasks'
-    decoder, to read rows again that are found late while results are combined.
+    decoder, to read rows again that are found late while results are combined. ``again``: a batch during which a
+    location was truncated or deleted runs once more.
+    """
+
+    execute: Execute
+    query_id: str
+    batch_id: int
+    proposed: Sequence[Split] | None = None
+    check_budget: CheckBudget | None = None
+    quarantine: AddToQuarantine | None = None
+    allow_gap: bool = False
+    decode: Decode | None = None
+    again: bool = True
+    notify: Callable[[BatchOutcome], None] = lambda outcome: None
+
+
+def write_batch(
+    fs: Fs, log: StreamLog, target: StreamTarget, memory: WorkerCache, request: BatchRequest
+) -> BatchOutcome:
+    """Runs the nine steps for one batch. Errors of tasks and of each step: nothing was committed, unless they say so.
+
     If a location was truncated or deleted while the batch ran, the batch runs once more from its splits; then the rows
     of that location are late and all others are committed.
     """
-    started = clock()
-    scratch = scratch_name(target, batch_id)
-    resolution = check_lease(fs, log, target, proposed, allow_gap=allow_gap)
+    started = time.perf_counter()
+    scratch = scratch_name(target, request.batch_id)
+    resolution = check_lease(fs, log, target, request.proposed, allow_gap=request.allow_gap)
     if resolution is not None and not resolution.fresh:
-        outcome = BatchOutcome(batch_id, None, replayed=len(by_position((*resolution.taken, *resolution.below))))
-        notify_done(fs, notify, outcome)
-        return outcome
-
-    def attempt(scratch: str) -> BatchOutcome:
-        with running(fs, target.scratch(scratch)):
-            results = execute(scratch, resolution.instead if resolution is not None else {})
-            expected = resolution.fresh if resolution else None
-            collected = collect(fs, target, memory, results, scratch, expected=expected, decode=decode)
-            appended = clock()
-            quarantine_rejected(fs, collected, check_budget, quarantine, log.state.epoch + 1)
-            quarantined = clock()
-            gaps = log.state.offsets.jumps(collected.ranges) if allow_gap else ()
-            epoch = commit_record(fs, log, target, collected, query_id, batch_id, gaps)
-            committed = clock()
-            publish(fs, log, target, epoch)
-        return BatchOutcome(
-            batch_id,
-            epoch,
-            collected.rows,
-            collected.notes.rejected_rows,
-            len(collected.files) + len(collected.ranges),
-            len(by_position(collected.skipped)),
-            len(collected.reports),
-            sum(read.messages for read in collected.ranges),
-            sum(max(0, gap.stop - gap.start) for gap in gaps),
-            dict(collected.notes.counts),
-            {
-                **collected.seconds,
-                "tasks": appended - started,
-                **({"quarantine": quarantined - appended} if collected.notes.rejected_rows else {}),
-                "commit": committed - quarantined,
-                "publish": clock() - committed,
-            },
-            sum(file.size for file in collected.files),
-            _empty_columns(target.schema, collected),
-            collected.written,
-        )
-
-    removals = log.removals_end
-    try:
-        outcome = attempt(scratch)
-    except EpochConflictError:
-        log.refresh()
-        # with the scratch directory still there, a task of the first attempt could go on writing
-        if not again or log.removals_end == removals or fs.stat(target.scratch(scratch)) is not None:
-            raise
-        outcome = attempt(f"{scratch}-again")
-    notify_done(fs, notify, outcome)
+        replayed = len(by_position((*resolution.taken, *resolution.below)))
+        outcome = BatchOutcome(request.batch_id, epoch=None, replayed=replayed)
+    else:
+        removals = log.removals_end
+        attempt = partial(_attempt, fs, log, target, memory, request, resolution, started)
+        try:
+            outcome = attempt(scratch)
+        except EpochConflictError:
+            log.refresh()
+            # with the scratch directory still there, a task of the first attempt could go on writing
+            left = fs.stat(target.scratch(scratch)) is not None
+            if not request.again or log.removals_end == removals or left:
+                raise
+            outcome = attempt(f"{scratch}-again")
+    with fs.during("notify"):
+        request.notify(outcome)
     return outcome
+
+
+def _attempt(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    memory: WorkerCache,
+    request: BatchRequest,
+    resolution: Resolution | None,
+    started: float,
+    scratch: str,
+) -> BatchOutcome:
+    """Steps 2 to 8, with a scratch directory of this name."""
+    with running(fs, target.scratch(scratch)):
+        results = request.execute(scratch, resolution.instead if resolution is not None else {})
+        expected = resolution.fresh if resolution else None
+        collected = collect(fs, target, memory, results, scratch, expected=expected, decode=request.decode)
+        appended = time.perf_counter()
+        quarantine_rejected(fs, collected, request.check_budget, request.quarantine, log.state.epoch + 1)
+        quarantined = time.perf_counter()
+        gaps = log.state.offsets.jumps(collected.ranges) if request.allow_gap else ()
+        epoch = commit_record(fs, log, target, collected, request.query_id, request.batch_id, gaps)
+        committed = time.perf_counter()
+        publish(fs, log, target, epoch)
+    return BatchOutcome(
+        request.batch_id,
+        epoch=epoch,
+        rows=collected.rows,
+        rejected=collected.notes.rejected_rows,
+        splits=len(collected.files) + len(collected.ranges),
+        replayed=len(by_position(collected.skipped)),
+        locations=len(collected.reports),
+        messages=sum(read.messages for read in collected.ranges),
+        passed=passed_offsets(gaps),
+        counts=dict(collected.notes.counts),
+        seconds={
+            **collected.seconds,
+            "tasks": appended - started,
+            **({"quarantine": quarantined - appended} if collected.notes.rejected_rows else {}),
+            "commit": committed - quarantined,
+            "publish": time.perf_counter() - committed,
+        },
+        bytes=sum(file.size for file in collected.files),
+        empty=_empty_columns(target.schema, collected),
+        written=collected.written,
+    )
+
+
+def passed_offsets(gaps: Iterable[OffsetRange]) -> int:
+    """How many offsets are missing in permitted gaps."""
+    return sum(max(0, gap.stop - gap.start) for gap in gaps)
 
 
 def check_lease(
@@ -233,12 +256,6 @@ def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
                 where=error.filename or target.layout.intraday(target.table),
                 hint="free space or repair the disk, then restart: recovery publishes it; nothing is lost or doubled",
             ) from error
-
-
-def notify_done(fs: Fs, notify: Callable[[BatchOutcome], None], outcome: BatchOutcome) -> None:
-    """Step 9."""
-    with fs.during("notify"):
-        notify(outcome)
 
 
 def _empty_columns(schema: TableSchema, collected: Collected) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.rejected import encode_rejected
 from sparkhaven.writers.append.append import writing
-from sparkhaven.writers.target import LateRows, RejectedFile, SplitNotes
+from sparkhaven.writers.target import Decode, LateRows, RejectedFile, SplitNotes
 
 
 class RejectedFiles:
@@ -60,7 +60,7 @@ class ReadsAgain(Protocol):
         ...
 
 
-def reject_late(decode: object, split: Split, keys: Mapping[LocationKey, int], notes: SplitNotes) -> None:
+def reject_late(decode: Decode | None, split: Split, keys: Mapping[LocationKey, int], notes: SplitNotes) -> None:
     """Rejects the late rows of a split. FeedError: the split has other rows than before.
 
     With a decoder that cannot read again the rows have no payload, and the quarantine does not take them.

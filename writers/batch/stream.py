@@ -18,7 +18,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.planned import recorded_end
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, CheckBudget, write_batch
+from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, CheckBudget, write_batch
 from sparkhaven.writers.batch.maintenance import SYNC_SECONDS, Maintenance
 from sparkhaven.writers.batch.scratch import remove_scratch
 from sparkhaven.writers.batch.splits import SplitOf, file_of
@@ -142,25 +142,24 @@ class StreamBatches:
     def write(self, rows: Sequence[Row], batch_id: int, run: RunTasks, begun: float) -> None:
         """Commits the batch of these rows or raises; on return it is in the log. ``begun``: when it was planned."""
         runs = [[self._plan.split_of(row) for row in some] for _, some in groupby(rows, itemgetter("task"))]
-        outcome = write_batch(
-            self._fs,
-            self._log,
-            self._target,
-            self.memory,
+        plan = self._plan
+        request = BatchRequest(
             partial(run, runs),
-            query_id=self._plan.query_id,
+            query_id=plan.query_id,
             batch_id=batch_id,
             proposed=[split for splits in runs for split in splits],
-            check_budget=self._plan.check_budget,
-            allow_gap=self._plan.allow_gap,
-            quarantine=self._plan.quarantine,
-            decode=self._plan.decode,
+            check_budget=plan.check_budget,
+            quarantine=plan.quarantine,
+            allow_gap=plan.allow_gap,
+            decode=plan.decode,
+            notify=partial(self._committed, begun, rows[0].get("waiting") if rows else None),
         )
-        self.totals.add(outcome)
-        waiting = rows[0].get("waiting") if rows else None
-        seconds = self._clock() - begun
-        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, seconds, waiting))
+        write_batch(self._fs, self._log, self._target, self.memory, request)
         self._maintenance.after_batch()
+
+    def _committed(self, begun: float, waiting: int | None, outcome: BatchOutcome) -> None:
+        self.totals.add(outcome)
+        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, self._clock() - begun, waiting))
 
     def idle(self) -> None:
         """Maintenance while no batch runs: the sync of mode ``periodic``."""

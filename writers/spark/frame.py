@@ -38,6 +38,7 @@ from sparkhaven.writers.batch.commit import (
     CheckBudget,
     check_lease,
     commit_record,
+    passed_offsets,
     publish,
     quarantine_rejected,
 )
@@ -136,9 +137,9 @@ def commit_frame(
     _raise_first(found)
     if identity is not None and _is_replay(log, target, plan, identity):
         require_same(fs, log, target, replace(identity, digest=_digest(found)))
-        return BatchOutcome(source.batch_id, None, replayed=1)
+        return BatchOutcome(source.batch_id, epoch=None, replayed=1)
     if identity is not None and identity.topic.startswith(WRITE) and not found:
-        return BatchOutcome(source.batch_id, None)  # no rows: the label stays free for those that come later
+        return BatchOutcome(source.batch_id, epoch=None)  # no rows: the label stays free for those that come later
     if any(part.looked for part in found):
         raise EpochConflictError(
             "tasks took this batch for a committed one and wrote nothing, but the log does not have it",
@@ -149,7 +150,7 @@ def commit_frame(
     if plan.positions is not None:
         ranges = joined((taken for part in found for taken in part.ranges), dense=not plan.allow_gap)
         if not ranges:
-            return BatchOutcome(source.batch_id, None, replayed=1 if dropped else 0)
+            return BatchOutcome(source.batch_id, epoch=None, replayed=1 if dropped else 0)
     else:
         ranges = (replace(identity, digest=_digest(found)),) if identity is not None else ()
     collected = collect(fs, target, memory, [part.result for part in found], scratch)
@@ -161,16 +162,15 @@ def commit_frame(
     publish(fs, log, target, epoch)
     return BatchOutcome(
         source.batch_id,
-        epoch,
-        collected.rows,
-        collected.notes.rejected_rows,
-        len(ranges),
-        0,
-        len(collected.reports),
-        sum(taken.stop - taken.start for taken in ranges) if plan.positions else 0,
-        sum(max(0, gap.stop - gap.start) for gap in gaps),
-        dict(collected.notes.counts),
-        collected.seconds,
+        epoch=epoch,
+        rows=collected.rows,
+        rejected=collected.notes.rejected_rows,
+        splits=len(ranges),
+        locations=len(collected.reports),
+        messages=sum(taken.stop - taken.start for taken in ranges) if plan.positions else 0,
+        passed=passed_offsets(gaps),
+        counts=dict(collected.notes.counts),
+        seconds=collected.seconds,
     )
 
 

@@ -22,6 +22,7 @@ from sparkhaven.ingest.values.refusals import DECODER_FAILED
 from sparkhaven.jobs.metrics import catalogue as named
 from sparkhaven.jobs.metrics.catalogue import CATALOGUE, MODE, OF_LOGS, OF_TOPICS, PREFIX, STREAM, Metric
 from sparkhaven.jobs.metrics.tables import TableCollector, TableFigures
+from sparkhaven.jobs.streams.reports.metrics_sink import MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.values import Durability
@@ -38,7 +39,7 @@ DECODER_ERRORS = (f"rejected.{reason_code(DECODER_FAILED)}", FAILED_BLOCKS)
 disable_created_metrics()  # type: ignore[no-untyped-call]  # times at which series began
 
 
-class Metrics:
+class Metrics(MetricsSink):
     """The metrics of one process. ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -92,7 +93,7 @@ class _Refresh(Collector):
         return []
 
 
-class StreamMetrics:
+class StreamMetrics(StreamSink):
     """The metrics of one stream, with its labels. Values of the log are read when they are scraped."""
 
     def __init__(

@@ -28,7 +28,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import TaskResult
 from sparkhaven.writers.target import SplitNotes
 from tests.support.streams.stream_kit import LocalExecutor, decode, open_log, target_of
@@ -103,10 +103,12 @@ def work(root: Path, options: argparse.Namespace, fs: StoppingFs | None = None) 
                 log,
                 target,
                 memory,
-                ForkExecutor(inside, log._lock) if options.fork else inside,
-                query_id="query",
-                batch_id=number,
-                proposed=splits,
+                BatchRequest(
+                    ForkExecutor(inside, log._lock) if options.fork else inside,
+                    query_id="query",
+                    batch_id=number,
+                    proposed=splits,
+                ),
             )
             if options.sync_every and (number + 1) % options.sync_every == 0:
                 log.sync_now()

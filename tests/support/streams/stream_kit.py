@@ -25,7 +25,7 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.types.datatypes import INT_NULL, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import BatchOutcome, write_batch
+from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.target import Decode, SplitNotes, StreamTarget
@@ -162,7 +162,9 @@ def ingest(
     target = target_of(root, log)
     execute = LocalExecutor(fs, target, groups, **settings)
     proposed = [split for group in groups for split in group]
-    return write_batch(fs, log, target, WorkerCache(), execute, query_id="query", batch_id=batch_id, proposed=proposed)
+    return write_batch(
+        fs, log, target, WorkerCache(), BatchRequest(execute, query_id="query", batch_id=batch_id, proposed=proposed)
+    )
 
 
 # --- reading -----------------------------------------------------------------------------------------------

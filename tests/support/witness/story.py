@@ -29,7 +29,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.quarantine.ledger import follow_log
 from sparkhaven.writers.target import StreamTarget
 from tests.support.commands import run
@@ -128,13 +128,15 @@ class Writer:
             log,
             target,
             WorkerCache(),
-            LocalExecutor(self.fs, target, [[file]], decoder=decoder),
-            query_id="query",
-            batch_id=number,
-            proposed=[file],
-            check_budget=Budget(given.bad_rows),
-            quarantine=quarantine_at(self.fs, self.root).add if given.stream == STREAM else None,
-            decode=decoder,
+            BatchRequest(
+                LocalExecutor(self.fs, target, [[file]], decoder=decoder),
+                query_id="query",
+                batch_id=number,
+                proposed=[file],
+                check_budget=Budget(given.bad_rows),
+                quarantine=quarantine_at(self.fs, self.root).add if given.stream == STREAM else None,
+                decode=decoder,
+            ),
         )
 
 

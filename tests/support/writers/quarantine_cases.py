@@ -25,7 +25,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, write_batch
+from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.quarantine.choice import Chosen
 from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
 from sparkhaven.writers.quarantine.table import Quarantine
@@ -143,13 +143,15 @@ def take(
         log,
         target,
         WorkerCache(),
-        LocalExecutor(fs, target, groups, decoder=decoder, **settings),
-        query_id="query",
-        batch_id=batch_id,
-        proposed=[split for group in groups for split in group],
-        check_budget=Budget(chosen.bad_rows),
-        quarantine=quarantine,
-        decode=decoder,
+        BatchRequest(
+            LocalExecutor(fs, target, groups, decoder=decoder, **settings),
+            query_id="query",
+            batch_id=batch_id,
+            proposed=[split for group in groups for split in group],
+            check_budget=Budget(chosen.bad_rows),
+            quarantine=quarantine,
+            decode=decoder,
+        ),
     )
 
 

@@ -21,7 +21,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import process, runners
 from sparkhaven.jobs.streams import run as ingest_run
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Run
+from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -20,7 +20,7 @@ from sparkhaven.store.errors import EpochConflictError, LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.target import SplitNotes, StreamTarget
 from tests.support.streams.stream_kit import (
@@ -92,7 +92,7 @@ Execute = Callable[[str, Mapping[Split, Split | None]], list[TaskResult]]
 
 
 def commit(log: StreamLog, target: StreamTarget, execute: Execute, files: list[FileId], fs: Fs = FS) -> None:
-    write_batch(fs, log, target, WorkerCache(), execute, query_id="q", batch_id=1, proposed=files)
+    write_batch(fs, log, target, WorkerCache(), BatchRequest(execute, query_id="q", batch_id=1, proposed=files))
 
 
 def whole(root: Path, log: StreamLog, count: int) -> None:

@@ -31,7 +31,7 @@ from sparkhaven.store.format.table.tablesize import decode as decode_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.stream import StreamPlan
 from sparkhaven.writers.spark.stream import Batches, run_stream
 from sparkhaven.writers.target import SplitNotes
@@ -125,7 +125,9 @@ def test_a_replay_that_nobody_announced_commits_nothing(tmp_path: Path) -> None:
         ingest(FS, tmp_path, log, [[one]])
         execute = LocalExecutor(FS, target_of(tmp_path, log), [[one]])
         with pytest.raises(EpochConflictError, match="committed already"):
-            write_batch(FS, log, target_of(tmp_path, log), WorkerCache(), execute, query_id="q", batch_id=1)
+            write_batch(
+                FS, log, target_of(tmp_path, log), WorkerCache(), BatchRequest(execute, query_id="q", batch_id=1)
+            )
         assert numbers(tmp_path, log.state) == [1]
 
 
@@ -241,7 +243,7 @@ def test_a_zombie_of_an_older_generation_writes_and_commits_nothing(tmp_path: Pa
         assert tree_bytes(tmp_path) == before
         execute = LocalExecutor(FS, zombie, [[two]])
         with pytest.raises(LockLostError):
-            write_batch(FS, old, zombie, WorkerCache(), execute, query_id="q", batch_id=1)
+            write_batch(FS, old, zombie, WorkerCache(), BatchRequest(execute, query_id="q", batch_id=1))
         ingest(FS, tmp_path, log, [[two]], 1)
         assert numbers(tmp_path, load_stream(FS, Layout(tmp_path), TABLE, STREAM)) == [1, 2]
 
@@ -268,7 +270,7 @@ def test_a_sync_that_fails_while_no_batch_runs_stops_the_stream(tmp_path: Path) 
     with open_log(fs, tmp_path, durability="periodic") as log:
         target = replace(target_of(tmp_path, log), durability="periodic")
         execute = LocalExecutor(fs, target, [[one]])
-        write_batch(fs, log, target, WorkerCache(), execute, query_id="q", batch_id=0)
+        write_batch(fs, log, target, WorkerCache(), BatchRequest(execute, query_id="q", batch_id=0))
         times = iter([0.0, 1.0, 20.0])
         plan = StreamPlan(query_id="q", trigger={}, decode=decode, sync_seconds=10.0)
         batches = Batches(fs, log, target, plan, lambda: next(times))

@@ -16,7 +16,7 @@ from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import BatchOutcome, write_batch
+from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.splits import range_of
 from tests.support.streams.stream_kit import (
     STREAM,
@@ -40,7 +40,7 @@ def later(root: Path, log: StreamLog, ranges: list[OffsetRange], **options: Any)
     """A batch that is not the first one of a run: the tasks say what they have read."""
     target = target_of(root, log)
     execute = LocalExecutor(FS, target, [ranges])
-    return write_batch(FS, log, target, WorkerCache(), execute, query_id="query", batch_id=7, **options)
+    return write_batch(FS, log, target, WorkerCache(), BatchRequest(execute, query_id="query", batch_id=7, **options))
 
 
 def test_ranges_become_rows_and_positions(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import write_batch
+from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.proof import prove
 from sparkhaven.writers.removal.remove import delete, truncate
@@ -132,12 +132,14 @@ def test_between_two_tasks_that_meet_at_the_location(tmp_path: Path, order: tupl
             log,
             target,
             WorkerCache(),
-            execute,
-            query_id="query",
-            batch_id=1,
-            check_budget=lambda notes, rows: checked.append(notes.rejected_rows),
-            quarantine=shelf,
-            decode=decoder,
+            BatchRequest(
+                execute,
+                query_id="query",
+                batch_id=1,
+                check_budget=lambda notes, rows: checked.append(notes.rejected_rows),
+                quarantine=shelf,
+                decode=decoder,
+            ),
         )
         assert (outcome.epoch, outcome.rows, outcome.rejected, done) == (2, 4, 4, [None])
         assert intraday(tmp_path) == [11, 13, 21, 23]
@@ -174,7 +176,13 @@ def test_only_a_removal_is_a_reason_and_only_once(tmp_path: Path) -> None:
             act()
             return results
 
-        write_batch(FS, log, target, WorkerCache(), execute, query_id="query", batch_id=1, **settings)  # type: ignore[arg-type]
+        write_batch(
+            FS,
+            log,
+            target,
+            WorkerCache(),
+            BatchRequest(execute, query_id="query", batch_id=1, **settings),  # type: ignore[arg-type]
+        )
 
     def conflict() -> None:
         raise EpochConflictError("some other reason")

@@ -1,0 +1,81 @@
+"""What a running stream reports: each batch to progress, metrics, log tables and error budget; and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkhaven.jobs.logs.stream_rows import StreamRecorder
+from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.reports.metrics_sink import StreamSink
+from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
+from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.writers.batch.stream import BatchProgress, StreamTotals
+
+ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
+
+
+class BatchReporter:
+    """Reports one run of a stream. ``query_id`` is that of its query."""
+
+    def __init__(
+        self,
+        run: Run,
+        query_id: str,
+        *,
+        progress: Progress,
+        metrics: StreamSink,
+        recorder: StreamRecorder,
+        schemas: SchemaWatch,
+        budget: Budget,
+    ) -> None:
+        self._run, self._query_id = run, query_id
+        self._progress, self._metrics, self._recorder = progress, metrics, recorder
+        self._schemas, self._budget = schemas, budget
+        self._positions = run.log.state.offsets.positions()
+        self._partitions = PartitionProgress(self._positions)
+        self._listen = run.listener(progress)
+        self._unit = run.settings.spec.feed.traits.unit
+
+    def batch(self, done: BatchProgress) -> None:
+        """A batch that is committed, or was before."""
+        run, before = self._run, self._positions
+        run.so_far.add(done.outcome)
+        self._budget.committed(done.outcome)
+        self._metrics.batch(done)
+        self._positions = run.log.state.offsets.positions()
+        for text in run.remarks.of(done.outcome):
+            self._progress.remark(run.name, text)
+        if (news := self._schemas.news()) is not None:
+            self._progress.remark(run.name, news)
+        ends: Mapping[str, int] = {}
+        if run.watch is not None:
+            ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
+            done = replace(done, lag=total_lag(self._positions, ends))
+        self._recorder.batch(done, run.log, before, self._query_id)
+        shown = self._progress.partitions_shown
+        line = self._partitions.line(self._positions, ends, done.seconds, shown=shown)
+        self._progress.batch(run.name, done, line, unit=self._unit)
+
+    def source(self, said: Mapping[str, Any]) -> None:
+        """A report of the source."""
+        self._metrics.reported(said)
+        self._listen(said)
+
+    def warn(self, error: SparkhavenError) -> None:
+        """An error that does not stop the stream."""
+        self._progress.warn(self._run.name, error)
+
+    def ended(self, totals: StreamTotals) -> None:
+        """The run has ended well."""
+        self._progress.ended(self._run.name, totals)
+        self._recorder.ended(totals.epoch)
+
+    def failed(self, error: Exception) -> None:
+        """The run has failed."""
+        self._progress.stopped(self._run.name, error)
+        self._recorder.failed(error)

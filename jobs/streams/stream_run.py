@@ -1,0 +1,75 @@
+"""One stream of a process: what was opened, what it has reported, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.streams.feeds import older_line, passed_lines
+from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
+from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.batch.stream import StreamTotals
+
+
+@dataclass(slots=True)
+class Run:
+    """One stream of this process; ``totals`` or ``error`` once it has ended.
+
+    ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took. ``older``: new files that are not
+    ingested because they were modified before the horizon. ``so_far``: totals over all restarts.
+    """
+
+    settings: StreamSettings
+    schema: TableSchema
+    log: StreamLog
+    totals: StreamTotals | None = None
+    error: Exception | None = None
+    older: int = 0
+    passed: set[str] = field(default_factory=set)  # reasons and files that were reported
+    remarks: DataWarnings = field(default_factory=DataWarnings)
+    so_far: StreamTotals = field(default_factory=StreamTotals)
+    watch: SourceWatch | None = None
+    opened_s: float = 0.0
+
+    @property
+    def state(self) -> StreamState:
+        """What the stream has committed."""
+        return self.log.state
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch of the stream."""
+        return self.log.state.epoch
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.settings.spec.stream
+
+    def listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
+        """What receives the reports of the source, and reports every file that is not ingested."""
+
+        def listen(said: Mapping[str, Any]) -> None:
+            count = int(said.get("older_files", 0))
+            if count > self.older:
+                age_s = self.settings.feed.resume.remember_s
+                progress.older(self.name, older_line(count - self.older, said.get("older", ()), age_s))
+            self.older = count
+            fresh = {reason: found for reason, found in said.get("passed", {}).items() if reason not in self.passed}
+            progress.passed(self.name, passed_lines(fresh))
+            for remark in said.get("remarks", ()):
+                if remark not in self.passed:
+                    progress.remark(self.name, remark)
+                    self.passed.add(remark)
+            growing = [path for path in said.get("growing", ()) if path not in self.passed]
+            if growing:
+                progress.growing(self.name, growing)
+            self.passed.update(fresh, growing)
+
+        return listen
