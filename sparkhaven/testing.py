@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.values import FileId, Split
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -76,7 +77,7 @@ def make_table(
     parts = [(LocationKey(source, value), part) for value, part in _by_date(given, deployed, date)]
     here: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "clock": time.time, "query_id": "test"}
     with StreamLog.open(fs, layout, table, stream, schema=deployed, **here) as log:
-        target = StreamTarget(layout, table, stream, deployed, log.state.generation, "none")
+        target = StreamTarget(layout, table, stream, deployed, log.state.generation, CommitPolicy("none"))
         split = FileId(f"/{uuid.uuid4()}", 1, time.time_ns())
 
         def decode(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.values import Durability, Split, add_count
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.epochs.state.values import Split, add_count
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
@@ -27,7 +28,7 @@ class StreamTarget:
     stream: str
     schema: TableSchema
     generation: int
-    durability: Durability = "fsync"
+    policy: CommitPolicy = CommitPolicy()
 
     def location(self, key: LocationKey) -> Path:
         """Leaf directory of a location of this table."""

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
-from sparkhaven.store.epochs.state.values import Batch, Durability, FileId, LocationReport
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Durability
+from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.types.committed import FileState, RangeStats
@@ -46,7 +47,7 @@ def open_log(
         clock=time.time,
         pid=os.getpid(),
         host=socket.gethostname(),
-        retention=Retention(durability, keep_epochs=keep, compact_bytes=least, head_bytes=least),
+        retention=Retention(CommitPolicy(durability), keep_epochs=keep, compact_bytes=least, head_bytes=least),
     )
 
 

@@ -36,6 +36,7 @@ from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.run import open_stream
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.reading.load import load_positions, load_stream
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.values import FileId, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -78,7 +79,8 @@ def fill(work: Path, epochs: int) -> None:
     settings = load_stream_file(fs, work / "bench.toml", {})
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, Progress())
-        target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, "none")
+        generation, policy = run.log.state.generation, CommitPolicy("none")
+        target = StreamTarget(layout, settings.table, run.name, run.schema, generation, policy)
         decode = Decoder(fs, settings.spec, run.schema)
         for number in range(epochs):
             execute = partial(run_here, memory, target, decode, put(work / "feed", number))

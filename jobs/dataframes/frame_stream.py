@@ -44,9 +44,7 @@ class FrameStream:
         """What tasks must know."""
         options, log = self.options, self.log
         layout = Layout(options.root)
-        return StreamTarget(
-            layout, options.table, options.stream, self.schema, log.state.generation, options.durability
-        )
+        return StreamTarget(layout, options.table, options.stream, self.schema, log.state.generation, options.policy)
 
     def fit(
         self, fields: Fields, budget: Budget, quarantine: AddToQuarantine | None = None
@@ -133,7 +131,7 @@ def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: 
 
 
 def _retention(options: FrameOptions) -> Retention:
-    return Retention(options.durability, options.keep_epochs)
+    return Retention(options.policy, options.keep_epochs)
 
 
 def _require_positions(columns: Mapping[str, str], names: Iterable[str], stream: str) -> None:

@@ -16,7 +16,8 @@ from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_opt
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.jobs.streams.quarantines import settle
 from sparkhaven.store.epochs.retention import DEFAULTS
-from sparkhaven.store.epochs.state.values import Durability, OffsetRange
+from sparkhaven.store.epochs.state.commit_policy import Durability
+from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -212,9 +213,7 @@ class FrameWriter:
             options = self._options
             self._stream = open_stream(self._fs, options, query_id)
             log = self._stream.log
-            self._maintenance = Maintenance(
-                log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1)
-            )
+            self._maintenance = Maintenance(log, options.policy, lambda error: warnings.warn(str(error), stacklevel=1))
             if quarantine is not None:
                 where = f"stream {options.stream}: bad_rows.quarantine"
                 settle(self._fs, Layout(options.root), options.table, log.state, quarantine, where)

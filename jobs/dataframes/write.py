@@ -189,7 +189,7 @@ def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: S
     with take_over_stream(fs, frame, schema, ticket.lease).log as log:
         plan = plan_of(frame, FrameDecoder(frame.spec, schema), budget)
         outcome = commit_write(fs, log, ticket, found, plan, source)
-        maintenance = Maintenance(log, frame.durability, lambda error: warnings.warn(str(error), stacklevel=1))
+        maintenance = Maintenance(log, frame.policy, lambda error: warnings.warn(str(error), stacklevel=1))
         maintenance.after_batch()
         maintenance.finish()
     return outcome

@@ -80,7 +80,7 @@ def append_rows(
                 proposed=[added],
             ),
         )
-        maintenance = Maintenance(log, target.durability, warn)
+        maintenance = Maintenance(log, target.policy, warn)
         maintenance.after_batch()
         maintenance.finish()
     return outcome.epoch or 0

@@ -167,7 +167,7 @@ def requeue_pending(
 ) -> None:
     """Ingests the chosen rows again, portion by portion; ``repairs`` keeps those without a row."""
     settings, generation = run.settings, run.log.state.generation
-    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.durability)
+    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy)
     for rows in portions(quarantine.rows(chosen), repairs, done):
         requeue_rows(fs, run.log, target, settings.spec, quarantine, rows, done)
 

@@ -15,7 +15,7 @@ from sparkhaven.ingest.spec import NO_BAD_ROWS, StreamSpec
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_file import partition_of
 from sparkhaven.jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
-from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName, check_stream
@@ -46,7 +46,7 @@ class FrameOptions:
     spec: StreamSpec
     schema: Path | bytes | None
     positions: PositionColumns | None
-    durability: Durability
+    policy: CommitPolicy
     keep_epochs: int
     quarantine: Path | None
     adopt: bool
@@ -125,7 +125,7 @@ def frame_options(
         spec,
         schema if isinstance(schema, bytes | None) else local_path(schema),
         _positions(positions, where),
-        part.commit.durability,
+        part.commit.policy,
         part.commit.keep_epochs,
         quarantine,
         part.adopt,

@@ -21,30 +21,28 @@ from sparkhaven.ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpe
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
 from sparkhaven.jobs.settings.toml_values import as_written, fill_environment, named_in
-from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.batch.maintenance import SYNC_SECONDS
 
 
 @frozen
 class StreamSettings:
-    """One stream file, checked. ``trigger_s`` and ``sync_s`` in seconds; ``quarantine`` None: the default place.
+    """One stream file, checked. ``trigger_s`` in seconds; ``quarantine`` None: the default place.
 
-    ``sync_s``: seconds between the syncs of durability ``periodic``. ``logs``: the stream writes to the log tables.
+    ``logs``: the stream writes to the log tables.
     """
 
     file: Path
     spec: StreamSpec
     table: TableName
     schema_file: Path
-    durability: Durability
+    policy: CommitPolicy
     keep_epochs: int
     trigger_s: float
     quarantine: Path | None
-    sync_s: float = SYNC_SECONDS
     logs: bool = True
 
     @property
@@ -155,11 +153,10 @@ def _settings(part: StreamModel, path: Path, fs: Fs) -> StreamSettings:
         spec=spec,
         table=TableName.parse(part.table),
         schema_file=beside(base, part.deployed_from),
-        durability=part.commit.durability,
+        policy=part.commit.policy,
         keep_epochs=part.commit.keep_epochs,
         trigger_s=part.commit.trigger,
         quarantine=None if quarantine is None else beside(base, quarantine),
-        sync_s=SYNC_SECONDS if part.commit.sync_interval is None else part.commit.sync_interval,
         logs=part.logs.enabled,
     )
 

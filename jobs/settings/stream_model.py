@@ -13,6 +13,7 @@ from sparkhaven.ingest.settings.base_model import Count, PathText, Seconds, Sett
 from sparkhaven.ingest.settings.units import parse_instant_ns
 from sparkhaven.ingest.spec import DEFAULT_BOUND_S, BadRowBudget, Unit
 from sparkhaven.store.epochs.retention import DEFAULTS
+from sparkhaven.store.epochs.state.commit_policy import SYNC_SECONDS, CommitPolicy, Durability
 
 BUDGET = BadRowBudget()
 META = "^(topic|partition|offset|timestamp|receive_time|key|file|line|header:.+)$"
@@ -167,7 +168,7 @@ class BadRowsModel(SettingsModel):
 class CommitModel(SettingsModel):
     """``[commit]``."""
 
-    durability: Literal["fsync", "periodic", "none"] = "fsync"
+    durability: Durability = "fsync"
     """What can be lost on a power failure: see the page on durability."""
     keep_epochs: Count = DEFAULTS.keep_epochs
     """Number of epochs that can be rolled back to."""
@@ -181,6 +182,11 @@ class CommitModel(SettingsModel):
         if self.sync_interval is not None and self.durability != "periodic":
             raise ValueError(f'sync_interval goes with durability = "periodic", not "{self.durability}"')
         return self
+
+    @property
+    def policy(self) -> CommitPolicy:
+        """The durability of the stream."""
+        return CommitPolicy(self.durability, SYNC_SECONDS if self.sync_interval is None else self.sync_interval)
 
 
 class LogsModel(SettingsModel):

@@ -66,7 +66,7 @@ class Options:
     def recorder(self, table: str, stream: str, settings: StreamSettings | None = None) -> StreamRecorder:
         """What adds the rows of a stream to the log tables; without ``settings`` its stream file allows it."""
         writer = self.logs if settings is None or settings.logs else None
-        return StreamRecorder(writer, TableName.parse(table), stream, settings.durability if settings else None)
+        return StreamRecorder(writer, TableName.parse(table), stream, settings.policy.durability if settings else None)
 
 
 @frozen
@@ -142,7 +142,7 @@ def open_stream(
             clock=time.time,
             pid=os.getpid(),
             host=socket.gethostname(),
-            retention=Retention(settings.durability, settings.keep_epochs, settings.feed.resume.remember_s),
+            retention=Retention(settings.policy, settings.keep_epochs, settings.feed.resume.remember_s),
             zone=settings.spec.partition.value.day_zone,
         )
     )
@@ -192,10 +192,10 @@ def run_one(app: Application, run: Run) -> None:
     """Runs an opened stream until it ends; sets totals or the error on ``run``."""
     fs, layout, options, settings = app.fs, app.layout, app.options, run.settings
     spec = settings.spec if settings.spec.bad_rows.allows_any else replace(settings.spec, bad_rows=NO_BAD_ROWS)
-    target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
+    target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.policy)
     quarantine = quarantine_of(fs, layout, settings) if spec.bad_rows.allows_any else None
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch)
-    metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
+    metrics.on_disk(fs, layout, settings.policy, run.opened_s)
     budget, query_id = Budget(spec.bad_rows), str(uuid.uuid4())
     reporter = BatchReporter(
         run,
@@ -215,9 +215,8 @@ def run_one(app: Application, run: Run) -> None:
         progress=reporter.batch,
         report=reporter.source,
         warn=reporter.warn,
-        sync_seconds=settings.sync_s,
     )
-    app.progress.loss_window(run.name, settings.durability, settings.sync_s)
+    app.progress.loss_window(run.name, settings.policy)
     try:
         if quarantine is not None:
             where = f"{settings.file}: bad_rows.quarantine"

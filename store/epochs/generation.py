@@ -96,7 +96,7 @@ def open_generation(fs: Fs, layout: Layout, table: TableName, stream: str, openi
             fs.keep_dirs(layout.streams(table), layout.root)
             lock = held.enter_context(take_lock(fs, layout.stream_lock(table, stream)))
             held.callback(_leave_nothing, fs, layout, table, stream, absent)  # while the lock is held
-            synced = opening.retention.synced
+            synced = opening.retention.policy.syncs_each_batch
             guard = None if synced else held.enter_context(closing(SyncGuard(fs, layout.root)))
             with take_commit_lock(fs, layout.stream_removals(table, stream)):
                 generation = _begin(fs, layout, table, stream, opening, lock, guard)
@@ -169,7 +169,7 @@ def take_over_generation(
     LockLostError: a later generation has begun, the log has grown, or another process holds the lock for a minute.
     SettingsError, CommitError: the disk or its permissions do not allow it.
     """
-    path, synced = layout.stream_lock(table, check_stream(stream)), opening.retention.synced
+    path, synced = layout.stream_lock(table, check_stream(stream)), opening.retention.policy.syncs_each_batch
     with ExitStack() as held:
         try:
             lock = held.enter_context(take_leased_lock(fs, path, lease.generation))
@@ -206,7 +206,7 @@ def _open_record(state: StreamState, opening: Opening, boot_id: str) -> OpenReco
         pid=opening.pid,
         host=opening.host,
         query_id=opening.query_id,
-        durability=retention.durability,
+        durability=retention.policy.durability,
         keep_epochs=retention.keep_epochs,
         durable=state.epoch,
         schema_version=schema.version if schema else state.schema_version,

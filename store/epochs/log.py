@@ -144,12 +144,12 @@ class StreamLog:
             stamped = batch if batch.time_ms else replace(batch, time_ms=self._now_ms())
             state = self.state
             record = CommitRecord(state.n + 1, state.epoch + 1, state.generation, stamped, horizon)
-            self._file.append(record, sync=self._retention.synced)
+            self._file.append(record, sync=self._retention.policy.syncs_each_batch)
             state.apply(record)
             state.note(record)
         self._short.touched += len(batch.reports)
         self._pending[record.epoch] = [report.key for report in batch.reports]
-        if not self._retention.synced:
+        if not self._retention.policy.syncs_each_batch:
             self._unsynced.note(batch.reports)
         return record.epoch
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sparkhaven.store.epochs.compaction import COMPACT_BYTES, LEAST_WORK
 from sparkhaven.store.epochs.files.head import HEAD_BYTES
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
-from sparkhaven.store.epochs.state.values import Durability
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -17,17 +17,12 @@ class Retention:
     a compaction applies at least ``slice_work`` records of locations.
     """
 
-    durability: Durability = "fsync"
+    policy: CommitPolicy = CommitPolicy()
     keep_epochs: int = 100
     max_file_age_s: float = DEFAULT_MAX_FILE_AGE_S
     compact_bytes: int = COMPACT_BYTES
     head_bytes: int = HEAD_BYTES
     slice_work: int = LEAST_WORK
-
-    @property
-    def synced(self) -> bool:
-        """Whether a commit is durable when it returns."""
-        return self.durability == "fsync"
 
 
 DEFAULTS = Retention()

@@ -135,7 +135,7 @@ def _combine(
                 late.add(part.split, key, part.rows)
             files.extend(combined.touched)
             directories.extend(combined.directories)
-        if target.durability == "fsync":
+        if target.policy.syncs_each_batch:
             make_durable(fs, guard, files, directories)
     return late
 

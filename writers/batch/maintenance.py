@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import EpochConflictError, SparkhavenError
-
-SYNC_SECONDS = 10.0
 
 
 class Maintenance:
@@ -18,14 +16,12 @@ class Maintenance:
     def __init__(
         self,
         log: StreamLog,
-        durability: Durability,
+        policy: CommitPolicy,
         warn: Callable[[SparkhavenError], None],
         *,
-        sync_seconds: float = SYNC_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._log, self._durability, self._warn = log, durability, warn
-        self._sync_seconds, self._clock = sync_seconds, clock
+        self._log, self._policy, self._warn, self._clock = log, policy, warn, clock
         self._synced = clock()
 
     def after_batch(self) -> None:
@@ -48,7 +44,8 @@ class Maintenance:
             self._warn(error)
 
     def sync_if_due(self) -> None:
-        """Syncs unsynced epochs of mode ``periodic`` if due; raises what ``StreamLog.sync_now`` raises."""
-        if self._durability == "periodic" and self._clock() - self._synced >= self._sync_seconds:
+        """Syncs unsynced epochs when the loss window is over; raises what ``StreamLog.sync_now`` raises."""
+        due = not self._policy.syncs_each_batch and self._clock() - self._synced >= self._policy.loss_window_s
+        if due:
             self._log.sync_now()
             self._synced = self._clock()

@@ -19,7 +19,7 @@ from sparkhaven.store.planned import recorded_end
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, CheckBudget, write_batch
-from sparkhaven.writers.batch.maintenance import SYNC_SECONDS, Maintenance
+from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.batch.scratch import remove_scratch
 from sparkhaven.writers.batch.splits import SplitOf, file_of
 from sparkhaven.writers.batch.task import TaskResult
@@ -82,7 +82,7 @@ class StreamPlan:
     """How to run a stream. ``trigger``: arguments of Spark's ``trigger()``; ``availableNow`` ends by itself.
 
     ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them. ``report`` receives the source's own
-    report whenever it changes. ``sync_seconds`` is for durability ``periodic``. ``adopt`` starts an empty log although
+    report whenever it changes. ``adopt`` starts an empty log although
     Spark's checkpoint has batches of the stream. ``split_of`` makes a split of a source row. ``allow_gap`` records
     missing offsets, which are otherwise refused.
     """
@@ -95,7 +95,6 @@ class StreamPlan:
     progress: Callable[[BatchProgress], None] = lambda progress: None
     warn: Callable[[SparkhavenError], None] = lambda error: None
     report: Callable[[Mapping[str, Any]], None] = lambda said: None
-    sync_seconds: float = SYNC_SECONDS
     adopt: bool = False
     split_of: SplitOf = file_of
     allow_gap: bool = False
@@ -137,7 +136,7 @@ class StreamBatches:
         self.totals = StreamTotals()
         self.memory = WorkerCache()
         self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
-        self._maintenance = Maintenance(log, target.durability, plan.warn, sync_seconds=plan.sync_seconds, clock=clock)
+        self._maintenance = Maintenance(log, target.policy, plan.warn, clock=clock)
 
     def write(self, rows: Sequence[Row], batch_id: int, run: RunTasks, begun: float) -> None:
         """Commits the batch of these rows or raises; on return it is in the log. ``begun``: when it was planned."""

@@ -134,7 +134,7 @@ class _Run:
                 for key, appender in self._appenders.items()
                 if not appender.closed
             )
-            if self._target.durability == "fsync":
+            if self._target.policy.syncs_each_batch:
                 before = self._clock()
                 files = [path for appender in self._appenders.values() for path in appender.touched]
                 directories = [path for appender in self._appenders.values() for path in appender.directories]

@@ -25,7 +25,7 @@ from sparkhaven.jobs.metrics.tables import TableCollector, TableFigures
 from sparkhaven.jobs.streams.reports.metrics_sink import MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -126,10 +126,10 @@ class StreamMetrics(StreamSink):
         self._of(named.RUNNING).set(1)
         self._positions()
 
-    def on_disk(self, fs: Fs, layout: Layout, durability: Durability, sync_s: float, recovery_s: float) -> None:
+    def on_disk(self, fs: Fs, layout: Layout, policy: CommitPolicy, recovery_s: float) -> None:
         """Sets free space, the loss window of a power failure, and the duration of the opening."""
         self._of(named.FREE).set_function(lambda: _free(fs, layout))
-        self._of(named.LOSS_WINDOW).set({"fsync": 0.0, "periodic": sync_s}.get(durability, math.inf))
+        self._of(named.LOSS_WINDOW).set(policy.loss_window_s)
         self._of(named.RECOVERY).set(recovery_s)
         table = TableName.parse(self._labels["table"])
         self._tables.add(TableFigures(fs, Layout(fs.resolve(layout.root)), table, self._clock))

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.stream import BatchProgress
@@ -16,7 +16,7 @@ from sparkhaven.writers.batch.stream import BatchProgress
 class StreamSink:
     """Receives the reports of one stream."""
 
-    def on_disk(self, fs: Fs, layout: Layout, durability: Durability, sync_s: float, recovery_s: float) -> None:
+    def on_disk(self, fs: Fs, layout: Layout, policy: CommitPolicy, recovery_s: float) -> None:
         """Where the stream writes, what a power failure may lose, and how long the opening took."""
 
     def batch(self, done: BatchProgress) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -12,7 +13,7 @@ from sparkhaven.ingest.feeds.base import DATA_FILES
 from sparkhaven.ingest.options.traits import FILES
 from sparkhaven.jobs.streams.reports.partition_progress import SHOWN
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
-from sparkhaven.store.epochs.state.values import Durability
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream import BatchProgress, StreamTotals
 
@@ -58,17 +59,17 @@ class Progress:
         """Reports where a run of available input takes place, and why."""
         self.say(stream, f"runs {'in this process, without Spark' if local else 'in Spark'}: {escape(why)}")
 
-    def loss_window(self, stream: str, durability: Durability, sync_s: float) -> None:
-        """Reports what a power failure may lose with this durability; prints nothing for fsync."""
-        if durability == "fsync":
+    def loss_window(self, stream: str, policy: CommitPolicy) -> None:
+        """Reports what a power failure may lose under this policy; prints nothing if that is nothing."""
+        if policy.syncs_each_batch:
             return
-        if durability == "periodic":
-            window = f"the commits of the last {sync_s:g} s (a longer batch delays the sync)"
+        if math.isfinite(policy.loss_window_s):
+            window = f"the commits of the last {policy.loss_window_s:g} s (a longer batch delays the sync)"
         else:
             window = "all commits since the stream last ended well or compacted its log"
         self.say(
             stream,
-            f"[yellow]durability {durability}: a power failure may lose {window}; "
+            f"[yellow]durability {policy.durability}: a power failure may lose {window}; "
             "a restart ingests them again from the source, which must still have them[/yellow]",
         )
 

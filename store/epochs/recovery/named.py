@@ -10,7 +10,6 @@ from sparkhaven.store.epochs.files.ledger import read_ledger
 from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.rollbacks import RolledBack
-from sparkhaven.store.epochs.state.values import Durability
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.framing.frames import HEAD_MAGIC, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
@@ -27,7 +26,7 @@ class Known(Protocol):
     @property
     def generation(self) -> int: ...
     @property
-    def durability(self) -> Durability: ...
+    def syncs_each_batch(self) -> bool: ...
     @property
     def boot_id(self) -> str: ...
     @property

@@ -70,7 +70,7 @@ def resume(
     kept_log = Kept(files.floor, start, max(start, found.end), files.source)
     for record in records:
         state.note(record)
-    went_down = state.boot_id != boot_id and state.durability != "fsync"
+    went_down = state.boot_id != boot_id and not state.syncs_each_batch
     _refuse_damage(found, path, went_down=went_down)
     kept = chain(records, base, None, path)
     working = next((r.generation for r in reversed(records) if isinstance(r, CommitRecord | RollbackRecord)), begun)

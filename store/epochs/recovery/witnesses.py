@@ -245,7 +245,7 @@ class Witnesses:
     # --- what they share -------------------------------------------------------------------------------
 
     def _may_have_lost(self, state: Known) -> bool:
-        return state.durability != "fsync" and state.boot_id != self._fs.boot_id()
+        return not state.syncs_each_batch and state.boot_id != self._fs.boot_id()
 
     def _again(self, stream: str, enough: Callable[[StreamState], bool]) -> StreamState | None:
         """The newest state of a stream, read after the witness; one read before serves where it is ``enough``."""

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
+from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.packed import Appended, Files, Stats
 from sparkhaven.store.epochs.state.reports import Reports, encode_reports
-from sparkhaven.store.epochs.state.values import Batch, Durability, FileId, LocationReport, LocationState, OffsetRange
+from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport, LocationState, OffsetRange
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
 from sparkhaven.store.layout import LocationKey
@@ -183,7 +184,7 @@ def _own(record: Record) -> dict[str, Any]:
 
 def _decode_open(v: dict[str, Any]) -> OpenRecord:
     columns = tuple((int(c[0]), str(c[1]), str(c[2]), str(c[3]), c[4], str(c[5])) for c in v["schema"]["columns"])
-    if v["durability"] not in ("fsync", "periodic", "none"):
+    if v["durability"] not in get_args(Durability):
         raise ValueError(f"durability {v['durability']!r}")
     return OpenRecord(
         n=int(v["n"]),

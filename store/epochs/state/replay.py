@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from sparkhaven.store.epochs.state.commit_policy import Durability, syncs_each_batch
 from sparkhaven.store.epochs.state.files import FileWindow, Resolution
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.offsets import Offsets
@@ -20,7 +21,6 @@ from sparkhaven.store.epochs.state.reports import Reports
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
 from sparkhaven.store.epochs.state.values import (
     REJECTED,
-    Durability,
     FileId,
     LocationReport,
     LocationState,
@@ -103,6 +103,11 @@ class StreamState:
             case OpenRecord() | SyncRecord():
                 pass
 
+    @property
+    def syncs_each_batch(self) -> bool:
+        """Whether commits of this generation are durable when they return."""
+        return syncs_each_batch(self.durability)
+
     def note(self, record: Record) -> None:
         """Applies what does not depend on the chain: numbers, generation, boot, durability."""
         self.n = record.n
@@ -113,7 +118,7 @@ class StreamState:
                 self.schema_version = record.schema_version or self.schema_version
                 self.zone = self.zone if record.zone is None else record.zone
             case CommitRecord(batch=batch):
-                if self.durability == "fsync":
+                if self.syncs_each_batch:
                     self.durable = record.epoch
                 if REJECTED in batch.counts:
                     self.rejected = record.epoch

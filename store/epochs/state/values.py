@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from sparkhaven.store.epochs.state.versions import TABLE, unpacked
 from sparkhaven.store.layout import LocationKey
@@ -144,9 +143,6 @@ class Batch:
     def splits(self) -> tuple[Split, ...]:
         """All source positions of the batch."""
         return (*self.files, *self.ranges)
-
-
-Durability = Literal["fsync", "periodic", "none"]
 
 
 def ignored_in(counts: Mapping[str, int]) -> dict[str, int]:

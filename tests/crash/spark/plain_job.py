@@ -23,6 +23,7 @@ import pyarrow as pa
 
 import sparkhaven.store.epochs.files.lock
 import sparkhaven.writers.append.append
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.values import OffsetRange, Split
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs, Lock
@@ -90,7 +91,7 @@ def work(root: Path, options: argparse.Namespace, fs: StoppingFs | None = None) 
     settings = {"pid": os.getpid(), "host": socket.gethostname(), "clock": time.time}
     with open_log(fs, root, durability=options.durability, keep_epochs=3, compact_bytes=1, **settings) as log:
         print(f"open generation {log.state.generation} lost {len(log.recovery.lost_epochs)}", flush=True)
-        target = replace(target_of(root, log), durability=options.durability)
+        target = replace(target_of(root, log), policy=CommitPolicy(options.durability))
         memory = WorkerCache()
         for number in range(options.batches):
             start = log.state.offsets.positions().get(HERE, 0)

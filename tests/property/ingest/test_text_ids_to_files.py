@@ -24,6 +24,7 @@ from sparkhaven.ingest.options.formats import CsvOptions
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec import InternalRule, PartitionSpec, ValueRule
 from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
@@ -89,7 +90,7 @@ def files_of(
             kinds.add(str(routed.batch.column("s").type))
     with tempfile.TemporaryDirectory() as scratch:
         layout, name = Layout(Path(scratch)), TableName("Test", "Rows")
-        writer, reports = StreamTarget(layout, name, "s", TABLE, 1, "none"), []
+        writer, reports = StreamTarget(layout, name, "s", TABLE, 1, CommitPolicy("none")), []
         for key in sorted(held, key=str):
             appender = LocationAppender(FS, writer, key, WorkerCache(), may_write=lambda: None)
             appender.append(held[key])

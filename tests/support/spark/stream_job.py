@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
@@ -64,7 +65,7 @@ def run(
     values: dict[str, Any] = {"query_id": "test", "trigger": {"availableNow": True}, "decode": decode}
     with open_log(fs, root, clock=time.time, pid=os.getpid(), host=socket.gethostname(), **(settings or {})) as log:
         source = spark.readStream.format("test_feed").options(**options).load()
-        target = replace(target_of(root, log), durability=(settings or {}).get("durability", "fsync"))
+        target = replace(target_of(root, log), policy=CommitPolicy((settings or {}).get("durability", "fsync")))
         stop = stop or threading.Event()
         return run_stream(spark, source, fs, log, target, StreamPlan(**(values | plan)), stop=stop)
 

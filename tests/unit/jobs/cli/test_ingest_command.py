@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import signal
 import threading
@@ -26,6 +27,7 @@ from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.stream import StreamPlan, StreamTotals
+from sparkhaven.writers.target import StreamTarget
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file
@@ -189,12 +191,12 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
     assert 'durability  = "fsync"' in text
     file.write_text(text.replace('durability  = "fsync"', f'durability = "{durability}"\n{interval}'))
     settings = load_stream_file(Fs(), file, {})
-    plans: list[StreamPlan] = []
+    targets: list[StreamTarget] = []
 
     def stream(
-        spark: object, source: object, fs: Fs, log: object, target: object, plan: StreamPlan, *, stop: object
+        spark: object, source: object, fs: Fs, log: object, target: StreamTarget, plan: StreamPlan, *, stop: object
     ) -> StreamTotals:
-        plans.append(plan)
+        targets.append(target)
         return StreamTotals()
 
     monkeypatch.setattr(runners, "run_stream", stream)
@@ -210,7 +212,7 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
         runner = runners.SparkRunner(None)  # type: ignore[arg-type]
         ingest_run.run_one(ingest_run.Application(fs, layout, runner, ingest_run.Options(), progress, stop), run)
     assert run.error is None
-    assert plans[0].sync_seconds == (2.5 if durability == "periodic" else 10.0)
+    assert targets[0].policy.loss_window_s == {"fsync": 0.0, "periodic": 2.5, "none": math.inf}[durability]
     said = out.getvalue()
     assert (
         ("power failure" not in said) if window is None else (window in said and "which must still have them" in said)

@@ -16,6 +16,7 @@ from sparkhaven.jobs.metrics.tables import TableFigures
 from sparkhaven.jobs.streams.reports.metrics import Metrics, served
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.symbol_tables import SymbolFile, SymbolTables
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.records import newest, store_record
 from sparkhaven.writers.merge.cleaning import clean
@@ -54,7 +55,7 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])
     reported = metrics.stream(str(TABLE), db.log)
-    reported.on_disk(FS, db.layout, "fsync", 0.0, 0.1)
+    reported.on_disk(FS, db.layout, CommitPolicy(), 0.1)
     intraday = db.layout.intraday(TABLE)
     with served(metrics, 0) as url:
         before = scraped(url)
@@ -101,7 +102,7 @@ def test_a_merge_of_rows_that_came_later_counts_only_its_own(db: IntradayRows) -
     rows = open_table(db.root, str(TABLE)).to_arrow().drop(["Date"])
     db.commit({("c", DAY): rows.slice(0, 7)})
     merge(db.layout)
-    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, CommitPolicy(), 0.1)
     with served(metrics, 0) as url:
         found = scraped(url)
     both = newest(FS, db.layout, TABLE, DAY)
@@ -114,7 +115,7 @@ def test_a_merge_of_rows_that_came_later_counts_only_its_own(db: IntradayRows) -
 @pytest.mark.slow
 def test_open_files_of_this_process(db: IntradayRows) -> None:
     metrics = Metrics()
-    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, CommitPolicy(), 0.1)
     with served(metrics, 0) as url:
         opened = scraped(url)["open_files", ""]
         assert opened >= 1  # the lock of the stream
@@ -128,7 +129,7 @@ def test_open_files_of_this_process(db: IntradayRows) -> None:
 def test_pins_of_this_process(db: IntradayRows) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])
-    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, CommitPolicy(), 0.1)
     with served(metrics, 0) as url:
         gc.collect()
         found = scraped(url)
@@ -164,7 +165,7 @@ def test_what_cannot_be_read_stays_and_grows_old(db: IntradayRows) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])
     merge(db.layout)
-    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, CommitPolicy(), 0.1)
     with served(metrics, 0) as url:
         good = scraped(url)
         assert good["table_figures_age_seconds", ""] == 0

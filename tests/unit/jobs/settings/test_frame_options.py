@@ -23,7 +23,7 @@ def made(**changes: Any) -> FrameOptions:
 
 def test_right_options_become_values() -> None:
     plain = made()
-    assert (plain.durability, plain.keep_epochs, plain.quarantine, plain.positions) == ("fsync", 100, None, None)
+    assert (plain.policy.durability, plain.keep_epochs, plain.quarantine, plain.positions) == ("fsync", 100, None, None)
     assert plain.spec.partition.internal == InternalRule("column", "Sym")
     assert plain.spec.partition.value == ValueRule("At")
     assert plain.spec.bad_rows.max_rows == 0

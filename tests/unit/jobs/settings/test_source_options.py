@@ -23,7 +23,7 @@ def test_right_options_become_those_of_a_writer_of_frames() -> None:
     plain = made()
     frame = plain.frame
     assert (str(frame.table), frame.stream, frame.root, frame.schema) == ("Ns.T", "ticks", Path("/db"), None)
-    assert (frame.durability, frame.keep_epochs, frame.quarantine, frame.positions) == ("fsync", 100, None, None)
+    assert (frame.policy.durability, frame.keep_epochs, frame.quarantine, frame.positions) == ("fsync", 100, None, None)
     assert frame.spec.partition.internal == InternalRule("column", "Sym")
     assert frame.spec.partition.value == ValueRule("At")
     assert (frame.spec.bad_rows.max_rows, frame.adopt, frame.allow_gap, plain.label) == (0, False, False, None)
@@ -41,7 +41,7 @@ def test_right_options_become_those_of_a_writer_of_frames() -> None:
         checkpointLocation="/c",
         queryName="q",
     ).frame
-    assert (full.schema, full.durability, full.keep_epochs) == (Path("my.schema"), "none", 7)
+    assert (full.schema, full.policy.durability, full.keep_epochs) == (Path("my.schema"), "none", 7)
     assert full.positions == PositionColumns("p", "o", "t")
     assert (full.spec.ignore, full.allow_gap, full.adopt) == (("x", "y"), True, True)
     assert full.spec.partition.internal == InternalRule("fixed", "a")

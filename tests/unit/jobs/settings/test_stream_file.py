@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,15 @@ def test_a_right_file_becomes_values() -> None:
     assert found.spec.partition.internal == InternalRule("column", "origin")
     assert found.spec.partition.value == ValueRule("time_hour", "America/New_York")
     assert (found.spec.partition.clock, found.spec.partition.max_past_s) == (Clock(), 30 * 86_400)
-    assert (found.durability, found.keep_epochs, found.trigger_s) == ("fsync", 100, 1.0)
+    assert (found.policy.durability, found.keep_epochs, found.trigger_s) == ("fsync", 100, 1.0)
 
 
 def test_how_often_a_periodic_stream_syncs() -> None:
-    assert parse().sync_s == parse(('trigger = "1 second"', 'durability = "periodic"')).sync_s == 10.0
+    assert parse().policy.loss_window_s == 0.0
+    assert parse(('trigger = "1 second"', 'durability = "periodic"')).policy.loss_window_s == 10.0
+    assert parse(('trigger = "1 second"', 'durability = "none"')).policy.loss_window_s == math.inf
     found = parse(('trigger = "1 second"', 'durability = "periodic"\nsync_interval = "500 ms"'))
-    assert (found.durability, found.sync_s) == ("periodic", 0.5)
+    assert (found.policy.durability, found.policy.loss_window_s) == ("periodic", 0.5)
 
 
 def test_relative_paths_start_at_the_file() -> None:

@@ -14,6 +14,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.preview import preview_recovery
 from sparkhaven.store.epochs.reading.load import load_stream
 from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.values import LocationReport
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from sparkhaven.store.io.fs import Fs, Lock
@@ -27,7 +28,7 @@ FS = CrashingFs()
 
 def taken_over(fs: Fs, root: Path, lease: Lease, *, pid: int = 42, durability: str = "fsync") -> StreamLog:
     """The stream in another process."""
-    retention = Retention(durability, keep_epochs=1, compact_bytes=1)  # type: ignore[arg-type]
+    retention = Retention(CommitPolicy(durability), keep_epochs=1, compact_bytes=1)  # type: ignore[arg-type]
     same = pickle.loads(pickle.dumps(lease))
     settings = {"clock": lambda: 1_000_000.0, "pid": pid, "host": "here", "retention": retention}
     return StreamLog.take_over(fs, Layout(root), TABLE, STREAM, same, **settings)  # type: ignore[arg-type]
@@ -269,7 +270,7 @@ def test_a_log_of_one_batch_a_process_is_compacted(tmp_path: Path) -> None:
         settings = {"clock": lambda: 1_000_000.0, "pid": 42, "host": "here", "retention": retention}
         with StreamLog.take_over(FS, Layout(tmp_path), TABLE, STREAM, lease, **settings) as log:  # type: ignore[arg-type]
             log.publish(log.commit(batch_of([report], number)))
-            maintenance = Maintenance(log, "fsync", lambda error: None)
+            maintenance = Maintenance(log, CommitPolicy(), lambda error: None)
             maintenance.after_batch()
             if finish:
                 maintenance.finish()

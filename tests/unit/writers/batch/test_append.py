@@ -12,6 +12,7 @@ import pytest
 from sparkhaven.store.epochs.files.publish import TABLE_SIZE
 from sparkhaven.store.epochs.recovery.recover import apply
 from sparkhaven.store.epochs.recovery.settlement import Settlement
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
 from sparkhaven.store.format.table.tablesize import TableSize
 from sparkhaven.store.format.table.tablesize import decode as decode_size
@@ -257,7 +258,7 @@ def test_without_fsync_tasks_sync_nothing_and_the_log_does_later(tmp_path: Path,
     one = put_file(tmp_path / "feed", "1", [record(1)], 1)
     with open_log(fs, tmp_path, durability=durability) as log:
         synced.clear()
-        target = replace(target_of(tmp_path, log), durability=durability)  # type: ignore[arg-type]
+        target = replace(target_of(tmp_path, log), policy=CommitPolicy(durability))  # type: ignore[arg-type]
         result = run_alone(fs, target, "1-0", [one])
         assert result.error is None
         assert [path for path in synced if path.suffix == ".dat"] == []

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError
 
 from sparkhaven.store.epochs.files.publish import TABLE_SIZE
 from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.values import FileId, Split
 from sparkhaven.store.errors import (
     CommitError,
@@ -268,11 +269,11 @@ def test_a_sync_that_fails_while_no_batch_runs_stops_the_stream(tmp_path: Path) 
     one = put_file(tmp_path / "feed", "1", [record(1)], 1)
     fs = FaultFs("sync", nth=10**9)
     with open_log(fs, tmp_path, durability="periodic") as log:
-        target = replace(target_of(tmp_path, log), durability="periodic")
+        target = replace(target_of(tmp_path, log), policy=CommitPolicy("periodic", 10.0))
         execute = LocalExecutor(fs, target, [[one]])
         write_batch(fs, log, target, WorkerCache(), BatchRequest(execute, query_id="q", batch_id=0))
         times = iter([0.0, 1.0, 20.0])
-        plan = StreamPlan(query_id="q", trigger={}, decode=decode, sync_seconds=10.0)
+        plan = StreamPlan(query_id="q", trigger={}, decode=decode)
         batches = Batches(fs, log, target, plan, lambda: next(times))
         batches.idle()
         assert (batches.error, log.state.durable) == (None, 0)

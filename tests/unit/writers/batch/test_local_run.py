@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError, LockLostError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -139,8 +140,8 @@ def test_epochs_are_synced_while_a_source_waits(tmp_path: Path) -> None:
 
         before, log.sync_now = log.sync_now, sync  # type: ignore[method-assign]
         target = target_of(tmp_path, log)
-        plan = StreamPlan("q", {}, decode, sync_seconds=0.0)
-        target = type(target)(target.layout, TABLE, STREAM, target.schema, target.generation, "periodic")
+        plan = StreamPlan("q", {}, decode)
+        target = replace(target, policy=CommitPolicy("periodic", 0.0))
         run_local(Scripted([batch(feed, 1), wait]), FS, log, target, plan, stop=threading.Event())
         assert log.state.durable == 1
 

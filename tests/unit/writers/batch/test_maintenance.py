@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.maintenance import Maintenance
@@ -17,7 +18,7 @@ def test_a_compaction_without_room_is_reported_and_the_stream_goes_on(tmp_path: 
     reported: list[SparkhavenError] = []
     fs = FaultFs("write", name=".checkpoint", code=errno.ENOSPC)
     with open_log(fs, tmp_path, keep_epochs=1, compact_bytes=1) as log:
-        maintenance = Maintenance(log, "fsync", reported.append)
+        maintenance = Maintenance(log, CommitPolicy(), reported.append)
         floors = []
         for number in range(6):
             ingest(fs, tmp_path, log, [[put_file(tmp_path / "feed", str(number), [record(number)], number)]], number)
@@ -35,7 +36,9 @@ def test_mode_periodic_syncs_when_it_is_time_and_others_never(tmp_path: Path) ->
         fs, root = FaultFs("sync", nth=10**9), tmp_path / mode
         root.mkdir()
         with open_log(fs, root, durability=mode) as log:
-            maintenance = Maintenance(log, mode, lambda error: None, sync_seconds=10.0, clock=lambda now=now: next(now))
+            maintenance = Maintenance(
+                log, CommitPolicy(mode, 10.0), lambda error: None, clock=lambda now=now: next(now)
+            )
             found = []
             for number in range(3):
                 ingest(fs, root, log, [[put_file(tmp_path / "feed", str(number), [record(number)], number)]], number)

@@ -19,6 +19,7 @@ from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress
 from sparkhaven.jobs.streams.reports.progress import Progress, taken
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.readers.stats import _stream
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -63,7 +64,7 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         broker = {"ticks/0": 10, "ticks/1": 5}
         watch = SourceWatch(lambda: dict(broker), lambda: now[0], lambda seen: None)
         figures = metrics.stream(str(TABLE), log, watch)
-        figures.on_disk(FS, Layout(tmp_path), "periodic", 2.5, 0.75)
+        figures.on_disk(FS, Layout(tmp_path), CommitPolicy("periodic", 2.5), 0.75)
         before = scrape(url)
         assert before["rows_total", ""] == before["epoch_current", ""] == 0 and before["stream_up", ""] == 1
         now[0] = 105.0
