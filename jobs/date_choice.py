@@ -30,12 +30,14 @@ class DateChoice:
     zone: str = "UTC"
     grace_s: float = 0.0
 
-    def pick(self, known: Iterable[str], now_s: float, others: Callable[[], Iterable[str]] = tuple) -> list[str]:
+    def pick(
+        self, known: Iterable[str], now_s: float, others: Callable[[], Iterable[str]] = tuple, kind: str = ""
+    ) -> list[str]:
         """The chosen ones of the known dates, in order. ``now_s``: seconds since the epoch, for ``closed``.
 
         ``others`` gives dates that the table has beside them; it is asked only where a text is no date. A single date
-        is returned as it is, known or not. TableNotFoundError if there is none. SettingsError for a text that is no
-        date, if the table does not have it.
+        is returned as it is, known or not. TableNotFoundError if there is none; its text has ``kind``, like
+        ``"merged "``. SettingsError for a text that is no date, if the table does not have it.
         """
         listed = sorted(set(known))
         if not all(map(is_well_formed, self.dates)):
@@ -46,14 +48,14 @@ class DateChoice:
                 value for value in listed if (end := end_of(value, zone)) is not None and end + self.grace_s <= now_s
             ]
             today = datetime.fromtimestamp(now_s - self.grace_s, zone)
-            wanted = f"dates that had ended at {today:%Y-%m-%d %H:%M} in {self.zone}"
+            wanted = f"{kind}dates that had ended at {today:%Y-%m-%d %H:%M} in {self.zone}"
         else:
             chosen = sorted({value for asked in self.dates for value in _taken(asked, listed)})
-            wanted = f"dates in {', '.join(self.dates)}"
+            wanted = f"{kind}dates in {', '.join(self.dates)}"
         if not chosen:
             span = f"{listed[0]} to {listed[-1]}" if listed else "none"
             raise TableNotFoundError(
-                "no such dates", expected=wanted, found=span, hint="`sparkhaven stats` lists the dates"
+                f"no such {kind}dates", expected=wanted, found=span, hint="`sparkhaven stats` lists the dates"
             )
         return chosen
 

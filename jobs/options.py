@@ -17,6 +17,7 @@ from sparkhaven.jobs.context import CliContext, CommandGroup
 from sparkhaven.jobs.session.choice import Where
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.scan.dates import is_well_formed
 
 _JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
 BAD_DATA = "damaged files"
@@ -106,9 +107,26 @@ TableAndFilesArgument = Annotated[
 ]
 OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", parser=local_path, hidden=True)]
 
+
+def split_dates(given: list[str] | None) -> list[str] | None:
+    """The texts, with ``A,B`` as two: what is apart by commas is several dates if each part is a date or a range."""
+    parts = [text.split(",") for text in given or ()]
+    return [one for some in parts for one in (some if _all_dates(some) else [",".join(some)])] or None
+
+
+def _all_dates(parts: list[str]) -> bool:
+    return all(parts) and all(map(is_well_formed, parts))
+
+
 DatesOption = Annotated[
     list[str] | None,
-    typer.Option("--dates", "--date", metavar="D|A..B", help="A date, or all dates from A to B; may be repeated."),
+    typer.Option(
+        "--dates",
+        "--date",
+        metavar="D|A..B",
+        callback=split_dates,
+        help="A date, or all dates from A to B; may be repeated, or apart by commas.",
+    ),
 ]
 AsOfOption = Annotated[
     str | None,

@@ -8,22 +8,34 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 
 LEAST_MAJOR = 17
+WITHOUT_SUBJECTS = 24  # JDK that took away what Hadoop asks for the user by; Spark 4.2 brings a Hadoop that does not
+FOR_ANY_JDK = (4, 2)
 _HINT = "install a JDK 17 or later (Debian: openjdk-17-jdk-headless), or set JAVA_HOME to one"
 _VERSION = re.compile(r"\"?(\d+)(?:\.(\d+))?")
 
 
 def check_jdk(fs: Fs, environ: Mapping[str, str]) -> int:
-    """The major version of the JDK that Spark starts; SettingsError if it is missing or too old."""
+    """The major version of the JDK that Spark starts; SettingsError if it is missing, too old, or too new for it."""
     java = find_java(fs, environ)
     text = _release(fs, java) or _ask(java)
     major = _major(text)
     if major is None or major < LEAST_MAJOR:
         raise SettingsError(
             "Spark needs a newer JDK", where=java, expected=f"{LEAST_MAJOR} or later", found=text, hint=_HINT
+        )
+    release = installed_spark()
+    if major >= WITHOUT_SUBJECTS and release.numbers < FOR_ANY_JDK:
+        raise SettingsError(
+            f"Spark {release.series} needs an older JDK",
+            where=java,
+            expected="JDK 17 or 21; or Spark 4.2 or later",
+            found=text,
+            hint="set JAVA_HOME to such a JDK",
         )
     return major
 

@@ -129,7 +129,10 @@ def main(base: Path) -> None:
     try_("ingest Kafka, Spark", lambda: ingest(base, "kafka", "--spark"))
     try_("merge, Spark", lambda: merge(base))
     conf = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = conf.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    try_("session", lambda: conf.config("spark.driver.host", "127.0.0.1").getOrCreate())
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        return
     spark.sparkContext.setLogLevel("OFF")
     try_("register", lambda: sparkhaven.register(spark))
     try_("read", lambda: read_twice(spark, base))

@@ -12,7 +12,16 @@ import typer
 
 from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.context import CliContext, error_json
-from sparkhaven.jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
+from sparkhaven.jobs.options import (
+    DryRun,
+    Json,
+    TableArgument,
+    Verbose,
+    WorkersOption,
+    help_end,
+    memory_bytes,
+    split_dates,
+)
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.conversions.table import SIGNIFICANT
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
@@ -60,6 +69,7 @@ def import_tree(
             "--dates",
             "--date",
             metavar="D|A..B",
+            callback=split_dates,
             help="A date, or all dates from A to B, of the tree; may be repeated. The date of rows that have none.",
         ),
     ] = None,

@@ -49,7 +49,7 @@ def validate(
     fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
     load_deployed(fs, layout, parsed)
     merged = [value for value in all_values(fs, layout, parsed) if newest(fs, layout, parsed, value)]
-    values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(fs, layout, parsed)))
+    values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(fs, layout, parsed)), "merged ")
     code, wrong, pins = EXIT_DONE, 0, Pins(fs, layout, parsed)
     for value in values:
         try:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sparkhaven.jobs.date_choice import DateChoice, end_of, parse_choice
+from sparkhaven.jobs.options import split_dates
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
@@ -70,3 +71,24 @@ def test_nothing_closed_is_no_error_where_that_is_allowed(tmp_path: Path) -> Non
     code, value = run_json(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--allow-empty", "--local")
     assert (code, value["outcome"]) == (0, "nothing")
     assert run_json(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--local")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["2013-07-04,2013-07-05"], ["2013-07-04", "2013-07-05"]),
+        (["2013-07-01..2013-07-03,2013-07-05", "2013-07-09"], ["2013-07-01..2013-07-03", "2013-07-05", "2013-07-09"]),
+        (["2013-07-04, cold", "a,b"], ["2013-07-04, cold", "a,b"]),
+        (["2013-07-04,"], ["2013-07-04,"]),
+        (None, None),
+    ],
+)
+def test_dates_apart_by_commas(given: list[str] | None, expected: list[str] | None) -> None:
+    assert split_dates(given) == expected
+
+
+def test_a_range_of_dates_that_are_not_merged_says_so(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 30)
+    db.log.close()
+    code, value = run_json(tmp_path, "validate", NAME, "--dates", f"{DAY}..{DAY}")
+    assert (code, value["error"]["what"]) == (2, "no such merged dates")

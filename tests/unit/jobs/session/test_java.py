@@ -8,6 +8,7 @@ import pytest
 
 from sparkhaven.jobs.session.java import check_jdk
 from sparkhaven.jobs.session.spark_session import settings
+from sparkhaven.readers.spark.releases import Release
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 
@@ -64,3 +65,16 @@ def test_a_submitted_job_keeps_its_master_and_memory() -> None:
 def test_settings_that_spark_would_not_understand(workers: int, memory: str) -> None:
     with pytest.raises(SettingsError):
         settings(workers=workers, memory=memory, submitted=False)
+
+
+def test_a_release_of_spark_that_a_new_jdk_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").touch()
+    (home / "release").write_text('JAVA_VERSION="25.0.1"\n')
+    environ = {"JAVA_HOME": str(home)}
+    assert check_jdk(Fs(), environ) == 25
+    monkeypatch.setattr("sparkhaven.jobs.session.java.installed_spark", lambda: Release("4.1.4", (4, 1)))
+    with pytest.raises(SettingsError, match=r"Spark 4\.1 needs an older JDK") as caught:
+        check_jdk(Fs(), environ)
+    assert caught.value.found == "25.0.1" and "4.2" in str(caught.value.expected)
