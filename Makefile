@@ -32,7 +32,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check docs pages crash crash-results fuzz fuzz-full fuzz-decoders changelog power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders changelog power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -105,7 +105,11 @@ check: $(STAMP) $(DOCS) ## format, lint, types, import rules, the documentation 
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m docs.generate.pages --check
 	$(BIN)/sphinx-build $(SITE) -q
+
+reference: $(STAMP) ## the generated parts of the pages, written into them
+	@$(BIN)/python -m docs.generate.pages
 
 docs: $(STAMP) $(DOCS) ## the documentation as a site, in docs/_build
 	@$(BIN)/sphinx-build $(SITE) -q

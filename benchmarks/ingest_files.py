@@ -35,6 +35,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from benchmarks.figures import add_record, record
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
@@ -175,8 +176,8 @@ def run_ours(work: Path, workers: int | None = None, name: str = "db") -> list[f
     return [0.0, *(later - earlier for earlier, later in pairwise(watch.moments))]
 
 
-def report(times: dict[str, list[float]], rows: int) -> None:
-    """The table: seconds per million rows, median of the warm triggers, and the ratio to ours."""
+def report(times: dict[str, list[float]], rows: int) -> dict[str, float]:
+    """Prints the table; returns the medians of the warm triggers in seconds per million rows."""
     medians = {name: statistics.median(found[1:]) / rows * 1e6 for name, found in times.items()}
     ours = next(iter(medians.values()))
     print(f"\n{'path':<30}{'s per 1 M rows':>16}{'against ours':>14}   warm triggers")
@@ -187,6 +188,7 @@ def report(times: dict[str, list[float]], rows: int) -> None:
         f"\nPython {platform.python_version()}, pyspark {pyspark.__version__}, pyarrow {pyarrow.__version__}", end=", "
     )
     print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
+    return medians
 
 
 def main() -> None:
@@ -197,6 +199,7 @@ def main() -> None:
     options.add_argument("--shape", choices=("even", "large", "small"), default="even")
     options.add_argument("--format", choices=("json", "csv"), default="json")
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
+    add_record(options)
     args = options.parse_args()
     if args.format != "json" and args.shape == "even":
         options.error("--format csv needs --shape large or small: the peers of even read JSON")
@@ -216,10 +219,23 @@ def main() -> None:
         for sink in ("parquet", "delta")[: 1 if args.no_delta else 2]:
             for reader in ("from_json", "json"):
                 times[f"{reader} -> {sink} sink"] = apart(run_sink, work, sink, reader)
-        report(times, args.rows)
+        medians = report(times, args.rows)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+    ours = medians["sparkhaven, fsync"]
+    measured = {"files": ours}
+    for name, path in FIGURES.items():
+        if path in medians:
+            measured |= {name: medians[path], f"{name}.ratio": medians[path] / ours}
+    record(options, args, measured)
 
+
+FIGURES = {
+    "files.parquet": "json -> parquet sink",
+    "files.delta": "json -> delta sink",
+    "files.lines_parquet": "from_json -> parquet sink",
+    "files.lines_delta": "from_json -> delta sink",
+}
 
 if __name__ == "__main__":
     main()

@@ -30,6 +30,7 @@ import pyspark
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, Watch, profile
 from benchmarks.kafka_ingest import STREAM, messages, parsed, peer
 from sparkhaven.jobs.demo.broker import Broker
@@ -155,6 +156,7 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=60.0, help="measured time, after the warm-up")
     options.add_argument("--rate", type=int, default=1000, help="rows a second")
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
+    add_record(options)
     args = options.parse_args()
     work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     found = {}
@@ -186,6 +188,12 @@ def main() -> int:
     p50, p99 = np.quantile(found["sparkhaven, fsync"], [0.5, 0.99])
     ratios = [float(np.median(latencies)) / p50 for name, latencies in found.items() if "Delta" in name]
     missed = p50 > P50 or p99 > P99 or any(ratio < AGAINST_DELTA for ratio in ratios)
+    measured = {"latency.p50": p50 * 1e3, "latency.p99": p99 * 1e3}
+    if "from_json -> Delta" in found:
+        delta = np.quantile(found["from_json -> Delta"], [0.5, 0.99])
+        measured |= {"latency.delta.p50": delta[0] * 1e3, "latency.delta.p99": delta[1] * 1e3}
+        measured["latency.delta.ratio"] = delta[0] / p50
+    record(options, args, {name: float(value) for name, value in measured.items()})
     outcome = "missed" if missed else "met"
     print(f"targets: p50 {P50 * 1e3:.0f} ms, p99 {P99 * 1e3:.0f} ms, {AGAINST_DELTA:.0f}x: {outcome}")
     return int(missed)

@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from benchmarks.figures import add_record, record
 from benchmarks.served.writer import COLUMNS, DAY, OWN, Kind, rows, schema, write
 from sparkhaven.jobs.options import memory_bytes
 from sparkhaven.readers.live.places import Place
@@ -219,10 +220,12 @@ def main() -> int:
     options.add_argument("--runs", type=int, default=5, help="of each scan")
     options.add_argument("--heap", default="2GiB", help="of the engine")
     options.add_argument("--no-engine", action="store_true", help="our side only")
+    add_record(options)
     args = options.parse_args()
     if not args.no_engine and not PYTHON.exists():
         raise SettingsError("no Deephaven engine is installed", where=PYTHON, hint="make setup-deephaven")
     met = []
+    measured: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="sparkhaven-bench-") as directory:
         work = Path(directory)
         print(f"{'milliseconds from commit to':<44}{'rows':>6}{'p50':>9}{'p99':>9}{'most':>9}{'target':>10}")
@@ -234,9 +237,9 @@ def main() -> int:
             IntradayRows(root, schema("Tick")).commit({("a", DAY): rows(0, 1)})
             scan = scan_data(work, root, args.rows) if number == 0 else None
             with engine(root, cycle, memory_bytes(args.heap)) as served:
-                met.append(
-                    _report(f"a listener, cycle {cycle} ms", listened(served, root, args.epochs), CYCLES * cycle)
-                )
+                seen = listened(served, root, args.epochs)
+                measured[f"live.cycle_{cycle}.p50"] = _quantiles(seen)[0]
+                met.append(_report(f"a listener, cycle {cycle} ms", seen, CYCLES * cycle))
                 if scan is not None:
                     arguments = {"parquet": str(scan), "columns": COLUMNS, "runs": args.runs}
                     scans = served.ask("scan", variable="Bench_Scan", **arguments)
@@ -245,11 +248,15 @@ def main() -> int:
             seconds = {name: statistics.median(found[1:]) for name, found in scans.items()}
             ratio = min(seconds["parquet"], seconds["growing"]) / seconds["ours"]
             met.append(ratio >= AGAINST_PARQUET)
+            measured["live.sums"] = values / seconds["ours"]
+            measured["live.parquet"] = values / min(seconds["parquet"], seconds["growing"])
+            measured["live.ratio"] = ratio
             print(f"\nsums of {args.rows:,} rows x {len(COLUMNS)} columns, medians of {args.runs}, M values a second")
             for name, text in SCANNED.items():
                 print(f"{text:<32}{values / seconds[name]:8.1f}, first {values / scans[name][0]:8.1f}")
             print(f"ratio {ratio:.2f}, target {AGAINST_PARQUET:.0f}: {'met' if met[-1] else 'missed'}")
     print(f"\nPython {platform.python_version()}, {platform.system()} {platform.release()}, {os.cpu_count()} cores")
+    record(options, args, measured, rows=50_000_000)
     return int(not all(met))
 
 

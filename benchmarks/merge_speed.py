@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import STOCK_JVM
 from benchmarks.steps import StepFs
 from sparkhaven.jobs.session.spark_session import build_session
@@ -189,15 +190,31 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=None)
     parser.add_argument("--no-spark", action="store_true")
+    add_record(parser)
     arguments = parser.parse_args()
     place = Path(tempfile.mkdtemp(prefix="merge-speed-", dir=arguments.dir))
     try:
-        return _run(place, arguments)
+        best = _run(place, arguments)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+    measured = {figure: best[name] for figure, name in FIGURES.items() if name in best}
+    for ours in {"merge.local", "merge.spark"} & measured.keys():
+        for peer in {"duckdb", "sort_in_spark"} & {name.removeprefix("merge.") for name in measured}:
+            measured[f"{ours}.{peer}.ratio"] = measured[f"merge.{peer}"] / measured[ours]
+    record(parser, arguments, measured)
+    return 0
 
 
-def _run(place: Path, arguments: argparse.Namespace) -> int:
+FIGURES = {
+    "merge.local": "ours, sorted",
+    "merge.spark": "ours, sorted, tasks in Spark",
+    "merge.duckdb": "duckdb, sorted",
+    "merge.sort_in_spark": "spark, sorted",
+}
+
+
+def _run(place: Path, arguments: argparse.Namespace) -> dict[str, float]:
+    """The best seconds of each contender."""
     print(f"making {arguments.rows:,} rows in {SOURCES} sources", file=sys.stderr)
     files, root = make(place, arguments.rows), place / "db"
     local, memory = LocalExecutor(arguments.workers), arguments.memory
@@ -220,7 +237,7 @@ def _run(place: Path, arguments: argparse.Namespace) -> int:
                 name, timings = process.submit(contender, place, files, arguments).result()
             found[name] = timings
     _print(found, arguments)
-    return 0
+    return {name: min(timing.seconds for timing in timings) for name, timings in found.items()}
 
 
 def _print(found: dict[str, list[Timing]], arguments: argparse.Namespace) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.figures import add_record, record
 from benchmarks.parts.commit_cost import TABLE, open_log, prepare
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
@@ -138,6 +139,7 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=None)
     parser.add_argument("--look", choices=["reader", "planner", "writer"], help=argparse.SUPPRESS)
     parser.add_argument("--date", help=argparse.SUPPRESS)
+    add_record(parser)
     args = parser.parse_args()
     if args.look:
         print(look(args.look, args.root, args.date))
@@ -154,6 +156,7 @@ def main() -> int:
     print(f"writer's start: {writer:.0f} ms; planner's start: {planner:.0f} ms")
     print("bytes: " + ", ".join(f"{suffix} {size:,}" for suffix, size in sorted(sizes.items())))
     print(f"limit {LIMIT_MS:.0f} ms: {'met' if reader <= LIMIT_MS else 'NOT met'}")
+    record(parser, args, {"open_table": reader})
     return int(reader > LIMIT_MS)
 
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.figures import add_record, record
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Durability
@@ -120,9 +121,10 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=20_000)
     parser.add_argument("--locations", type=int, default=2000, help="beside the one that is written")
     parser.add_argument("--root", type=Path, default=None)
+    add_record(parser)
     given = parser.parse_args()
     top = Path(tempfile.mkdtemp(prefix="commit-cost-", dir=given.root))
-    first = worst = 0.0
+    first = last = worst = 0.0
     try:
         print(f"{'locations':>10} {'epoch':>8} {'commit ms':>10} {'publish ms':>11} {'ratio to the first':>19}")
         for others in (0, given.locations):
@@ -131,7 +133,8 @@ def main() -> int:
             found = run(place, given.epochs, others)
             first = first or sum(found[100])
             for epoch, (commit, publish) in found.items():
-                ratio = (commit + publish) / first
+                last = commit + publish
+                ratio = last / first
                 worst = max(worst, ratio)
                 print(f"{others + 1:>10} {epoch:>8} {commit:>10.3f} {publish:>11.3f} {ratio:>19.2f}")
         place = top / "many"
@@ -141,6 +144,7 @@ def main() -> int:
     finally:
         shutil.rmtree(top)
     print(f"worst ratio {worst:.2f}, limit {LIMIT}")
+    record(parser, given, {"commit.cost": last, "commit.growth": last / first})
     return int(worst > LIMIT)
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.figures import add_record, record
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.merge.dates import merge_dates
@@ -214,6 +215,7 @@ def main() -> int:
     parser.add_argument("--processes", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--child", type=Path, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--dir", type=Path, default=None)
+    add_record(parser)
     arguments = parser.parse_args()
     if arguments.child is not None:
         return child(arguments.child, arguments.memory_bytes, arguments.workers, arguments.processes)
@@ -233,6 +235,7 @@ def main() -> int:
     )
     for name in ("start", "driver", "worker"):
         print(f"  peak of {name:7} {found[name] / (1 << 20):8.0f} MiB")
+    record(parser, arguments, {"merge.memory": found["worker"] / (1 << 20)})
     return 0 if max(found["driver"], found["worker"]) <= limit else 1
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from docs.generate.commands import command_pages
 from docs.generate.conversions import conversion_table
 from docs.generate.errors import error_table
+from docs.generate.figures import figure_table, peer_table
 from docs.generate.metrics import metric_tables
 from docs.generate.settings import stream_file_tables
 from docs.generate.types import type_table
@@ -15,7 +16,9 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_pages,
     "conversions": conversion_table,
     "errors": error_table,
+    "figures": figure_table,
     "metrics": metric_tables,
+    "peers": peer_table,
     "settings": stream_file_tables,
     "types": type_table,
 }

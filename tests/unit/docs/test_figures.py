@@ -1,0 +1,102 @@
+"""A measured figure is written in one file; pages hold it between markers, and no copy of it elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.figures import rewrite
+from docs.generate.figures import FIGURES, figure, figures
+from docs.generate.pages import FIGURE, PART, filled, main
+from tests.support.docs.pages import PAGES
+from tests.support.places import REPOSITORY
+
+EVIDENCE = {"docs/crash-results.md", "docs/damage.md"}
+CURRENT = [
+    page for page in PAGES if "decisions" not in page.parts and str(page.relative_to(REPOSITORY)) not in EVIDENCE
+]
+BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+BENCHMARK = re.compile(r"benchmarks\.[a-z]")
+MEASURED = re.compile(r"\b\d[\d.,]* ?(?:s|ms|GB/s|M values/s|×(?! \d))(?![\w/])")
+OWN = {"docs/explanation/speed.md", "docs/howto/cluster.md", "docs/howto/spark.md"}  # figures of these pages alone
+
+
+def typed(page: Path) -> str:
+    """What a person has typed into a page, without sessions."""
+    text = page.read_text(encoding="utf-8")
+    return FIGURE.sub("", PART.sub("", BLOCK.sub("", text)))
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_no_page_has_a_copy_of_a_figure(page: Path) -> None:
+    """Two digits or more: one digit is rather another number than a copy."""
+    text = typed(page)
+    copies = [
+        name
+        for name, entry in figures().items()
+        if len(re.sub(r"\D", "", entry["value"]).lstrip("0")) > 1
+        and re.search(rf"(?<![\d.,]){re.escape(figure(name))}(?![\w/])", text)
+    ]
+    assert copies == []
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_beside_the_name_of_a_benchmark_figures_are_marked(page: Path) -> None:
+    if str(page.relative_to(REPOSITORY)) in OWN:
+        return
+    lines = [line for line in typed(page).splitlines() if BENCHMARK.search(line) and MEASURED.search(line)]
+    assert lines == []
+
+
+def test_a_copy_is_found() -> None:
+    assert MEASURED.search("takes 0.47 s of a batch") and MEASURED.search("1.16 × the time")
+    assert not MEASURED.search("20 M rows × 10 columns")
+
+
+def test_every_figure_names_a_benchmark_and_its_measurement() -> None:
+    for name, entry in figures().items():
+        assert {*entry} - {"note"} == {"value", "unit", "command", "date", "commit"}, name
+        assert (REPOSITORY / "benchmarks" / f"{entry['command'].replace('.', '/')}.py").is_file(), name
+
+
+def test_parts_and_figures_are_filled_and_stay_so() -> None:
+    text = "<!-- generated: one -->\nold\n<!-- end: one -->\ntakes <!-- figure: kafka --><!-- end -->.\n"
+    now = filled(text, {"one": lambda: "new\n"})
+    assert now == (
+        "<!-- generated: one -->\n\nnew\n\n<!-- end: one -->\n"
+        f"takes <!-- figure: kafka -->{figure('kafka')}<!-- end -->.\n"
+    )
+    assert filled(now, {"one": lambda: "new\n"}) == now
+
+
+@pytest.mark.parametrize("text", ["<!-- generated: one -->\n", "<!-- figure: kafka -->0.5 s\n"])
+def test_a_marker_without_its_end_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match="without its end"):
+        filled(text, {"one": str})
+
+
+def test_a_stale_page_fails_the_check_and_is_written(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "README.md"
+    page.write_text("<!-- figure: kafka -->9 s<!-- end -->\n")
+    assert main(["--check"], tmp_path) == 1
+    assert "9 s" in page.read_text()
+    assert main([], tmp_path) == 0
+    assert main(["--check"], tmp_path) == 0
+    assert figure("kafka") in page.read_text()
+
+
+def test_a_benchmark_writes_its_figure_with_the_former_digits(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text(FIGURES.read_text(encoding="utf-8"), encoding="utf-8")
+    rewrite(path, {"kafka": 0.4567, "latency.delta.p99": 2345.6}, "2027-01-02", "abc")
+    before, after = figures(), json.loads(path.read_text(encoding="utf-8"))
+    assert after["kafka"] == {**before["kafka"], "value": "0.46", "date": "2027-01-02", "commit": "abc"}
+    assert after["latency.delta.p99"]["value"] == "2,346"
+    assert {name: entry for name, entry in after.items() if entry["date"] != "2027-01-02"} == {
+        name: entry for name, entry in before.items() if name not in ("kafka", "latency.delta.p99")
+    }
+    assert len(path.read_text(encoding="utf-8").splitlines()) == len(before) + 2
