@@ -50,7 +50,8 @@ def python_launcher(fs: Fs, environ: Mapping[str, str]) -> str:
             fs.mkdirs(path.parent)
             fs.replace(path, text, sync=False)
             if new:
-                remove_launchers(fs, path)
+                remove_launchers(fs, path, time.time())
+        os.utime(path)  # its last use; written anew, it could not be run for a moment
         if not os.access(path, os.X_OK):
             path.chmod(0o755)
     except OSError:

@@ -57,12 +57,20 @@ def remove_environments(fs: Fs, made: Path, now_s: float) -> list[Path]:
     return removed
 
 
-def remove_launchers(fs: Fs, made: Path) -> None:
-    """Removes launchers like ``made`` whose Python is gone. One that is there may run a stream for months."""
+def remove_launchers(fs: Fs, made: Path, now_s: float) -> None:
+    """Removes launchers like ``made`` whose Python is gone, and that were not used for a month.
+
+    A Python that is not here may be on another machine, or in another container, which has the same home directory.
+    """
     kind = made.name.rpartition("-")[0]
     for path in [made.with_name(name) for name in fs.names(made.parent) if name.startswith(f"{kind}-")]:
         started = _STARTED.search(fs.read(path).decode("utf-8", "replace"))
-        if path != made and started and fs.stat(Path("".join(shlex.split(started[1])))) is None:
+        if (
+            path != made
+            and is_old(fs, path, now_s)
+            and started
+            and fs.stat(Path("".join(shlex.split(started[1])))) is None
+        ):
             fs.unlink(path)
 
 

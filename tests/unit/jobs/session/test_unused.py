@@ -74,10 +74,13 @@ def test_launchers_of_a_python_that_is_gone_go_when_another_one_is_made(tmp_path
     texts = {"gone": "exec '/no such/python' \"$@\"", "there": f'exec {sys.executable} "$@"', "odd": "#!/bin/sh"}
     for name, text in texts.items():
         (cache / f"python-{name}").write_text(f"#!/bin/sh\n{text}\n")
+    (cache / "python-elsewhere").write_text((cache / "python-gone").read_text())  # of a machine with the same home
     (cache / "python-empty").touch()
+    for name in ("gone", "there", "odd", "empty"):
+        os.utime(cache / f"python-{name}", (NOW - KEPT_S - 60, NOW - KEPT_S - 60))
     launcher = python_launcher(FS, environ)
     assert launcher != sys.executable
-    kept = {"python-there", "python-odd", "python-empty", Path(launcher).name}
+    kept = {"python-elsewhere", "python-there", "python-odd", "python-empty", Path(launcher).name}
     assert {path.name for path in cache.iterdir()} == kept
     (cache / "python-gone").write_text(f"#!/bin/sh\n{texts['gone']}\n")
     if changed:
