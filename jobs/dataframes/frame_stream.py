@@ -14,7 +14,7 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.jobs.streams.decoding import FrameDecoder
-from sparkhaven.jobs.streams.quarantines import catch_up
+from sparkhaven.jobs.streams.quarantines import catch_up, settle
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
@@ -27,6 +27,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine
 from sparkhaven.writers.batch.scratch import remove_scratch
+from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.frame import FramePlan
 from sparkhaven.writers.target import StreamTarget
 
@@ -71,8 +72,15 @@ def plan_of(
     return FramePlan(decode, options.positions, budget, quarantine, allow_gap=options.allow_gap, adopt=options.adopt)
 
 
-def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
-    """Deploys the schema and opens the stream as a new generation, with recovery.
+def quarantine_of(fs: Fs, options: FrameOptions) -> Quarantine | None:
+    """The quarantine of these options; None: the first row that cannot be stored stops its batch."""
+    if options.quarantine is None:
+        return None
+    return Quarantine(fs, Layout(options.root), options.table, options.stream, options.quarantine, clock=time.time)
+
+
+def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quarantine | None = None) -> FrameStream:
+    """Deploys the schema and opens the stream as a new generation, with recovery; updates its quarantine.
 
     SettingsError: the schema is of another table. Others as ``deploy``, ``StreamLog.open`` and ``require_writable``.
     """
@@ -102,6 +110,8 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
         require_writable(fs, layout, schema)
         remove_scratch(fs, layout.scratch(table, options.stream))  # of a process that was killed
         catch_up(fs, layout, table, log.state)
+        if quarantine is not None:
+            settle(fs, layout, table, log.state, quarantine, f"stream {options.stream}: bad_rows.quarantine")
     except BaseException as error:
         log.__exit__(type(error), error, error.__traceback__)
         raise

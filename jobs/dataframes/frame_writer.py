@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream
+from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, quarantine_of
 from sparkhaven.jobs.dataframes.interpreter import refuse_remote
 from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_options
 from sparkhaven.jobs.streams.budget import Budget
-from sparkhaven.jobs.streams.quarantines import settle
 from sparkhaven.store.epochs.retention import DEFAULTS
 from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
@@ -188,7 +185,7 @@ class FrameWriter:
         self.close()
 
     def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
-        quarantine = self._quarantine()
+        quarantine = quarantine_of(self._fs, self._options)
         stream = self._open(query_id, quarantine)
         fields = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
         plan, used = stream.fit(fields, self._budget, quarantine.add if quarantine else None)
@@ -200,23 +197,12 @@ class FrameWriter:
         source = Source(query_id, batch_id, None if plan.positions else identity)
         return write_frame_batch(self._fs, stream.log, target, self._memory, rows, plan, source)
 
-    def _quarantine(self) -> Quarantine | None:
-        options, place = self._options, self._options.quarantine
-        if place is None:
-            return None
-        layout = Layout(options.root)
-        owner = self._fs, layout, options.table, options.stream, place
-        return Quarantine(*owner, clock=time.time)
-
     def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:
         if self._stream is None:
             options = self._options
-            self._stream = open_stream(self._fs, options, query_id)
+            self._stream = open_stream(self._fs, options, query_id, quarantine)
             log = self._stream.log
             self._maintenance = Maintenance(log, options.policy, lambda error: warnings.warn(str(error), stacklevel=1))
-            if quarantine is not None:
-                where = f"stream {options.stream}: bad_rows.quarantine"
-                settle(self._fs, Layout(options.root), options.table, log.state, quarantine, where)
         return self._stream
 
     def _release(self) -> None:

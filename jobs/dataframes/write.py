@@ -7,33 +7,38 @@ Spark calls them in processes of their own, in the steps of ``writers.spark.leas
 *tasks*   ``write``, whose message has the lease
 *commit*  ``commit`` or ``abort`` with the messages of all tasks
 
-The driver's processes have no Spark session, so there is no quarantine: a row that cannot be stored ends the write.
-Each write of a frame, and each micro-batch, is a generation of the stream. ``deephaven_writer`` holds the stream open
-instead, which spares a recovery and two processes per batch.
+With option ``badRows`` the commit writes rejected rows to the quarantine, durably, before the epoch. Each write of a
+frame, and each micro-batch, is a generation of the stream. ``deephaven_writer`` holds the stream open instead, which
+spares a recovery and two processes per batch.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from sparkhaven.ingest.feeds.frames.rows import Fields
-from sparkhaven.jobs.dataframes.frame_stream import open_stream, plan_of, take_over_stream
+from sparkhaven.jobs.dataframes.frame_stream import open_stream, plan_of, quarantine_of, take_over_stream
+from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import Budget, rows_of_hour
 from sparkhaven.jobs.streams.decoding import FrameDecoder
 from sparkhaven.readers.spark.messages import message_first
 from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.readers.spark.source_api import DataSourceStreamArrowWriter
+from sparkhaven.store.epochs.reading.load import list_epochs
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
@@ -53,6 +58,7 @@ from sparkhaven.writers.spark.tasks import is_on, local_property, speculation
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+FRAME = "write"  # the query id of a frame that is written once
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets
 _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
@@ -112,7 +118,7 @@ class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     @message_first()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the frame as one epoch."""
-        commit(Fs(), self._options, _sent(messages), Source("write", 0, labelled(self._options.label)))
+        commit(Fs(), self._options, _sent(messages), Source(FRAME, 0, labelled(self._options.label)))
 
     @message_first()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -163,7 +169,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 def begin(fs: Fs, options: WriteOptions, fields: Fields) -> LeasedWrite:
     """Begins a write of frames of these columns (name and Spark's simple type)."""
     frame = options.frame
-    stream = open_stream(fs, frame, "")
+    stream = open_stream(fs, frame, "", quarantine_of(fs, frame))
     with stream.log as log:
         plan, used = stream.fit(fields, Budget(frame.spec.bad_rows))
         return begin_write(fs, log, stream.target, plan, used, labelled(options.label))
@@ -185,14 +191,24 @@ def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: S
     frame, ticket = options.frame, sent[0].ticket
     schema = ticket.target.schema
     found = [message.found for message in sent if message.found is not None]
-    budget = Budget(frame.spec.bad_rows)
+    quarantine = quarantine_of(fs, frame)
     with take_over_stream(fs, frame, schema, ticket.lease).log as log:
-        plan = plan_of(frame, FrameDecoder(frame.spec, schema), budget)
+        budget = Budget(frame.spec.bad_rows, earlier=partial(_earlier, fs, frame, source))
+        decode = FrameDecoder(frame.spec, schema)
+        plan = plan_of(frame, decode, budget, quarantine.add if quarantine else None)
         outcome = commit_write(fs, log, ticket, found, plan, source)
         maintenance = Maintenance(log, frame.policy, lambda error: warnings.warn(str(error), stacklevel=1))
         maintenance.after_batch()
         maintenance.finish()
     return outcome
+
+
+def _earlier(fs: Fs, frame: FrameOptions, source: Source) -> tuple[int, int]:
+    """Bad and all rows that the query has committed in the last hour; the process of a commit remembers no other."""
+    if source.query_id == FRAME:
+        return 0, 0
+    epochs = list_epochs(fs, Layout(frame.root), frame.table, frame.stream)
+    return rows_of_hour((epoch for epoch in epochs if epoch.query_id == source.query_id), time.time())
 
 
 def _sent(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:

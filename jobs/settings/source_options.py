@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparkhaven.jobs.settings.frame_options import FrameOptions, frame_options
+from sparkhaven.jobs.settings.stream_model import BadRowsModel
 from sparkhaven.readers.spark.option_texts import (
     SAVE,
     WHERE,
@@ -24,7 +25,7 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.types.frozen import frozen
 
 SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
-QUARANTINE = frozenset({"badrows", "bad_rows", "quarantine"})
+KEYS_OF_BAD_ROWS = frozenset(BadRowsModel.model_fields)
 INSERTS = f"INSERT INTO, insertInto and writeTo pass no options of a write: call {SAVE}"
 _DEFAULTS: dict[str, Any] = {
     "schema": None,
@@ -52,7 +53,7 @@ def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, strea
 
     ``path`` is the name of the table, the argument of ``save`` or ``start``; the root may be in the environment.
     """
-    _refuse_quarantine(given)
+    _refuse_keys_of_bad_rows(given)
     _refuse_reads(given)
     texts = given_texts(given, (*_OPTIONS, "path"), SPARKS)
     if environ.get("SPARKHAVEN_ROOT"):
@@ -85,15 +86,14 @@ def _refuse_reads(given: Mapping[str, str]) -> None:
             )
 
 
-def _refuse_quarantine(given: Mapping[str, str]) -> None:
+def _refuse_keys_of_bad_rows(given: Mapping[str, str]) -> None:
     for name in given:
-        if name.lower() in QUARANTINE:
+        if name.lower() in KEYS_OF_BAD_ROWS:
             raise SettingsError(
-                "this way of writing has no quarantine: a row that cannot be stored ends it, with nothing committed",
+                f"{name!r} is a key of option 'badRows'",
                 where=WHERE,
+                expected=f'.option("badRows", {_EXAMPLES["badRows"]!r})',
                 found=f"option {name!r}",
-                hint="write with foreachBatch(sparkhaven.deephaven_writer(..., bad_rows=...)),"
-                " or sparkhaven.write_frame for a batch frame",
             )
 
 
@@ -138,6 +138,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "adopt": ("adopt", truth),
     "keepEpochs": ("keep_epochs", whole_number),
     "bounds": ("bounds", _object),
+    "badRows": ("bad_rows", _object),
 }
 _READS = {name.lower() for name in (*BATCH, *COMMON, *STREAM)} - {name.lower() for name in (*_OPTIONS, "path")}
 _EXAMPLES = {
@@ -150,4 +151,5 @@ _EXAMPLES = {
     "ignore": "Note, Extra",
     "lossy": "Px, Ratio",
     "bounds": '{"max_past": "30d", "clock": "wall"}',
+    "badRows": '{"max_rows": 100, "max_fraction": 0.01}',
 }

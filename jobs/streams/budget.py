@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sparkhaven.ingest.bad_rows import BadRow, check_budget
 from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.store.epochs.reading.load import EpochEntry
+from sparkhaven.store.epochs.state.values import REJECTED
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.target import LateRows, SplitNotes
 
@@ -27,11 +29,18 @@ class _Piece:
 class Budget:
     """The error budget of one run of a stream: too many bad rows stop a batch, with nothing committed.
 
-    A run begins with an empty hour: its first batches count alone.
+    A run begins with an empty hour: its first batches count alone. ``earlier`` gives the bad and all rows of batches
+    of the last hour that other processes have committed; it is asked when a batch has bad rows.
     """
 
-    def __init__(self, budget: BadRowBudget, clock: Callable[[], float] = time.monotonic) -> None:
-        self._budget, self._clock = budget, clock
+    def __init__(
+        self,
+        budget: BadRowBudget,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        earlier: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
+        self._budget, self._clock, self._earlier = budget, clock, earlier
         self._pieces: deque[_Piece] = deque()
 
     def __call__(self, notes: SplitNotes, good: int) -> None:
@@ -39,7 +48,8 @@ class Budget:
         rows = [_as_bad_row(sample) for sample in notes.rejected]
         while self._pieces and self._pieces[0].since < self._clock() - HOUR_S:
             self._pieces.popleft()
-        before = sum(piece.bad for piece in self._pieces), sum(piece.read for piece in self._pieces)
+        bad, read = self._earlier()
+        before = bad + sum(piece.bad for piece in self._pieces), read + sum(piece.read for piece in self._pieces)
         check_budget(rows, notes.rejected_rows, good + notes.rejected_rows, self._budget, before=before)
 
     def committed(self, outcome: BatchOutcome) -> None:
@@ -49,6 +59,14 @@ class Budget:
             self._pieces.append(_Piece(now, 0, 0))
         self._pieces[-1].read += outcome.rows + outcome.rejected
         self._pieces[-1].bad += outcome.rejected
+
+
+def rows_of_hour(epochs: Iterable[EpochEntry], now_s: float) -> tuple[int, int]:
+    """Bad and all rows of the last hour in committed epochs that were not rolled back."""
+    since_ms = (now_s - HOUR_S) * 1000
+    recent = [epoch for epoch in epochs if epoch.live and epoch.kind == "commit" and epoch.time_ms >= since_ms]
+    bad = sum(epoch.counts.get(REJECTED, 0) for epoch in recent)
+    return bad, bad + sum(epoch.rows for epoch in recent)
 
 
 def _as_bad_row(sample: object) -> BadRow:

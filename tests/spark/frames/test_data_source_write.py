@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import sparkhaven
 from sparkhaven.store.epochs.reading.load import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.places import REPOSITORY
 from tests.support.spark.data_source import BOUNDS
 from tests.support.spark.frames import DDL, SCHEMA, STREAM, TABLE, epochs, numbers, put, row, source, writer
@@ -64,6 +67,13 @@ def start(frame: DataFrame, root: Path, checkpoint: Path, mode: str = "append", 
     return stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(TABLE))
 
 
+def quarantined(root: Path) -> list[tuple[str, int]]:
+    """Reason and epoch of the rows in the quarantine."""
+    layout = Layout(root)
+    shelf = Quarantine(Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
+    return sorted((row["Reason"], row["Epoch"]) for row in shelf.rows(Chosen()))
+
+
 def run(frame: DataFrame, root: Path, checkpoint: Path, **more: str) -> None:
     start(frame, root, checkpoint, **more).awaitTermination()
 
@@ -88,7 +98,7 @@ def test_what_is_refused_says_why(spark: SparkSession, root: Path) -> None:
     frame = frame_of(spark, range(4))
     for wrong, reported in (
         ({"keepEpoch": "5"}, "did you mean 'keepEpochs'"),
-        ({"badRows": "{}"}, "deephaven_writer"),
+        ({"quarantine": "/q"}, "is a key of option 'badRows'"),
         ({"stream": "a/b"}, "InvalidNameError"),
     ):
         with pytest.raises(PySparkException, match=reported):
@@ -109,6 +119,25 @@ def test_a_row_that_cannot_be_stored_commits_nothing(spark: SparkSession, root: 
     assert epochs(root) == 0
     save(frame_of(spark, range(9)), root)
     assert numbers(root) == [*range(9)]
+
+
+def test_bad_rows_go_to_the_quarantine_of_a_frame_and_of_a_query(
+    spark: SparkSession, root: Path, tmp_path: Path
+) -> None:
+    kept = '{"max_rows": 2, "max_fraction": 1.0}'
+    frame = frame_of(spark, range(9)).union(frame_of(spark, range(9, 11), Small=40_000)).repartition(3)
+    for _ in range(2):
+        save(frame, root, badRows=kept, label="first")
+    assert (numbers(root), epochs(root), quarantined(root)) == ([*range(9)], 1, [("overflow", 1)] * 2)
+    with pytest.raises(PySparkException, match="more bad rows than the budget allows"):
+        save(frame_of(spark, range(3), Small=40_000), root, badRows=kept)
+    put(tmp_path / "feed", "1", range(20, 24))
+    rows = source(spark, tmp_path / "feed", placed=False)
+    wrong = rows.withColumn("Small", F.when(rows.N == 21, 40_000).otherwise(rows.Small))
+    for _ in range(2):
+        run(wrong, root, tmp_path / "checkpoint", badRows=kept)
+    assert (numbers(root), epochs(root)) == ([*range(9), 20, 22, 23], 2)
+    assert quarantined(root) == [("overflow", 1), ("overflow", 1), ("overflow", 2)]
 
 
 def test_a_stream_that_another_process_has_opened(spark: SparkSession, root: Path, tmp_path: Path) -> None:

@@ -55,6 +55,15 @@ def test_lossy_is_names_or_a_truth(text: str, lossy: Any) -> None:
     assert made(lossy=text).frame.spec.feed.lossy == lossy  # type: ignore[attr-defined]
 
 
+def test_bad_rows_are_those_of_a_writer_of_frames() -> None:
+    assert made().frame.quarantine is None
+    frame = made(badRows='{"max_rows": 7, "max_fraction": 0.25, "allow_null_alias": true}').frame
+    assert (frame.spec.bad_rows.max_rows, frame.spec.bad_rows.max_fraction) == (7, 0.25)
+    assert (frame.spec.allow_null_alias, frame.quarantine) == (True, Path("/db/.quarantine/ticks"))
+    assert made(BADROWS='{"quarantine": "/q"}').frame.quarantine == Path("/q")
+    assert made(badRows='{"max_rows": 0}').frame.quarantine is None
+
+
 def test_a_root_that_is_relative_or_of_the_environment() -> None:
     assert made(root="db").frame.root == Path.cwd() / "db"
     environ = {"SPARKHAVEN_ROOT": "/other"}
@@ -69,8 +78,11 @@ def test_a_root_that_is_relative_or_of_the_environment() -> None:
         ({"keepepoch": "5"}, "unknown option 'keepepoch'", "did you mean 'keepEpochs'?"),
         ({"ALLOW_GAP": "true"}, "unknown option 'ALLOW_GAP'", "did you mean 'allowGap'?"),
         ({"xyz": "5"}, "unknown option 'xyz'", "remove it"),
-        ({"badRows": "{}"}, "this way of writing has no quarantine", "deephaven_writer"),
-        ({"quarantine": "/q"}, "this way of writing has no quarantine", "deephaven_writer"),
+        ({"BAD_ROWS": "{}"}, "unknown option 'BAD_ROWS'", "did you mean 'badRows'?"),
+        ({"quarantine": "/q"}, "'quarantine' is a key of option 'badRows'", '.option("badRows", '),
+        ({"max_Fraction": "1"}, "'max_Fraction' is a key of option 'badRows'", "option 'max_Fraction'"),
+        ({"badRows": "100"}, "option 'badRows' is not an object in JSON", '{"max_rows": 100'),
+        ({"badRows": '{"max_row": 5}'}, "unknown key 'max_row'", "max_rows"),
         ({"root": None}, "option 'root' is missing", "/data/db"),
         ({"stream": None}, "option 'stream' is missing", "ticks"),
         ({"internal": None}, "option 'internal' is missing", "Sym"),
