@@ -24,7 +24,8 @@ from sparkhaven.store.epochs.pins import Pin, held
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import MergeRecord, all_values, load_records
+from sparkhaven.store.merges.history import load_history
+from sparkhaven.store.merges.records import MergeRecord, all_values
 
 LEAST_S, SHARE = 10.0, 20
 Labels = tuple[str, ...]  # those after the table's
@@ -107,21 +108,20 @@ def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
     """Totals of the merge records of a table; raises the errors of reading one."""
     found, newest_ms = Merges(), -1
     for value in all_values(fs, layout, table):
-        records = load_records(fs, layout, table, value)
-        if not records:
+        history = load_history(fs, layout, table, value)
+        if history.last is None:
             continue
-        found.results["merged" if records[-1].complete else "unfinished"] += 1
-        if not records[-1].complete:
-            found.phases[value] = records[-1].phase
-        complete = [record for record in records if record.complete]
+        found.results["merged" if history.last.complete else "unfinished"] += 1
+        if not history.last.complete:
+            found.phases[value] = history.last.phase
         known: set[str] = set()
-        for record in complete:
+        for record in history.complete:
             found.written += _bytes(record, known)
             known |= {output.internal for output in record.outputs}
             if (ended := record.published_ms) >= newest_ms:
                 found.newest, newest_ms = record, ended
-        if complete:
-            found.used += _bytes(complete[-1], set())
+        if history.current is not None:
+            found.used += _bytes(history.current, set())
     return found
 
 
@@ -138,7 +138,7 @@ def _of_merges(merges: Merges) -> dict[str, dict[Labels, float]]:
     found[named.MERGE_PHASE.name] = dict.fromkeys(merges.phases.items(), 1)
     record = merges.newest
     if record is not None:
-        own = {entry[1] for entry in record.details.get("destinations", ())} or {o.internal for o in record.outputs}
+        own = {place.internal for place in record.run.destinations} or {o.internal for o in record.outputs}
         mine = [output for output in record.outputs if output.internal in own]
         found[named.MERGE_ROWS.name] = {(record.value,): sum(output.rows for output in mine)}
         found[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}

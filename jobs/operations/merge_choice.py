@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 
 from sparkhaven.jobs.session.choice import Choice, Where, choose
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.writers.merge.dates import DateResult
 from sparkhaven.writers.merge.plan.plan import PARALLEL_ROWS
+from sparkhaven.writers.merge.result import DateResult
 
 
 def choose_for_merge(where: Where, submitted: bool, rows: int, planned: Iterable[DateResult]) -> Choice:

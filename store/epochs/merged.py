@@ -9,7 +9,8 @@ from sparkhaven.store.epochs.state.records import CommitRecord, RollbackRecord
 from sparkhaven.store.errors import TableExistsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import PHASES, MergeRecord, newest
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.records import MergeRecord, newest
 
 Made = tuple[LocationKey, int]  # a location and the epoch that made it
 
@@ -52,7 +53,7 @@ def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tu
 def _records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
     """The newest complete merge record of a date, and a newer one from which a killed merge would resume."""
     found = [newest(fs, layout, table, value), newest(fs, layout, table, value, complete=False)]
-    return [r for r in found if r is not None and PHASES.index(r.phase) >= PHASES.index("check")]
+    return [r for r in found if r is not None and r.phase.reached(MergePhase.CHECK)]
 
 
 def _refused(

@@ -29,11 +29,12 @@ from sparkhaven.store.framing.frames import HEADER, frame, header, read_header, 
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, TableName, check_partition
 from sparkhaven.store.merges.drops import ColumnDrop, decode_drops, encode_drops
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.run import MergeRun, decode_run, encode_run
 from sparkhaven.store.types.committed import FileState, RangeStats, decode_range, encode_range
 from sparkhaven.store.types.frozen import frozen
 
 MAGIC = b"SHVMRG1\n"
-PHASES = ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 _VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
 
@@ -98,17 +99,17 @@ class Proof:
 
 @frozen
 class MergeRecord:
-    """The state of one merge of one date: ``phase`` is the last finished one of ``PHASES``.
+    """The state of one merge of one date: ``phase`` is the last finished one.
 
     ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is
-    ``intraday``, ``history`` (re-merge after intraday was removed) or ``import``. ``details`` is free for the merge:
-    sort columns, formula, plan, times; readers ignore it. ``column_drops``: what the outputs lack by command.
+    ``intraday``, ``history`` (re-merge after intraday was removed) or ``import``. ``run``: sort columns, formula, plan
+    and times of the merge; readers ignore it. ``column_drops``: what the outputs lack by command.
     """
 
     table: str
     value: str
     generation: int
-    phase: str
+    phase: MergePhase
     inputs: tuple[MergeInput, ...]
     outputs: tuple[MergeOutput, ...]
     proof: Proof | None = None
@@ -116,13 +117,13 @@ class MergeRecord:
     schema_version: int = 1
     time_ms: int = 0
     replaces: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    run: MergeRun = MergeRun()
     column_drops: tuple[ColumnDrop, ...] = ()
 
     @property
     def complete(self) -> bool:
         """Whether readers take the date's history from this record."""
-        return PHASES.index(self.phase) >= PHASES.index("record")
+        return self.phase.reached(MergePhase.RECORD)
 
     @property
     def dropped_columns(self) -> tuple[tuple[str, int], ...]:
@@ -132,7 +133,7 @@ class MergeRecord:
     @property
     def published_ms(self) -> int:
         """When readers began to use it (ms); the merge may have started long before."""
-        return int(self.details.get("switched_ms", self.time_ms))
+        return self.time_ms if self.run.switched_ms is None else self.run.switched_ms
 
 
 def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
@@ -161,8 +162,8 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
         record = _from_json(load(found.frames[0].payload, where))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _corrupt("merge record has other content", where, HEADER.size, "its fields", repr(error)) from error
-    if record.generation != generation or record.phase not in PHASES:
-        raise _corrupt("merge record contradicts itself", where, 8, generation, (record.generation, record.phase))
+    if record.generation != generation:
+        raise _corrupt("merge record contradicts itself", where, 8, generation, record.generation)
     return record
 
 
@@ -205,11 +206,6 @@ def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation
     if found != (str(table), value, generation):
         raise _corrupt("merge record is in a wrong directory", path, 0, (str(table), value, generation), found)
     return record
-
-
-def load_records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
-    """All records of a date by generation, complete or not; raises what listing and loading them raise."""
-    return [load_record(fs, layout, table, value, number) for number in generations(fs, layout, table, value)]
 
 
 def newest(
@@ -284,7 +280,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
         "schemaVersion": record.schema_version,
         "timeMs": record.time_ms,
         "replaces": list(record.replaces),
-        "details": record.details,
+        "details": encode_run(record.run),
         "inputs": [[i.stream, i.internal, i.since, i.epoch, i.rows] for i in record.inputs],
         "outputs": [
             {
@@ -315,7 +311,7 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
         table=data["table"],
         value=data["value"],
         generation=data["generation"],
-        phase=data["phase"],
+        phase=MergePhase(data["phase"]),
         inputs=tuple(MergeInput(*entry) for entry in data["inputs"]),
         outputs=tuple(
             MergeOutput(
@@ -334,6 +330,6 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
         schema_version=data["schemaVersion"],
         time_ms=data["timeMs"],
         replaces=tuple(data["replaces"]),
-        details=data["details"],
+        run=decode_run(data["details"]),
         column_drops=decode_drops(data),
     )

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, Proof, decode_record, encode_record
+from sparkhaven.store.merges.run import MergeRun
 from sparkhaven.store.types.committed import FileState, RangeStats
 from tests.support.places import GOLDEN
 
@@ -16,7 +18,7 @@ PLAIN = MergeRecord(
     table="Ns.Tab",
     value="2026-11-20",
     generation=2,
-    phase="record",
+    phase=MergePhase.RECORD,
     inputs=(MergeInput("s", "EWR", 1, 7, 3),),
     outputs=(
         MergeOutput(
@@ -27,7 +29,7 @@ PLAIN = MergeRecord(
     schema_version=4,
     time_ms=1_700_000_000_000,
     replaces=("0",),
-    details={"sort": ["A"], "format": "deephaven"},
+    run=MergeRun(sort=("A",), format="deephaven"),
 )
 FORMS = {
     "merge-v1.json": PLAIN,

@@ -11,6 +11,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import MergeRecord
 from sparkhaven.store.merges.validations import (
     RuleResult,
@@ -57,7 +58,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
 
 def test_a_file_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
     fs, layout, table = Fs(), Layout(tmp_path), TableName("NS", "T")
-    record = MergeRecord("NS.T", "2026-11-20", 3, "clean", (), ())
+    record = MergeRecord("NS.T", "2026-11-20", 3, MergePhase.CLEAN, (), ())
     assert load_validation(fs, layout, table, record) is None
     (layout.merges(table) / "2026-11-20").mkdir(parents=True)
     store_validation(fs, layout, table, FOUND)

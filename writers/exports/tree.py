@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,11 +44,19 @@ from sparkhaven.writers.exports.target import Target, exported_before, locked, p
 STEP_ROWS, STEP_ROWS_OF_TEXTS = 1 << 17, 1 << 14
 
 
+class ExportOutcome(StrEnum):
+    """What an export does or did; unchanged: the same export was there."""
+
+    EXPORTED = "exported"
+    UNCHANGED = "unchanged"
+    PLANNED = "planned"
+
+
 @frozen
 class Exported:
-    """The result. ``outcome``: exported, unchanged (the same export was there) or planned."""
+    """The result of an export."""
 
-    outcome: str
+    outcome: ExportOutcome
     plan: ExportPlan
     manifest: Manifest | None = None
 
@@ -70,12 +79,12 @@ def export_tree(
     plan = plan_export(table, options)
     if dry_run:
         found = exported_before(fs, target, table.name, plan.id, replace_other)
-        return Exported("planned" if found is None else "unchanged", plan, found)
+        return Exported(ExportOutcome.PLANNED if found is None else ExportOutcome.UNCHANGED, plan, found)
     with locked(fs, target):
         found = exported_before(fs, target, table.name, plan.id, replace_other)
         if found is not None:
             fs.remove_tree(target.stage)
-            return Exported("unchanged", plan, found)
+            return Exported(ExportOutcome.UNCHANGED, plan, found)
         try:
             manifest = TreeWriter(fs, table, target, plan, now_ms, on_progress).write()
             with fs.during("export-publish"):
@@ -85,7 +94,7 @@ def export_tree(
             raise
         with fs.during("export-clean"):
             fs.remove_tree(target.aside)
-    return Exported("exported", plan, manifest)
+    return Exported(ExportOutcome.EXPORTED, plan, manifest)
 
 
 class TreeWriter:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
+from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
@@ -32,15 +33,10 @@ from sparkhaven.store.format.parquet.names import NAME
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import (
-    PHASES,
-    MergeInput,
-    MergeRecord,
-    lock_table,
-    merged_rows,
-    newest,
-    store_records,
-)
+from sparkhaven.store.merges.history import DateHistory, load_history
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.records import MergeInput, MergeRecord, lock_table, merged_rows, store_records
+from sparkhaven.store.merges.run import ImportedTree
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.types.committed import FileState
 from sparkhaven.store.types.frozen import frozen
@@ -62,7 +58,7 @@ from sparkhaven.writers.merge.plan.source import Source
 from sparkhaven.writers.merge.planning import Taken, plan_output
 from sparkhaven.writers.merge.progress import ProgressExecutor
 from sparkhaven.writers.merge.publish import sweep
-from sparkhaven.writers.merge.publish_phase import PublishPhase, staging_of
+from sparkhaven.writers.merge.publish_phase import PublishPhase
 from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from sparkhaven.writers.partitions import writable_names
 
@@ -85,16 +81,26 @@ class ImportOptions:
     conversions: Options = STRICT
 
 
+class ImportOutcome(StrEnum):
+    """What an import does or did with a date; unchanged: it was imported before."""
+
+    IMPORTED = "imported"
+    REPLACED = "replaced"
+    UNCHANGED = "unchanged"
+    PLANNED = "planned"
+    FAILED = "failed"
+
+
 @frozen
 class Imported:
-    """The result of one date. ``outcome``: imported, replaced, unchanged (imported before), planned or failed.
+    """The result of one date.
 
     ``intraday``: rows of the date that are intraday and not merged. ``clean_error``: published, but files of the merge
     could not be removed.
     """
 
     part: Part
-    outcome: str
+    outcome: ImportOutcome
     generation: int = 0
     destinations: tuple[tuple[str, int], ...] = ()
     digests: dict[str, str] = field(default_factory=dict)
@@ -126,15 +132,14 @@ def import_dates(
     require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
     one = _Import(fs, layout, schema, tree, options, executor, clock, on_progress)
     if dry_run:
-        yield from [one.looked_at(part) for part in parts]
+        yield from [one.looked_at(part, load_history(fs, layout, table, part.value)) for part in parts]
         return
     with lock_table(fs, layout, table):
-        for part in parts:
-            one.finish(part.value)
-        for part in parts:
-            one.looked_at(part)
-        for part in parts:
-            yield one.run(part)
+        histories = [one.finish(load_history(fs, layout, table, part.value)) for part in parts]
+        for part, history in zip(parts, histories, strict=True):
+            one.looked_at(part, history)
+        for part, history in zip(parts, histories, strict=True):
+            yield one.run(part, history)
 
 
 class _Import:
@@ -159,23 +164,24 @@ class _Import:
 
     # --- before anything is written ---
 
-    def finish(self, value: str) -> None:
-        """Publishes a merge or import of the date that was killed after its check."""
-        record = newest(self.fs, self.layout, self.table, value, complete=False)
-        if record is None or record.phase == "clean" or PHASES.index(record.phase) < PHASES.index("check"):
-            return
+    def finish(self, history: DateHistory) -> DateHistory:
+        """Publishes a merge or import of the date that was killed after its check; the history after that."""
+        record = history.last
+        if record is None or record.phase is MergePhase.CLEAN or not record.phase.reached(MergePhase.CHECK):
+            return history
         if record.complete:
-            self.publishing.tidy([record])
-        elif holds(record, self.pins):
-            (closed,) = self.publishing.close([record])
-            if isinstance(closed, Failure):
-                raise closed.error
-        else:
-            sweep(self.fs, staging_of(record))
+            return self.publishing.tidy([history])[0].history
+        if not holds(record, self.pins):
+            sweep(self.fs, record.run.staging)
+            return history
+        (closed,) = self.publishing.close([history])
+        if isinstance(closed, Failure):
+            raise closed.error
+        return closed.history
 
-    def looked_at(self, part: Part) -> Imported:
+    def looked_at(self, part: Part, history: DateHistory) -> Imported:
         """What would be done. TableExistsError: history has the date, SettingsError: intraday has rows of it too."""
-        base = newest(self.fs, self.layout, self.table, part.value)
+        base = history.current
         later = self._later(part.value, base)
         if base is not None and not self.options.replace:
             if not self._same(part, base):
@@ -186,8 +192,8 @@ class _Import:
                     found=f"{sum(output.rows for output in base.outputs)} rows",
                     hint="--replace writes the tree in their place; --dates leaves the date out",
                 )
-            return Imported(part, "unchanged", base.generation, intraday=later)
-        return Imported(part, "planned", intraday=later)
+            return Imported(part, ImportOutcome.UNCHANGED, base.generation, intraday=later)
+        return Imported(part, ImportOutcome.PLANNED, intraday=later)
 
     def _later(self, value: str, base: MergeRecord | None) -> int:
         """Rows of the date that are intraday and not merged. SettingsError: merged ones are there as well."""
@@ -206,7 +212,8 @@ class _Import:
         return rows
 
     def _same(self, part: Part, base: MergeRecord) -> bool:
-        return base.source == ORIGIN and base.details[ORIGIN]["id"] == self._id(part)
+        tree = base.run.imported
+        return base.source == ORIGIN and tree is not None and tree.id == self._id(part)
 
     def _id(self, part: Part) -> str:
         """Of the content of the files, wherever they lie."""
@@ -226,41 +233,41 @@ class _Import:
 
     # --- one date ---
 
-    def run(self, part: Part) -> Imported:
+    def run(self, part: Part, history: DateHistory) -> Imported:
         """Imports one date."""
         begun = self.clock()
         try:
-            looked = self.looked_at(part)
-            if looked.outcome == "unchanged":
+            looked = self.looked_at(part, history)
+            if looked.outcome is ImportOutcome.UNCHANGED:
                 return replace(looked, seconds=self.clock() - begun)
-            return replace(self._imported(part, begun), intraday=looked.intraday, seconds=self.clock() - begun)
+            return replace(self._imported(part, history, begun), intraday=looked.intraday, seconds=self.clock() - begun)
         except (SparkhavenError, OSError) as error:
-            return Imported(part, "failed", seconds=self.clock() - begun, error=error)
+            return Imported(part, ImportOutcome.FAILED, seconds=self.clock() - begun, error=error)
 
-    def _imported(self, part: Part, begun: float) -> Imported:
-        fs, base = self.fs, newest(self.fs, self.layout, self.table, part.value)
-        about = {"id": self._id(part), "from": str(self.tree.root), "layout": self.tree.layout, "rows": part.rows}
+    def _imported(self, part: Part, history: DateHistory, begun: float) -> Imported:
+        fs, base = self.fs, history.current
+        tree = ImportedTree(self._id(part), str(self.tree.root), self.tree.layout, part.rows)
         options = replace(self.options.merge, workers=max(self.options.merge.workers, self.executor.workers))
         options = replace(options, rewrite=self.options.replace)
         gone = tuple(replace(i, rows=0) for i in (base.inputs if base else ()) if i.stream)
         inputs = tuple(sorted((MergeInput("", ORIGIN, 0, -1, part.rows), *gone)))
-        plan, record = plan_output(fs, self.layout, self.schema, part.value, options, base, Taken((), ORIGIN, inputs))
-        record = replace(record, time_ms=int(begun * 1000), details=record.details | {ORIGIN: about})
+        plan, record = plan_output(fs, self.layout, self.schema, history, options, Taken((), ORIGIN, inputs))
+        record = replace(record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree))
         try:
             with fs.during("merge-plan"):
-                sweep(fs, staging_of(record))
+                sweep(fs, record.run.staging)
                 store_records(fs, self.layout, self.table, [record])
             with fs.during("import-convert"):
                 source, written = self._convert(part, plan)
             record = self._merge(part, replace(plan, sources=(source,)), record, written)
             store_records(fs, self.layout, self.table, [record])
         except (SparkhavenError, OSError):
-            sweep(fs, staging_of(record))
+            sweep(fs, record.run.staging)
             raise
-        (closed,) = self.publishing.close([record])
+        (closed,) = self.publishing.close([history.after(record)])
         if isinstance(closed, Failure):
             raise closed.error
-        outcome, proof = "imported" if base is None else "replaced", record.proof
+        outcome, proof = ImportOutcome.IMPORTED if base is None else ImportOutcome.REPLACED, record.proof
         outputs = tuple((output.internal, output.rows) for output in record.outputs)
         digests = proof.digests_out if proof else {}
         return Imported(part, outcome, record.generation, outputs, digests, clean_error=closed.clean_error)

@@ -7,14 +7,15 @@ unreachable volumes are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import MergeRecord, all_values, generations, load_records, lock_table
+from sparkhaven.store.merges.history import DateHistory, load_history
+from sparkhaven.store.merges.records import all_values, generations, lock_table
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.publish_phase import GRACE_S, PublishPhase
 
@@ -34,20 +35,14 @@ def waiting(fs: Fs, layout: Layout, table: TableName, now_s: float, *, value: st
     """The replaced locations that are still on disk, of one date or of all; ``now_s`` is seconds since the epoch."""
     found: list[Replaced] = []
     for each in [value] if value is not None else all_values(fs, layout, table):
-        complete = [record for record in load_records(fs, layout, table, each) if record.complete]
-        found += replaced_by(fs, layout, table, complete, now_s)
+        found += replaced_by(fs, layout, table, load_history(fs, layout, table, each), now_s)
     return found
 
 
-def replaced_by(
-    fs: Fs, layout: Layout, table: TableName, records: Sequence[MergeRecord], now_s: float
-) -> list[Replaced]:
-    """The same for one date, by its complete records in the order of their generations."""
-    if not records:
-        return []
-    alive = {output.internal for output in records[-1].outputs}
-    found = []
-    for record in records:
+def replaced_by(fs: Fs, layout: Layout, table: TableName, history: DateHistory, now_s: float) -> list[Replaced]:
+    """The same for one date."""
+    alive, found = history.alive, []
+    for record in history.complete:
         for internal in record.replaces:
             path = fs.resolve(layout.partitions(table.namespace) / internal) / record.value / table.table
             if internal in alive or fs.stat(path) is None:
@@ -68,10 +63,12 @@ def clean(
     if dry_run:
         return _parted(waiting(fs, layout, table, clock()))
     with lock_table(fs, layout, table):
-        due, later = _parted(waiting(fs, layout, table, clock()))
-        closing = PublishPhase(fs, layout, table, clock)
-        for value in sorted({each.value for each in due}):
-            closing.retire_replaced(value)
+        histories = [load_history(fs, layout, table, value) for value in all_values(fs, layout, table)]
+        now_s, publishing = clock(), PublishPhase(fs, layout, table, clock)
+        due, later = _parted([item for each in histories for item in replaced_by(fs, layout, table, each, now_s)])
+        for history in histories:
+            if any(item.value == history.value for item in due):
+                publishing.retire_replaced(history)
     return due, later
 
 
@@ -79,13 +76,14 @@ def clean_after(
     fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float], on_progress: Callable[[str], None]
 ) -> None:
     """The same at the end of a merge, which holds the table's lock; reports an error and does not raise it."""
-    closing = PublishPhase(fs, layout, table, clock)
+    publishing = PublishPhase(fs, layout, table, clock)
     for value in all_values(fs, layout, table):
         try:
             if len(generations(fs, layout, table, value)) < 2:
                 continue
-            if _parted(waiting(fs, layout, table, clock(), value=value))[0]:
-                closing.retire_replaced(value)
+            history = load_history(fs, layout, table, value)
+            if _parted(replaced_by(fs, layout, table, history, clock()))[0]:
+                publishing.retire_replaced(history)
         except (SparkhavenError, OSError) as error:
             on_progress(f"{value}: replaced locations are not removed, `sparkhaven clean {table}` retries: {error}")
 

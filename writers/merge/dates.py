@@ -16,7 +16,9 @@ from sparkhaven.store.errors import SparkhavenError, phase_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import PHASES, MergeRecord, lock_table, newest, store_records
+from sparkhaven.store.merges.history import DateHistory, load_history
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.records import MergeRecord, lock_table, store_records
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.cleaning import clean_after
@@ -27,40 +29,14 @@ from sparkhaven.writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, Merg
 from sparkhaven.writers.merge.planning import PlannedMerge, plan_merge
 from sparkhaven.writers.merge.progress import ProgressExecutor
 from sparkhaven.writers.merge.publish import sweep
-from sparkhaven.writers.merge.publish_phase import Published, PublishPhase, staging_of
+from sparkhaven.writers.merge.publish_phase import Published, PublishPhase
+from sparkhaven.writers.merge.result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from sparkhaven.writers.partitions import DEFAULT_PARTITION, writable_names
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
 GROUP_DATES = 16  # small dates of one task at most; they share one sync
 GROUPS = 4  # tasks per worker that small dates are given to, to even them out
-
-
-@frozen
-class DateResult:
-    """The result of one date.
-
-    ``outcome``: merged, supplement, resumed, nothing (already merged), empty, planned or failed. ``destinations``:
-    (internal partition, rows) that this run wrote. ``waiting`` rows are committed but not synced, and left out.
-    ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
-    files of a merge could not be removed. ``drops``: columns that a command dropped, with the rows that had values.
-    """
-
-    value: str
-    outcome: str
-    phase: str
-    rows_in: int
-    rows_out: int
-    destinations: tuple[tuple[str, int], ...]
-    seconds: float
-    generation: int = 0
-    pieces: int = 1
-    error: SparkhavenError | OSError | None = None
-    waiting: int = 0
-    sort: tuple[str, ...] = ()
-    clean_error: SparkhavenError | OSError | None = None
-    format: str | None = None
-    drops: tuple[tuple[str, int], ...] = ()
 
 
 @frozen
@@ -141,22 +117,24 @@ def _dry(
 ) -> DateResult:
     begun = clock()
     try:
-        planned = plan_merge(fs, layout, table, value, options, pins, dry_run=True)
+        planned = plan_merge(fs, layout, table, load_history(fs, layout, table, value), options, pins, dry_run=True)
     except (SparkhavenError, OSError) as error:
-        return DateResult(value, "failed", "plan", 0, 0, (), clock() - begun, error=error)
-    outcome = "planned" if planned.outcome in ("merged", "supplement") else planned.outcome
-    names = tuple((d.internal, 0) for d in planned.plan.destinations) if planned.plan else ()
-    if planned.plan and not names:  # the merge creates the first partition
-        names = ((DEFAULT_PARTITION, 0),)
-    rows, pieces = (planned.plan.rows, planned.plan.ranges()) if planned.plan else (0, 1)
-    generation, sort = planned.record.generation, _sort_of(planned.record)
-    form, seconds = planned.plan.format if planned.plan else None, clock() - begun
-    done, drops = (rows, 0, names, seconds, generation, pieces), planned.record.dropped_columns
-    return DateResult(value, outcome, "plan", *done, sort=sort, format=form, drops=drops)
-
-
-def _sort_of(record: MergeRecord) -> tuple[str, ...]:
-    return tuple(record.details.get("sort", ()))
+        return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, clock() - begun, error=error)
+    plan, record = planned.plan, planned.record
+    result = DateResult(
+        value,
+        planned.outcome if plan is None else MergeOutcome.PLANNED,
+        MergePhase.PLAN,
+        clock() - begun,
+        generation=record.generation,
+        sort=record.run.sort,
+        drops=record.dropped_columns,
+    )
+    if plan is None:
+        return result
+    names = tuple((destination.internal, 0) for destination in plan.destinations)
+    names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
+    return replace(result, rows_in=plan.rows, destinations=names, pieces=plan.ranges(), format=plan.format)
 
 
 class _Merge:
@@ -198,15 +176,15 @@ class _Merge:
             begun = self.clock()
             try:
                 self.pins.require(value)
-                done = self._resume(value, begun)
-                planned = None if done else plan_merge(self.fs, self.layout, self.table, value, self.options, self.pins)
+                history = self._resume(load_history(self.fs, self.layout, self.table, value), begun)
+                if isinstance(history, DateResult):
+                    yield history
+                    continue
+                planned = plan_merge(self.fs, self.layout, self.table, history, self.options, self.pins)
             except (SparkhavenError, OSError) as error:
-                yield self._failed(value, "plan", begun, error)
+                yield self._failed(value, MergePhase.PLAN, begun, error)
                 continue
-            if planned is None:
-                assert done is not None  # noqa: S101
-                yield done
-            elif planned.plan is None:
+            if planned.plan is None:
                 yield self._settle(planned, begun)
             else:
                 record = replace(planned.record, time_ms=int(begun * 1000))
@@ -216,7 +194,7 @@ class _Merge:
         try:
             self._begin([each.planned.record for each in taken])
         except (SparkhavenError, OSError) as error:
-            yield from (self._failed(each.value, "plan", each.begun, error) for each in taken)
+            yield from (self._failed(each.value, MergePhase.PLAN, each.begun, error) for each in taken)
             return
         share = sum(each.plan.rows for each in taken) / self.options.workers
         taken = [each.fitted(share) for each in taken]
@@ -230,7 +208,7 @@ class _Merge:
     def _begin(self, records: Sequence[MergeRecord]) -> None:
         with self.fs.during("merge-plan"):
             for record in records:
-                sweep(self.fs, staging_of(record))
+                sweep(self.fs, record.run.staging)
             store_records(self.fs, self.layout, self.table, records)
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
@@ -262,43 +240,52 @@ class _Merge:
             if isinstance(result, Failure):
                 with self._cleaning(each.value):
                     sweep(self.fs, [d.stage_root for d in each.plan.destinations])
-                yield self._failed(each.value, "stage", each.begun, result.error)
+                yield self._failed(each.value, MergePhase.STAGE, each.begun, result.error)
                 continue
             try:
                 still_pinned(each.plan, self.pins)
             except (SparkhavenError, OSError) as error:
-                yield self._failed(each.value, "check", each.begun, error)
+                yield self._failed(each.value, MergePhase.CHECK, each.begun, error)
                 continue
             passed.append((each, result))
         closed: Sequence[Published | Failure]
         try:
             records = [each.planned.combine(record) for each, record in passed]
             store_records(self.fs, self.layout, self.table, records)
-            closed = self.closing.close(records)
+            closed = self.closing.close(
+                [date.planned.history.after(record) for (date, _), record in zip(passed, records, strict=True)]
+            )
         except (SparkhavenError, OSError) as error:
             closed = [Failure(error)] * len(passed)
         for (each, record), last in zip(passed, closed, strict=True):
             if isinstance(last, Failure):
-                yield self._failed(each.value, "check", each.begun, last.error)
+                yield self._failed(each.value, MergePhase.CHECK, each.begun, last.error)
             else:
                 yield replace(self._merged(each, record, last.record.phase), clean_error=last.clean_error)
 
     def _merged(self, each: _Date, record: MergeRecord, phase: str) -> DateResult:
-        written = tuple((o.internal, o.rows) for o in record.outputs)
-        rows, seconds = sum(count for _, count in written), self.clock() - each.begun
-        outcome, pieces = each.planned.outcome, each.plan.ranges()
-        generation, sort, form = record.generation, _sort_of(record), each.plan.format
-        done = each.plan.rows, rows, written, seconds, generation, pieces
-        return DateResult(each.value, outcome, phase, *done, sort=sort, format=form, drops=record.dropped_columns)
+        return DateResult(
+            each.value,
+            each.planned.outcome,
+            phase,
+            self.clock() - each.begun,
+            rows_in=each.plan.rows,
+            rows_out=sum(output.rows for output in record.outputs),
+            destinations=_written(record),
+            generation=record.generation,
+            pieces=each.plan.ranges(),
+            sort=record.run.sort,
+            format=each.plan.format,
+            drops=record.dropped_columns,
+        )
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""
         record = planned.record
         with self._cleaning(record.value):
-            self.closing.retire_replaced(record.value)
-        return DateResult(
-            record.value, planned.outcome, record.phase, 0, 0, (), self.clock() - begun, record.generation
-        )
+            self.closing.retire_replaced(planned.history)
+        seconds = self.clock() - begun
+        return DateResult(record.value, planned.outcome, record.phase, seconds, generation=record.generation)
 
     @contextmanager
     def _cleaning(self, value: str) -> Iterator[None]:
@@ -313,28 +300,39 @@ class _Merge:
         """The result for an error; ``phase``: the failed one, if the error does not say."""
         if isinstance(error, OSError):
             error.__dict__.setdefault("phase", phase)
-        return DateResult(value, "failed", phase_of(error) or phase, 0, 0, (), self.clock() - begun, error=error)
+        return DateResult(value, MergeOutcome.FAILED, phase_of(error) or phase, self.clock() - begun, error=error)
 
     # --- from the check on ---
 
-    def _resume(self, value: str, begun: float) -> DateResult | None:
-        """Resumes a merge that was killed after its check; None if there is none."""
-        record = newest(self.fs, self.layout, self.table, value, complete=False)
-        if record is None or record.phase == "clean" or PHASES.index(record.phase) < PHASES.index("check"):
-            return None
+    def _resume(self, history: DateHistory, begun: float) -> DateResult | DateHistory:
+        """Resumes a merge that was killed after its check; without one, the history that a merge goes on from."""
+        record, value = history.last, history.value
+        if record is None or record.phase is MergePhase.CLEAN or not record.phase.reached(MergePhase.CHECK):
+            return history
         if record.complete:  # killed during clean
-            (tidied,) = self.closing.tidy([record])
+            (tidied,) = self.closing.tidy([history])
             if tidied.clean_error is not None:
                 self.clean_errors[value] = tidied.clean_error
-            return None
-        if record.phase == "check" and not holds(record, self.pins):
-            sweep(self.fs, staging_of(record))
-            return None
+            return tidied.history
+        if record.phase is MergePhase.CHECK and not holds(record, self.pins):
+            sweep(self.fs, record.run.staging)
+            return history
         rows = sum(output.rows for output in record.outputs)
-        (closed,) = self.closing.close([record])
+        (closed,) = self.closing.close([history])
         if isinstance(closed, Failure):
             return self._failed(value, record.phase, begun, closed.error)
-        written = tuple((o.internal, o.rows) for o in record.outputs)
-        seconds, generation = self.clock() - begun, record.generation
-        done = DateResult(value, "resumed", closed.record.phase, rows, rows, written, seconds, generation)
-        return replace(done, clean_error=closed.clean_error)
+        return DateResult(
+            value,
+            MergeOutcome.RESUMED,
+            closed.record.phase,
+            self.clock() - begun,
+            rows_in=rows,
+            rows_out=rows,
+            destinations=_written(record),
+            generation=record.generation,
+            clean_error=closed.clean_error,
+        )
+
+
+def _written(record: MergeRecord) -> tuple[tuple[str, int], ...]:
+    return tuple((output.internal, output.rows) for output in record.outputs)

@@ -13,7 +13,8 @@ from sparkhaven.store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry, d
 from sparkhaven.store.format.parquet.names import in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import MergeOutput, MergeRecord, all_values, load_records, lock_table
+from sparkhaven.store.merges.history import load_history
+from sparkhaven.store.merges.records import MergeOutput, MergeRecord, all_values, lock_table
 from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["lost", "damaged", "missing", "extra", "size", "format", "time"]
@@ -49,10 +50,9 @@ def recorded_entries(fs: Fs, layout: Layout, table: TableName) -> Entries:
     """The entries that follow from the merge records, each with the time of the merge that wrote its location."""
     entries: Entries = {}
     for value in all_values(fs, layout, table):
-        complete = [record for record in load_records(fs, layout, table, value) if record.complete]
-        outputs = complete[-1].outputs if complete else ()
-        for output in outputs:
-            writer = next(r for r in complete if any(o.internal == output.internal for o in r.outputs))
+        history = load_history(fs, layout, table, value)
+        for output in history.current.outputs if history.current else ():
+            writer = next(r for r in history.complete if any(o.internal == output.internal for o in r.outputs))
             if output.rows:
                 entries[LocationKey(output.internal, value)] = entry_of(writer, output)
     return entries

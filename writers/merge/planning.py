@@ -30,7 +30,10 @@ from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition
 from sparkhaven.store.merges.drops import ColumnDrop
-from sparkhaven.store.merges.records import PHASES, MergeInput, MergeRecord, merged_rows, newest
+from sparkhaven.store.merges.history import DateHistory
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.records import MergeInput, MergeRecord, merged_rows
+from sparkhaven.store.merges.run import MergeRun, RunSource
 from sparkhaven.store.merges.totals import current_names
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.schema.deployed.deploy import load_deployed
@@ -45,6 +48,7 @@ from sparkhaven.writers.merge.plan.plan import MergeOptions, MergePlan, chosen_f
 from sparkhaven.writers.merge.plan.proof import add_proofs
 from sparkhaven.writers.merge.plan.source import Source
 from sparkhaven.writers.merge.publish import Volume, destination, stage_root, volumes
+from sparkhaven.writers.merge.result import MergeOutcome
 from sparkhaven.writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
 _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
@@ -52,39 +56,46 @@ _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
 
 @frozen
 class PlannedMerge:
-    """The plan for one date, None if there is nothing to write; ``base`` is the previous merge record."""
+    """The plan for one date, None if there is nothing to write; ``history`` is what it had before."""
 
-    outcome: str
+    outcome: MergeOutcome
     record: MergeRecord
+    history: DateHistory
     plan: MergePlan | None = None
-    base: MergeRecord | None = None
 
     def combine(self, record: MergeRecord) -> MergeRecord:
         """A supplement's record also holds what the date had before: outputs and proof of all generations."""
-        if self.outcome != "supplement" or self.base is None or self.plan is None:
+        base = self.history.current
+        if self.outcome is not MergeOutcome.SUPPLEMENT or base is None or self.plan is None:
             return record
-        base = current_names(self.base, self.plan.schema)
+        base = current_names(base, self.plan.schema)
         if base.proof is None or record.proof is None:
             return record
         return replace(record, outputs=(*base.outputs, *record.outputs), proof=add_proofs(base.proof, record.proof))
 
 
 def plan_merge(
-    fs: Fs, layout: Layout, table: TableName, value: str, options: MergeOptions, pins: Pins, *, dry_run: bool = False
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    history: DateHistory,
+    options: MergeOptions,
+    pins: Pins,
+    *,
+    dry_run: bool = False,
 ) -> PlannedMerge:
-    """Plans the merge of a date. TableNotFoundError: the date has no rows (unless allowed).
+    """Plans the merge of a date after its ``history``. TableNotFoundError: the date has no rows (unless allowed).
 
     MergeError: history is ahead of its source. TooEarlyError: all rows of the date wait to be synced.
     RetryableStorageError: there is not enough space.
     """
-    check_partition("partition value", value)
+    value, base = check_partition("partition value", history.value), history.current
     schema = merged_schema(fs, layout, table)
-    base = newest(fs, layout, table, value)
     locations = pins.locations(value)
     merged = merged_rows(base)
     tails = unmerged(layout, table, locations, merged)
     if base is not None and not options.rewrite and not tails:
-        return PlannedMerge("nothing", base, base=base)
+        return PlannedMerge(MergeOutcome.NOTHING, base, history)
     if base is None and not locations:
         if waiting := pins.waiting(value):
             raise TooEarlyError(
@@ -104,9 +115,8 @@ def plan_merge(
                 hint=_EMPTY,
                 phase="plan",
             )
-        return PlannedMerge("empty", MergeRecord(str(table), value, 0, "plan", (), ()))
-    supplements = int(base.details.get("supplements", 0)) if base else 0
-    supplement = base is not None and not options.rewrite and supplements < options.max_supplements
+        return PlannedMerge(MergeOutcome.EMPTY, MergeRecord(str(table), value, 0, MergePhase.PLAN, (), ()), history)
+    supplement = base is not None and not options.rewrite and base.run.supplements < options.max_supplements
     if supplement:
         sources, origin = tails, "intraday"
     elif base is None or has_all(base, locations):
@@ -118,8 +128,8 @@ def plan_merge(
     if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
         drops = joined_drops(base.column_drops, drops)
     taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops)
-    plan, record = plan_output(fs, layout, schema, value, options, base, taken, dry_run=dry_run)
-    return PlannedMerge("supplement" if supplement else "merged", record, plan, base)
+    plan, record = plan_output(fs, layout, schema, history, options, taken, dry_run=dry_run)
+    return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
 
 
 @frozen
@@ -140,25 +150,24 @@ def plan_output(
     fs: Fs,
     layout: Layout,
     schema: TableSchema,
-    value: str,
+    history: DateHistory,
     options: MergeOptions,
-    base: MergeRecord | None,
     taken: Taken,
     *,
     dry_run: bool = False,
 ) -> tuple[MergePlan, MergeRecord]:
-    """Where the rows of a date go, and the record to begin with; ``base`` is the date's newest complete record.
+    """Where the rows of a date go, and the record to begin with.
 
     MergeError: history has the date without a record. RetryableStorageError: there is not enough space.
     """
     table = TableName(schema.namespace, schema.name)
-    supplements = int(base.details.get("supplements", 0)) if base else 0
+    value, base = history.value, history.current
     options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema, base))
     if options.format != "deephaven":
         files = "merge with --format deephaven, which writes column files"
         refuse_case_twins(schema.full_name, schema.columns, "the reader that proves Parquet files", files)
     mark = "s" if taken.supplement else "g" if base is not None else ""
-    generation = _generation(fs, layout, table, value)
+    generation = _generation(history)
     if not mark and _occupied(fs, layout, table, value):
         if not options.rewrite:
             raise MergeError(
@@ -178,22 +187,21 @@ def plan_output(
         table=str(table),
         value=value,
         generation=generation,
-        phase="plan",
+        phase=MergePhase.PLAN,
         inputs=taken.inputs,
         outputs=(),
         source=taken.origin,
         schema_version=schema.version,
         replaces=() if taken.supplement else _replaced(fs, layout, table, value, base, mark),
-        details={
-            "sort": [str(key) for key in options.sort or ()],
-            "format": options.format,
-            "formula": schema.key_formula,
-            "partitions": [d.writable for d in plan.destinations],
-            "supplements": supplements + 1 if taken.supplement else 0,
-            "destinations": [[d.writable, d.internal, str(d.stage_root), str(d.target)] for d in plan.destinations],
-            "work": str(plan.work),
-            "sources": [[s.stream, s.internal, s.since, s.epoch, s.start, s.stop] for s in plan.sources],
-        },
+        run=MergeRun(
+            sort=tuple(str(key) for key in options.sort or ()),
+            format=options.format,
+            formula=schema.key_formula,
+            supplements=base.run.supplements + 1 if base is not None and taken.supplement else 0,
+            destinations=plan.destinations,
+            work=plan.work,
+            sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
+        ),
         column_drops=taken.drops,
     )
     return plan, record
@@ -235,13 +243,13 @@ def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) 
     if options.sort is not None or base is None:
         return options.sort or ()
     try:
-        return tuple(SortKey.parse(_renamed(text, schema), schema) for text in base.details.get("sort", ()))
+        return tuple(SortKey.parse(_renamed(text, schema), schema) for text in base.run.sort)
     except SettingsError as error:
         raise SettingsError(
             "the date's last merge was sorted by a column that can no longer be used for sorting",
             where=f"{schema.full_name} {base.value}, merge {base.generation}",
             expected=error.expected,
-            found=", ".join(base.details["sort"]),
+            found=", ".join(base.run.sort),
             hint="state the order with --sort COLUMN, or --sort none",
         ) from None
 
@@ -252,13 +260,12 @@ def _renamed(text: str, schema: TableSchema) -> str:
     return f"{schema.labels.get(name, name)}{colon}{direction}"
 
 
-def _generation(fs: Fs, layout: Layout, table: TableName, value: str) -> int:
+def _generation(history: DateHistory) -> int:
     """The number of this merge: a new one, or that of a merge killed before it published."""
-    last = newest(fs, layout, table, value, complete=False)
+    last = history.last
     if last is None:
         return 1
-    published = PHASES.index(last.phase) >= PHASES.index("check")
-    return last.generation + 1 if published else last.generation
+    return last.generation + 1 if last.phase.reached(MergePhase.CHECK) else last.generation
 
 
 def _occupied(fs: Fs, layout: Layout, table: TableName, value: str) -> bool:

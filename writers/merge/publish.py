@@ -19,10 +19,10 @@ from sparkhaven.store.format.table import tablesize
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition
 from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.run import Destination
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import absent_volume
 from sparkhaven.writers.merge.location_index import entry_of
-from sparkhaven.writers.merge.plan.plan import Destination
 
 
 @frozen

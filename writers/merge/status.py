@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import MergeRecord, all_values, load_records, merged_rows
+from sparkhaven.store.merges.history import load_history
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.records import MergeRecord, all_values, merged_rows
 from sparkhaven.store.merges.validations import binding, load_validation
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
@@ -57,9 +59,8 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
     pins, schema = Pins(fs, layout, table), load_deployed(fs, layout, table)
     found = []
     for value in sorted({*pins.values(), *all_values(fs, layout, table)}):
-        records = load_records(fs, layout, table, value)
-        complete = [each for each in records if each.complete]
-        record, last = complete[-1] if complete else None, records[-1] if records else None
+        history = load_history(fs, layout, table, value)
+        record, last, complete = history.current, history.last, history.complete
         taken = merged_rows(record)
         sources = {internal: SourceRows(unmerged=rows) for internal, rows in pins.waiting_by_source(value).items()}
         for (_, internal, _), rows in taken.items():
@@ -77,8 +78,8 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
                 record.generation if record else 0,
                 _validation(fs, layout, table, record, schema.rules) if record else None,
                 sum(source.untruncated for source in sources.values()),
-                last.phase if last is not None and last.phase != "clean" else None,
-                tuple(replaced_by(fs, layout, table, complete, now_s)),
+                last.phase if last is not None and last.phase is not MergePhase.CLEAN else None,
+                tuple(replaced_by(fs, layout, table, history, now_s)),
                 sources,
             )
         )

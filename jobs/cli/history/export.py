@@ -29,7 +29,7 @@ from sparkhaven.store.nearest import meant
 from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
 from sparkhaven.writers.exports.plan import LEAVES, ExportOptions, LeafFormat, rows_of
 from sparkhaven.writers.exports.target import target_of
-from sparkhaven.writers.exports.tree import Exported, export_tree
+from sparkhaven.writers.exports.tree import Exported, ExportOutcome, export_tree
 
 
 def register(app: typer.Typer) -> None:
@@ -121,11 +121,11 @@ def _show(cli: CliContext, name: str, out: Path, found: Exported, epochs: dict[s
         "id": plan.id,
         "epoch": epochs,
         "seconds": round(seconds, 3),
-        "dry_run": found.outcome == "planned",
+        "dry_run": found.outcome is ExportOutcome.PLANNED,
     }
     text = {
-        "planned": f"would export {plan.rows:,} rows of {len(plan.dates):,} dates to {out}",
-        "unchanged": f"{out} has this export already, {plan.rows:,} rows",
+        ExportOutcome.PLANNED: f"would export {plan.rows:,} rows of {len(plan.dates):,} dates to {out}",
+        ExportOutcome.UNCHANGED: f"{out} has this export already, {plan.rows:,} rows",
     }
     done = f"{plan.rows:,} rows of {len(plan.dates):,} dates to {out}, layout {plan.options.layout}"
     cli.result(value, text.get(found.outcome, done))

@@ -35,7 +35,7 @@ from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.store.schema.document.xmlfile import load_schema
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.columns import Options
-from sparkhaven.writers.imports.dates import Imported, ImportOptions, import_dates
+from sparkhaven.writers.imports.dates import Imported, ImportOptions, ImportOutcome, import_dates
 from sparkhaven.writers.imports.tree import FoundTree, find_tree
 from sparkhaven.writers.imports.value_template import ValueTemplate
 from sparkhaven.writers.merge.executor import LocalExecutor
@@ -208,6 +208,6 @@ def _show(cli: CliContext, name: str, tree: FoundTree, results: Iterator[Importe
 
 def _sentence(result: Imported) -> str:
     rows = f"{result.part.rows:,} rows of {len(result.part.leaves):,} files"
-    if result.outcome == "unchanged":
+    if result.outcome is ImportOutcome.UNCHANGED:
         return f"imported before, {rows}"
-    return f"would import {rows}" if result.outcome == "planned" else f"{result.outcome}, {rows}"
+    return f"would import {rows}" if result.outcome is ImportOutcome.PLANNED else f"{result.outcome}, {rows}"

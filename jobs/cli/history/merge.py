@@ -42,11 +42,12 @@ from sparkhaven.store.merges.records import all_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.checks import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.dates import DateResult, merge_dates
+from sparkhaven.writers.merge.dates import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.keys import parse_sort
 from sparkhaven.writers.merge.plan.pins import after_sync
 from sparkhaven.writers.merge.plan.plan import FORMATS, Format, MergeOptions, schema_format
+from sparkhaven.writers.merge.result import DateResult, MergeOutcome
 
 DEFAULT_FORMAT = "default"
 
@@ -148,7 +149,8 @@ def merge(
         why = f"{error.what}: expected {error.expected}, found {error.found}"
         cli.note(f"0 dates merged; {why}")
         cli.result(
-            {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to merge"
+            {"table": name, "outcome": MergeOutcome.NOTHING, "dates": 0, "message": why, "dry_run": dry_run},
+            "nothing to merge",
         )
         if not dry_run:
             _follow(cli, fs, layout, schema)
@@ -247,16 +249,16 @@ def _left_behind(name: str, result: DateResult, error: SparkhavenError) -> str:
 
 
 def _sentence(result: DateResult, parts: str) -> str:
-    if result.outcome == "nothing":
+    if result.outcome is MergeOutcome.NOTHING:
         return "merged before, nothing new"
     order = f", sorted by {', '.join(result.sort)}" if result.sort else ""
     if result.format in ("parquet", "both"):
         order += ", as Parquet" if result.format == "parquet" else ", as column files and Parquet"
     if result.drops:
         order += f", without {', '.join(f'{name} ({rows:,} rows with values)' for name, rows in result.drops)}"
-    if result.outcome == "planned":
+    if result.outcome is MergeOutcome.PLANNED:
         return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
-    if result.outcome in ("empty", "failed"):
+    if result.outcome in (MergeOutcome.EMPTY, MergeOutcome.FAILED):
         return result.outcome
     return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}{order}"
 

@@ -16,6 +16,7 @@ from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed import FileState, RangeStats
@@ -157,6 +158,6 @@ class SmallTable:
                 self.fs.write_new(target / name, self.fs.read(self.location(key.internal, value) / name))
             taken.append(MergeInput(stream, key.internal, at.since, at.epoch, at.rows))
             outputs.append(MergeOutput(internal, at.rows, files=dict(at.files), stats=dict(at.stats)))
-        record = MergeRecord(str(self.table), value, generation, "record", tuple(taken), tuple(outputs))
+        record = MergeRecord(str(self.table), value, generation, MergePhase.RECORD, tuple(taken), tuple(outputs))
         store_record(self.fs, self.layout, self.table, record)
         return record

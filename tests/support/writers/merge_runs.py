@@ -10,9 +10,10 @@ from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.records import newest
-from sparkhaven.writers.merge.dates import DateResult, merge_dates
+from sparkhaven.writers.merge.dates import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.result import DateResult
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row

@@ -18,6 +18,7 @@ from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.records import CommitRecord, encode
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.framing.frames import frame
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import MergeInput, Proof, load_record, store_record
 from sparkhaven.store.types.committed import RangeStats
 from tests.support.disks.contents import flip
@@ -293,7 +294,7 @@ def test_merge_records_without_proof_damaged_unfinished_or_ahead(small: SmallTab
     store_record(small.fs, small.layout, small.table, replace(record, inputs=(ahead,)))
     assert whats() == ["rows were rolled back after their merge: reads use only intraday"]
     store_record(small.fs, small.layout, small.table, record)
-    store_record(small.fs, small.layout, small.table, replace(record, generation=1, phase="sync", outputs=()))
+    store_record(small.fs, small.layout, small.table, replace(record, generation=1, phase=MergePhase.SYNC, outputs=()))
     assert whats() == ["a merge runs or was interrupted after phase sync"]
     flip(directory / "0.json", 40)
     assert "merge record is cut short or damaged" in whats()

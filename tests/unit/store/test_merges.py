@@ -10,6 +10,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import (
     MergeInput,
     MergeOutput,
@@ -23,15 +24,16 @@ from sparkhaven.store.merges.records import (
     newest,
     store_record,
 )
+from sparkhaven.store.merges.run import MergeRun
 from sparkhaven.store.types.committed import FileState, RangeStats
 
 TABLE = TableName("NS", "T")
-SMALL = MergeRecord("NS.T", "2026-11-20", 0, "plan", (), ())
+SMALL = MergeRecord("NS.T", "2026-11-20", 0, MergePhase.PLAN, (), ())
 FULL = MergeRecord(
     table="NS.T",
     value="2026-11-20",
     generation=3,
-    phase="record",
+    phase=MergePhase.RECORD,
     inputs=(MergeInput("s", "EWR", 4, 9, 100), MergeInput("s", "JFK", 5, 9, 7)),
     outputs=(
         MergeOutput(
@@ -47,7 +49,7 @@ FULL = MergeRecord(
     schema_version=2,
     time_ms=1,
     replaces=("0",),
-    details={"sort": ["A"]},
+    run=MergeRun(sort=("A",)),
 )
 
 
@@ -100,9 +102,9 @@ def test_the_newest_complete_record_decides(tmp_path: Path) -> None:
     fs, layout = Fs(), Layout(tmp_path)
     assert newest(fs, layout, TABLE, "2026-11-20") is None
     assert all_values(fs, layout, TABLE) == []
-    store_record(fs, layout, TABLE, replace(SMALL, phase="clean", generation=9))
-    store_record(fs, layout, TABLE, replace(SMALL, phase="record", generation=10))
-    store_record(fs, layout, TABLE, replace(SMALL, phase="check", generation=11))
+    store_record(fs, layout, TABLE, replace(SMALL, phase=MergePhase.CLEAN, generation=9))
+    store_record(fs, layout, TABLE, replace(SMALL, phase=MergePhase.RECORD, generation=10))
+    store_record(fs, layout, TABLE, replace(SMALL, phase=MergePhase.CHECK, generation=11))
     (layout.merges(TABLE) / "2026-11-20" / "plan.txt").write_text("not a record")
     assert generations(fs, layout, TABLE, "2026-11-20") == [9, 10, 11]
     found = newest(fs, layout, TABLE, "2026-11-20")

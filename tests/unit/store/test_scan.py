@@ -13,6 +13,7 @@ from sparkhaven.store.epochs.state.values import LocationState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.scan.ranges import Filter, Plan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, Tier
@@ -50,7 +51,11 @@ def snapshot(*locations: LocationState, epoch: int = 9, stream: str = "s") -> Sn
 
 
 def record(
-    value: str, generation: int, inputs: list[MergeInput], outputs: list[MergeOutput], phase: str = "record"
+    value: str,
+    generation: int,
+    inputs: list[MergeInput],
+    outputs: list[MergeOutput],
+    phase: MergePhase = MergePhase.RECORD,
 ) -> MergeRecord:
     return MergeRecord("NS.T", value, generation, phase, tuple(inputs), tuple(outputs))
 
@@ -105,7 +110,7 @@ def test_merged_rows_come_once_and_later_rows_follow(tree: Tree) -> None:
 
 def test_an_unfinished_merge_changes_nothing(tree: Tree) -> None:
     at = snapshot(location("a", "d", 10))
-    tree.merged("d", 0, [MergeInput("s", "a", 1, 5, 10)], [MergeOutput("0", 10)], phase="index")
+    tree.merged("d", 0, [MergeInput("s", "a", 1, 5, 10)], [MergeOutput("0", 10)], phase=MergePhase.INDEX)
     assert tree.rows(at) == [("intraday", "d", "a", 0, 10)]
     assert tree.rows(at, "history") == []
 

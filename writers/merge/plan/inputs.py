@@ -106,7 +106,7 @@ def still_pinned(plan: MergePlan, pins: Pins) -> None:
 
 def holds(record: MergeRecord, pins: Pins) -> bool:
     """Whether the sources of a merge that was killed after its check are unchanged."""
-    sources = [(entry[0], entry[1], entry[2], entry[5]) for entry in record.details["sources"]]
+    sources = [(source.stream, source.internal, source.since, source.stop) for source in record.run.sources]
     return _moved(pins, record.value, sources) is None
 
 

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.run import Destination
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.merge.plan.keys import SortKey
@@ -43,27 +44,6 @@ class MergeOptions:
         return max(self.memory - BASE_MEMORY, self.memory // 8, 1 << 20)
 
 
-@frozen
-class Destination:
-    """One output: ``writable`` is the entry of ``WritablePartitions``, ``internal`` the name that is published.
-
-    It is written below ``stage_root`` as ``internal/value/table``; ``target`` is the internal partition's directory.
-    """
-
-    writable: str
-    internal: str
-    stage_root: Path
-    target: Path
-
-    def stage(self, table: TableName, value: str) -> Path:
-        """The staged location directory."""
-        return self.stage_root / self.internal / value / table.table
-
-    def published(self, table: TableName, value: str) -> Path:
-        """The location directory after publishing."""
-        return self.target / value / table.table
-
-
 def schema_format(schema: TableSchema) -> Format:
     """The format that a schema asks for."""
     return "parquet" if schema.merge_format == "Parquet" else "deephaven"
@@ -76,7 +56,7 @@ def chosen_format(options: MergeOptions, schema: TableSchema, base: MergeRecord 
 
 def recorded_format(record: MergeRecord) -> Format | None:
     """The format that a merge was recorded with, None in records of the first releases."""
-    return next((known for known in FORMATS if known == record.details.get("format")), None)
+    return next((known for known in FORMATS if known == record.run.format), None)
 
 
 @frozen

@@ -26,6 +26,7 @@ from sparkhaven.store.format.table import tablesize
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import MergeOutput, MergeRecord, Proof, store_record
 from sparkhaven.store.types.committed import FileState
 from sparkhaven.store.types.frozen import frozen
@@ -91,11 +92,11 @@ def run_large(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any]) -> Me
     with _guarded(fs, [task]) as guards:
         with fs.during("merge-stage"):
             staged = _stage(fs, task, run, True)
-        record = replace(record, phase="stage")
+        record = replace(record, phase=MergePhase.STAGE)
         store_record(fs, layout, plan.table, record)
         with fs.during("merge-sync"):
             verified = _sync_and_verify(fs, guards, run, staged)
-        store_record(fs, layout, plan.table, replace(record, phase="sync"))
+        store_record(fs, layout, plan.table, replace(record, phase=MergePhase.SYNC))
     with fs.during("merge-check"):
         record = _check(fs, task, run, staged, verified=verified)
         _sync_sizes(fs, [(task, record)])
@@ -198,7 +199,7 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
     if not proof.holds:
         raise proof_failure(proof, f"{plan.table} {plan.value}")
     outputs = tuple(_output(fs, plan, done, found, task.now_ms) for done in staged.finished)
-    return replace(task.record, phase="check", outputs=outputs, proof=proof)
+    return replace(task.record, phase=MergePhase.CHECK, outputs=outputs, proof=proof)
 
 
 def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:

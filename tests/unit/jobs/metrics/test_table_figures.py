@@ -18,6 +18,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.symbol_tables import SymbolFile, SymbolTables
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import newest, store_record
 from sparkhaven.writers.merge.cleaning import clean
 from tests.support.tables.intraday_rows import IntradayRows
@@ -86,7 +87,7 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
         assert after["waste_bytes", "intraday"] == 0
 
         clean(FS, db.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
-        store_record(FS, db.layout, TABLE, replace(record, generation=3, phase="stage"))
+        store_record(FS, db.layout, TABLE, replace(record, generation=3, phase=MergePhase.STAGE))
         now[0] += 10
         last = scraped(url)
         assert (last["waste_bytes", "0"], last["waste_bytes", "1"]) == (0, 0)

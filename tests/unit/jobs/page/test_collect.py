@@ -26,7 +26,8 @@ from sparkhaven.store.epochs.files.ledger import Ledger, write_ledger
 from sparkhaven.store.epochs.state.values import Batch, OffsetRange
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import MergeRecord, load_records, newest
+from sparkhaven.store.merges.history import DateHistory, load_history
+from sparkhaven.store.merges.records import newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, store_validation
 from sparkhaven.writers.merge import status
 from tests.support.commands import run, run_json
@@ -193,11 +194,11 @@ def test_no_column_is_opened_and_what_has_not_changed_is_not_read_again(small: S
 def test_facts_and_findings_share_one_look_at_the_dates(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
-    def counted(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
+    def counted(fs: Fs, layout: Layout, table: TableName, value: str) -> DateHistory:
         looked.append(value)
-        return load_records(fs, layout, table, value)
+        return load_history(fs, layout, table, value)
 
-    monkeypatch.setattr(status, "load_records", counted)
+    monkeypatch.setattr(status, "load_history", counted)
     again = collector(small.root)
     again.collect()
     assert looked == ["2026-01-01", "2026-01-02", "2026-01-03"]

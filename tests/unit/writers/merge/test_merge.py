@@ -324,7 +324,7 @@ def test_a_recorded_order_by_a_column_that_is_gone_is_reported(tmp_path: Path) -
     merge(db.layout, sort=(SortKey("S"),))
     record = newest(FS, db.layout, TABLE, DAY)
     assert record is not None
-    store_record(FS, db.layout, TABLE, replace(record, details=record.details | {"sort": ["Gone:desc"]}))
+    store_record(FS, db.layout, TABLE, replace(record, run=replace(record.run, sort=("Gone:desc",))))
     with pytest.raises(SettingsError, match="can no longer be used for sorting") as caught:
         merge(db.layout, rewrite=True)
     assert caught.value.found == "Gone:desc"

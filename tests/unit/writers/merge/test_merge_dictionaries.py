@@ -17,6 +17,7 @@ from benchmarks.parts.merge_memory import make as make_day
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.history import load_history
 from sparkhaven.writers.merge.plan import source
 from sparkhaven.writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from sparkhaven.writers.merge.plan.pins import Pins
@@ -33,7 +34,8 @@ OTHER_DAY = "2024-03-05"
 
 
 def planned(layout: Layout, table: object, day: str, **options: int) -> MergePlan:
-    found = plan_merge(FS, layout, table, day, MergeOptions(**options), Pins(FS, layout, table)).plan  # type: ignore[arg-type]
+    history = load_history(FS, layout, table, day)
+    found = plan_merge(FS, layout, table, history, MergeOptions(**options), Pins(FS, layout, table)).plan  # type: ignore[arg-type]
     assert found is not None
     FS.mkdirs(found.work)
     return found

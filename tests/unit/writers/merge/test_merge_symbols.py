@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.history import load_history
 from sparkhaven.writers.merge.plan import keys
 from sparkhaven.writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
 from sparkhaven.writers.merge.plan.pins import Pins
@@ -79,7 +80,9 @@ def test_symbol_tables_count_as_memory(tmp_path: Path) -> None:
     rows = [random_row(random.Random(1)) | {"Venue": f"{i:01000d}"} for i in range(4000)]
     db.commit({("a", DAY): as_table(rows)})
     options = MergeOptions(memory=256 << 20)
-    plan = plan_merge(FS, db.layout, TABLE, DAY, options, Pins(FS, db.layout, TABLE), dry_run=True).plan
+    plan = plan_merge(
+        FS, db.layout, TABLE, load_history(FS, db.layout, TABLE, DAY), options, Pins(FS, db.layout, TABLE), dry_run=True
+    ).plan
     assert plan is not None
     assert 3 * 4_000_000 < plan.dictionary_cost() < 3 * 4_000_000 + 200_000
     assert plan.usable() == options.usable - plan.dictionary_cost()

@@ -15,9 +15,10 @@ from sparkhaven.store.io.system_errors import as_ours, in_phase
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.batch.combine import AttemptScratch
 from sparkhaven.writers.batch.durable import make_durable
-from sparkhaven.writers.merge.dates import DateResult, merge_dates
+from sparkhaven.writers.merge.dates import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.result import DateResult
 from sparkhaven.writers.merge.write.phases import Failure
 from tests.support.disks.model_fs import FaultFs
 from tests.support.tables.small_tables import SmallTable

@@ -14,10 +14,11 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.records import newest
 from sparkhaven.writers.merge import dates
-from sparkhaven.writers.merge.dates import DateResult, merge_dates
+from sparkhaven.writers.merge.dates import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan import plan
 from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.result import DateResult
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location

@@ -1,0 +1,145 @@
+"""What a merge record says of the run that wrote it: its order, format, destinations and sources.
+
+It is the entry ``details`` of the record, which readers of history ignore. Destinations are lists [writable, internal,
+staging, target], sources [stream, internal, since, epoch, start, stop]. Each entry of a planned run is written. Other
+runs have those that were given. Entries of later releases are kept as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.types.frozen import frozen
+
+
+@frozen
+class Destination:
+    """One output: ``writable`` is the entry of ``WritablePartitions``, ``internal`` the name that is published.
+
+    It is written below ``stage_root`` as ``internal/value/table``; ``target`` is the internal partition's directory.
+    """
+
+    writable: str
+    internal: str
+    stage_root: Path
+    target: Path
+
+    def stage(self, table: TableName, value: str) -> Path:
+        """The staged location directory."""
+        return self.stage_root / self.internal / value / table.table
+
+    def published(self, table: TableName, value: str) -> Path:
+        """The location directory after publishing."""
+        return self.target / value / table.table
+
+
+@frozen
+class RunSource:
+    """Rows ``start`` to ``stop`` of the location that the epoch ``since`` made, as of ``epoch``."""
+
+    stream: str
+    internal: str
+    since: int
+    epoch: int
+    start: int
+    stop: int
+
+
+@frozen
+class ImportedTree:
+    """The tree that an import read: ``id`` of the content of its files, the directory, its layout and rows."""
+
+    id: str
+    root: str
+    layout: str
+    rows: int
+
+
+@frozen
+class MergeRun:
+    """The run of one merge.
+
+    ``sort``: the order inside groups, as ``--sort`` spells it. ``format``: None in records of the first releases.
+    ``supplements``: how many merges have added to the date since it was last merged as a whole. ``destinations``: those
+    that were planned, ``work`` the directory beside them. ``switched_ms``: when readers began to use the record.
+    """
+
+    sort: tuple[str, ...] = ()
+    format: str | None = None
+    formula: str | None = None
+    supplements: int = 0
+    destinations: tuple[Destination, ...] = ()
+    work: Path | None = None
+    sources: tuple[RunSource, ...] = ()
+    switched_ms: int | None = None
+    imported: ImportedTree | None = None
+    others: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def staging(self) -> list[Path]:
+        """Every staging directory of the run, used or not."""
+        return sorted({place.stage_root for place in self.destinations} | ({self.work} if self.work else set()))
+
+
+def encode_run(run: MergeRun) -> dict[str, Any]:
+    """The entry ``details`` of a merge record."""
+    tree = run.imported
+    given: dict[str, Any] = {
+        "sort": list(run.sort),
+        "format": run.format,
+        "formula": run.formula,
+        "partitions": [place.writable for place in run.destinations],
+        "supplements": run.supplements,
+        "destinations": [[d.writable, d.internal, str(d.stage_root), str(d.target)] for d in run.destinations],
+        "work": str(run.work) if run.work else None,
+        "sources": [[s.stream, s.internal, s.since, s.epoch, s.start, s.stop] for s in run.sources],
+    }
+    if run.work is None:
+        given = {name: value for name, value in given.items() if value}
+    if run.format is None:
+        given.pop("format", None)
+    if tree is not None:
+        given["import"] = {"id": tree.id, "from": tree.root, "layout": tree.layout, "rows": tree.rows}
+    if run.switched_ms is not None:
+        given["switched_ms"] = run.switched_ms
+    return given | dict(run.others)
+
+
+def decode_run(details: Mapping[str, Any]) -> MergeRun:
+    """The inverse of ``encode_run``. KeyError, TypeError, ValueError: an entry has another form."""
+    tree = details.get("import")
+    return MergeRun(
+        sort=tuple(details.get("sort", ())),
+        format=details.get("format"),
+        formula=details.get("formula"),
+        supplements=int(details.get("supplements", 0)),
+        destinations=tuple(
+            Destination(writable, internal, Path(stage_root), Path(target))
+            for writable, internal, stage_root, target in details.get("destinations", ())
+        ),
+        work=Path(details["work"]) if "work" in details else None,
+        sources=tuple(RunSource(*entry) for entry in details.get("sources", ())),
+        switched_ms=int(details["switched_ms"]) if "switched_ms" in details else None,
+        imported=ImportedTree(tree["id"], tree["from"], tree["layout"], tree["rows"]) if tree is not None else None,
+        others={name: value for name, value in details.items() if name not in _NAMES},
+    )
+
+
+_NAMES = frozenset(
+    [
+        "sort",
+        "format",
+        "formula",
+        "partitions",
+        "supplements",
+        "destinations",
+        "work",
+        "sources",
+        "switched_ms",
+        "import",
+    ]
+)

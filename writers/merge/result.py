@@ -1,0 +1,47 @@
+"""The result of a merge of one date."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.types.frozen import frozen
+
+
+class MergeOutcome(StrEnum):
+    """What a merge does or did with a date."""
+
+    MERGED = "merged"
+    SUPPLEMENT = "supplement"
+    RESUMED = "resumed"
+    NOTHING = "nothing"
+    EMPTY = "empty"
+    PLANNED = "planned"
+    FAILED = "failed"
+
+
+@frozen
+class DateResult:
+    """The result of one date.
+
+    ``phase``: the last finished one, of a failed date the one that failed. ``destinations``: (internal partition, rows)
+    that this run wrote. ``waiting`` rows are committed but not synced, and left out.
+    ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
+    files of a merge could not be removed. ``drops``: columns that a command dropped, with the rows that had values.
+    """
+
+    value: str
+    outcome: MergeOutcome
+    phase: str
+    seconds: float
+    rows_in: int = 0
+    rows_out: int = 0
+    destinations: tuple[tuple[str, int], ...] = ()
+    generation: int = 0
+    pieces: int = 1
+    error: SparkhavenError | OSError | None = None
+    waiting: int = 0
+    sort: tuple[str, ...] = ()
+    clean_error: SparkhavenError | OSError | None = None
+    format: str | None = None
+    drops: tuple[tuple[str, int], ...] = ()
