@@ -9,6 +9,7 @@ from docs.generate.conversions import conversion_table
 from docs.generate.errors import error_table
 from docs.generate.figures import figure_table, peer_table
 from docs.generate.metrics import metric_tables
+from docs.generate.rules import resume_rule_table, schema_code_table
 from docs.generate.settings import stream_file_tables
 from docs.generate.types import type_table
 
@@ -19,6 +20,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "figures": figure_table,
     "metrics": metric_tables,
     "peers": peer_table,
+    "resume_rules": resume_rule_table,
+    "schema_codes": schema_code_table,
     "settings": stream_file_tables,
     "types": type_table,
 }

@@ -24,6 +24,7 @@ from sparkhaven.store.epochs.files.publish import (
     physical_size,
 )
 from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.state.rules import PAGE
 from sparkhaven.store.epochs.state.statistics.join import join
 from sparkhaven.store.epochs.state.values import LocationReport
 from sparkhaven.store.errors import (
@@ -187,7 +188,8 @@ class LocationAppender:
                         where=self.directory / name,
                         expected=f"column {column.name} as version {self._target.schema.version} declares it",
                         found="another id, type, storage or charset",
-                        hint=f"`sparkhaven inspect {self.directory / name}` shows it; it needs a new date, see E161",
+                        hint=f"`sparkhaven inspect {self.directory / name}` shows it; it needs a new date, see E161 in"
+                        f" {PAGE}",
                     )
         path = self.directory / TABLE_DEFINITION
         if not new and any(name != current for name, (_, current) in self._columns.items()):

@@ -1,6 +1,6 @@
 """Commits a data frame as an epoch: batches of any streaming query, or a frame that is written once.
 
-Exactly once, in one of two ways:
+Exactly once, in one of two ways, by the resume rules (``ResumeRule``):
 
 *Positions* in columns of the rows, like partition and offset of Kafka. Rows below the committed end are dropped (R4,
 R5); a gap before or among the others is a PositionGapError (R6), or recorded if gaps are allowed. Spark's checkpoint
@@ -26,6 +26,7 @@ from sparkhaven.store.digest import add, to_hex
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.load import list_epochs
 from sparkhaven.store.epochs.state.files import refuse_lost_log
+from sparkhaven.store.epochs.state.rules import ResumeRule
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
@@ -201,6 +202,7 @@ def joined(ranges: Iterable[OffsetRange], *, dense: bool) -> tuple[OffsetRange, 
                 where=last.path,
                 expected=f"offset {last.stop}",
                 found=f"offset {part.start}",
+                rule=ResumeRule.GAP.cited,
                 hint="set allow_gap if the query filters rows, or the topic is compacted or transactional",
             )
         found[-1] = replace(last, stop=max(last.stop, part.stop))
@@ -218,6 +220,7 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
                 where=f"stream {target.stream}",
                 expected=f"batch {end}",
                 found=f"batch {identity.start}",
+                rule=ResumeRule.GAP.cited,
                 hint="if the stream was rolled back, roll back Spark's checkpoint too: remove all batches after"
                 f" {end - 1} from its directories `offsets` and `commits`",
             )
@@ -237,7 +240,7 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
 
 
 def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRange) -> None:
-    """R2 and R3: a repeated batch must have the digest of the committed one, which must still be known."""
+    """A repeated batch must have the digest of the committed one, which must still be known."""
     entries = list_epochs(fs, target.layout, target.table, target.stream)
     known = {
         part.start: (part.digest, entry.epoch)
@@ -256,6 +259,7 @@ def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRang
             where=f"stream {target.stream}, label {again.topic.removeprefix(WRITE)}",
             expected=f"digest {digest}" if digest else "an epoch above the rollback floor",
             found=f"digest {again.digest}",
+            rule=ResumeRule.CHANGED.cited,
             hint="write them under another label"
             + (f", or roll the stream back to before epoch {epoch}" * bool(epoch)),
         )
@@ -265,6 +269,7 @@ def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRang
         where=f"stream {target.stream}, batch {again.start}",
         expected=f"digest {digest}" if digest else "an epoch above the rollback floor",
         found=f"digest {again.digest}",
+        rule=ResumeRule.CHANGED.cited,
         hint=f"if Spark's checkpoint is older than the commit log, {back}",
     )
 

@@ -1,6 +1,6 @@
 """Positions of a file feed: which files are taken, within a bounded window of time.
 
-A position is a *set* of (path, size, mtime), so ranges are classified file by file (R1 to R10 of the resume rules):
+A position is a *set* of (path, size, mtime), so files are classified one by one, by the resume rules (``ResumeRule``):
 
 ==========  =========================================  ===================================================
 rule        a proposed file, or the batch as a whole   resolution
@@ -29,6 +29,7 @@ from itertools import chain
 from typing import Literal
 
 from sparkhaven.store.epochs.state.remembered import Remembered, Taken, file_ids
+from sparkhaven.store.epochs.state.rules import ResumeRule
 from sparkhaven.store.epochs.state.values import FileId, OffsetRange, Split
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.types.frozen import frozen
@@ -157,6 +158,7 @@ class FileWindow:
                 where=file.path,
                 expected=f"{found[0]} bytes, modified at {found[1]} ns",
                 found=f"{file.size} bytes, modified at {file.mtime_ns} ns",
+                rule=ResumeRule.CHANGED.cited,
                 hint="restore the old content and write new rows to a new file: a file is read once",
             )
         return "taken"
@@ -228,12 +230,13 @@ def _age(file: FileId) -> tuple[int, str]:
 
 
 def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = False) -> None:
-    """R8: a stream without epochs must start at batch 0, else its log was lost; ``adopt`` accepts it."""
+    """A stream without epochs must start at batch 0, else its log was lost; ``adopt`` accepts it."""
     if epoch == 0 and batch_id > 0 and not adopt:
         raise PositionGapError(
             "the commit log is empty, but Spark has run batches of this stream",
             where=f"stream {stream}",
             expected="batch 0",
             found=f"batch {batch_id}",
+            rule=ResumeRule.LOST_LOG.cited,
             hint="restore the log; or, to start the table from the beginning, delete Spark's checkpoint of this stream",
         )

@@ -1,7 +1,7 @@
 """Positions of a source with offsets: how far each partition of each topic is committed.
 
 A position is one number per topic partition. A proposed range is classified against the committed ``end`` of its
-partition (R1 to R9 of the resume rules):
+partition, by the resume rules (``ResumeRule``):
 
 ======  ==================================================  ====================================================
 rule    a proposed range                                    resolution
@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sparkhaven.store.epochs.state.files import Resolution
+from sparkhaven.store.epochs.state.rules import ResumeRule
 from sparkhaven.store.epochs.state.values import OffsetRange, Split
 from sparkhaven.store.epochs.state.versions import TABLE, unpacked
 from sparkhaven.store.errors import PositionGapError
@@ -183,6 +184,7 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
             where=proposed.path,
             expected=f"topic id {end.topic_id}, from offset {end.stop}",
             found=f"topic id {proposed.topic_id}",
+            rule=ResumeRule.GAP.cited,
             hint="its offsets are other messages now: read it as a new stream, or set allow_gap to continue with the"
             " new topic from its first offset",
         )
@@ -194,6 +196,7 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
                 where=proposed.path,
                 expected=f"digest {end.digest}",
                 found=f"digest {proposed.digest}",
+                rule=ResumeRule.CHANGED.cited,
                 hint="nothing was committed; find out what changed the source, then roll back or take it as a new one",
             )
         return None
@@ -203,6 +206,7 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
             where=proposed.path,
             expected=f"offset {end.stop}",
             found=f"offset {proposed.start}",
+            rule=ResumeRule.GAP.cited,
             hint=GAP_HINT,
         )
     return proposed if proposed.start == end.stop else replace(proposed, start=end.stop, digest="")

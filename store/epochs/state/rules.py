@@ -1,0 +1,76 @@
+"""Resume rules: what becomes of a source position that a batch proposes, judged by what is committed."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+PAGE = "docs/reference/rules.md"
+
+
+class ResumeRule(StrEnum):
+    """The rules by which a stream resumes; errors cite the one that they follow."""
+
+    CONTINUES = "R1"
+    REPEATED = "R2"
+    CHANGED = "R3"
+    OVERLAPS = "R4"
+    TAKEN_BEFORE = "R5"
+    GAP = "R6"
+    NEW_QUERY = "R7"
+    LOST_LOG = "R8"
+    FIRST_SEEN = "R9"
+
+    @property
+    def situation(self) -> str:
+        """What is proposed, beside what is committed."""
+        return _RULES[self][0]
+
+    @property
+    def resolution(self) -> str:
+        """What the stream does."""
+        return _RULES[self][1]
+
+    @property
+    def cited(self) -> str:
+        """The rule in an error, with the page that explains it."""
+        return f"{self}, see {PAGE}"
+
+
+_RULES = {
+    ResumeRule.CONTINUES: (
+        "A range starts at the committed end. Of files: the file is not taken, and is not older than the horizon.",
+        "It is written.",
+    ),
+    ResumeRule.REPEATED: (
+        "The range is the last committed one, with the same digest. Of files: taken, with the same size and time.",
+        "It is dropped and counted, whatever Spark's batch id says.",
+    ),
+    ResumeRule.CHANGED: (
+        "The range is the last committed one, with another digest. Of files: taken, with another size or time.",
+        "The stream stops with PositionGapError. The source is not repeatable.",
+    ),
+    ResumeRule.OVERLAPS: (
+        "A range starts before the committed end and stops after it.",
+        "The part from the committed end on is written.",
+    ),
+    ResumeRule.TAKEN_BEFORE: (
+        "A range stops at or before the committed end. Of files: the file is older than the horizon.",
+        "It is dropped and counted.",
+    ),
+    ResumeRule.GAP: (
+        "A range starts after the committed end. Files have no gaps.",
+        "The stream stops with PositionGapError, unless a gap permits exactly this jump.",
+    ),
+    ResumeRule.NEW_QUERY: (
+        "Spark's batch ids start again, under a new query id.",
+        "It has no effect. Positions decide, never batch ids.",
+    ),
+    ResumeRule.LOST_LOG: (
+        "Spark has run batches of a stream of which the commit log has no epoch.",
+        "The stream stops with PositionGapError, because the log was lost. An adopted stream goes on.",
+    ),
+    ResumeRule.FIRST_SEEN: (
+        "A range is of a topic partition that was never read.",
+        "It is written, from wherever it starts.",
+    ),
+}
