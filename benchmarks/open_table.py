@@ -32,7 +32,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.load import load_positions
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
@@ -97,7 +97,8 @@ def fill(root: Path, locations: int, dates: int, files: int, removals: int, colu
         for start in range(0, removals, TOGETHER):
             some = range(start, min(start + TOGETHER, removals))
             gone = [
-                Removal(LocationKey("old", f"o{n}"), 1, 1000, "delete", 2, proof if n == start else {}) for n in some
+                Removal(LocationKey("old", f"o{n}"), 1, 1000, RemovalPhase.DELETE, 2, proof if n == start else {})
+                for n in some
             ]
             write_removals(fs, layout, TABLE, STREAM, gone)
         log.refresh()

@@ -161,7 +161,7 @@ def keep_one(app: Application, run: Run) -> None:
         with ExitStack() as opened:
 
             def reopen() -> None:
-                run.log.__exit__(Exception, None, None)  # releases the lock without writing to the log
+                run.log.abandon()
                 again = open_stream(
                     app.fs, app.layout, run.settings, opened, app.progress, replace(app.options, consent=ADDITIONS)
                 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from sparkhaven.readers.live.merged import AGAIN, Merged
 from sparkhaven.readers.live.places import Committed, Held, Place
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.values import LocationState
 from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -108,7 +108,7 @@ class ShownPlaces:
             return None
         if held.left:
             return None
-        if removal.phase == "delete" or removal.rows > held.committed.rows:
+        if removal.phase == RemovalPhase.DELETE or removal.rows > held.committed.rows:
             raise held.gone(_REMOVED)
         try:
             held.keep(fs, columns, checks)
@@ -121,7 +121,7 @@ class ShownPlaces:
 
         ``removals``: what came meanwhile; None: the log was loaded anew, and what came is not known.
         """
-        if removals is None or any(r.phase == "delete" and means(r, held.place) for r in removals):
+        if removals is None or any(r.phase == RemovalPhase.DELETE and means(r, held.place) for r in removals):
             raise held.gone(_REMOVED)
 
     def require_still(

@@ -37,6 +37,7 @@ from sparkhaven.store.epochs.retention import DEFAULTS, Retention
 from sparkhaven.store.epochs.rollback import plan_rollback
 from sparkhaven.store.epochs.shortening import Shortening
 from sparkhaven.store.epochs.state.records import CommitRecord, SyncRecord
+from sparkhaven.store.epochs.state.removal import RemovalPhase
 from sparkhaven.store.epochs.state.values import Batch
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey, TableName
@@ -122,7 +123,7 @@ class StreamLog:
         if kind is None:
             self.close()
         else:
-            self._release()
+            self.abandon()
 
     # --- commit ----------------------------------------------------------------------------------------
 
@@ -177,7 +178,7 @@ class StreamLog:
             removals = read_removals(self._fs, self._layout, self._table, self._stream, self._removals_end)
             for _, removal in removals.entries:
                 self.state.remove(removal)
-                if removal.phase == "delete":
+                if removal.phase == RemovalPhase.DELETE:
                     self._unsynced.forget(removal.key)
             self._removals_end = removals.end
             self._last_removal = removals.last if removals.last[1] else self._last_removal
@@ -299,7 +300,13 @@ class StreamLog:
                 if not self._file.poisoned:
                     self.sync_now()
             finally:
-                self._release()
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Releases the lock without writing to the log; the next start recovers what was not closed."""
+        if self._guard is not None:
+            self._guard.close()
+        self._lock.release()
 
     def hand_over(self) -> Lease:
         """Closes the stream so that another process can continue this generation; all epochs are durable then."""
@@ -310,11 +317,6 @@ class StreamLog:
         return lease
 
     # --- inside ----------------------------------------------------------------------------------------
-
-    def _release(self) -> None:
-        if self._guard is not None:
-            self._guard.close()
-        self._lock.release()
 
     def _commit_lock(self) -> Lock:
         """The commit lock: fences off maintenance and older generations between a check and the change after it."""

@@ -27,7 +27,7 @@ from sparkhaven.store.epochs.state.files import FileWindow
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.records import ROLLBACK, RollbackRecord, decode
-from sparkhaven.store.epochs.state.removal import Phase
+from sparkhaven.store.epochs.state.removal import RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
@@ -67,7 +67,7 @@ class Pin:
         self.named = loaded.named
         self._last, self._mark = loaded.found.last
         self._restored: int | None = None
-        self._removed: dict[LocationKey, Phase] = {}
+        self._removed: dict[LocationKey, RemovalPhase] = {}
 
     @classmethod
     def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Pin:
@@ -110,13 +110,13 @@ class Pin:
         for key, directory in places:
             self._require_live(key, error)
             gone = key in self._removed
-            if self._removed.get(key) == "truncate":
+            if self._removed.get(key) == RemovalPhase.TRUNCATE:
                 # Readers may use it until a delete moves the directory away and then records that. Only a commit after
                 # the record publishes a new one: if ``table.size`` exists and no delete is recorded after this check,
                 # the directory is the old one.
                 gone = self._fs.stat(directory / TABLE_SIZE) is None
                 self._look()
-                gone = gone or self._removed[key] == "delete"
+                gone = gone or self._removed[key] == RemovalPhase.DELETE
             if gone:
                 raise left(directory, self.state.locations[key].rows) from error
 

@@ -20,7 +20,7 @@ from sparkhaven.store.epochs.files.lock import lock_commits
 from sparkhaven.store.epochs.files.publish import publish_location
 from sparkhaven.store.epochs.files.removals import Removals, read_removals, write_removals
 from sparkhaven.store.epochs.reading.load import StreamState, list_streams
-from sparkhaven.store.epochs.state.removal import DOOMED, Phase, Removal
+from sparkhaven.store.epochs.state.removal import DOOMED, Removal, RemovalPhase
 from sparkhaven.store.epochs.state.values import LocationState
 from sparkhaven.store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
 from sparkhaven.store.io.fs import Fs, Lock
@@ -40,7 +40,7 @@ LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
 class Removed:
     """The locations of a removal, with ``dry_run`` those that it would remove: (stream, internal partition, rows)."""
 
-    phase: Phase
+    phase: RemovalPhase
     value: str
     locations: tuple[tuple[str, str, int], ...]
     dry_run: bool
@@ -91,7 +91,7 @@ def truncate(
         done.extend((stream, location.key.internal, location.rows) for location in full)
         if dry_run:
             return
-        run.record(stream, commit_lock, full, "truncate", [location.rows for location in full])
+        run.record(stream, commit_lock, full, RemovalPhase.TRUNCATE, [location.rows for location in full])
         emptied = run.states.of(stream) if chosen else state
         for location in chosen:
             if fs.stat(layout.intraday_location(table, location.key)) is not None:  # else a delete has moved it away
@@ -100,7 +100,7 @@ def truncate(
     run.each_stream(remove)
     if not known:
         raise run.nothing("intraday locations")
-    return Removed("truncate", value, tuple(done), dry_run)
+    return Removed(RemovalPhase.TRUNCATE, value, tuple(done), dry_run)
 
 
 def delete(
@@ -136,14 +136,14 @@ def delete(
             return
         for location in chosen:
             _move_away(fs, layout, table, location)
-        run.record(stream, commit_lock, chosen, "delete", rows)
+        run.record(stream, commit_lock, chosen, RemovalPhase.DELETE, rows)
         for key in sorted({r.key for _, r in tombstones.entries if run.takes(r.key)}):
             swept += sweep(fs, layout, table, key)
 
     run.each_stream(remove)
     if not done and not swept:
         raise run.nothing("truncated intraday locations")
-    return Removed("delete", value, tuple(done), dry_run)
+    return Removed(RemovalPhase.DELETE, value, tuple(done), dry_run)
 
 
 @frozen
@@ -173,7 +173,7 @@ class _Run:
                     remove(stream, commit_lock, state, sorted(chosen, key=lambda location: location.key))
 
     def record(
-        self, stream: str, commit_lock: Lock, locations: list[LocationState], phase: Phase, rows: list[int]
+        self, stream: str, commit_lock: Lock, locations: list[LocationState], phase: RemovalPhase, rows: list[int]
     ) -> None:
         """Records the removal of locations that had ``rows``, durably."""
         fs, layout, table = self.fs, self.layout, self.proof.table
@@ -240,7 +240,7 @@ def _require_durable(proof: RemovalProof, state: StreamState, location: Location
 def _require_deletable(
     table: TableName, tombstones: Removals, location: LocationState, now: float, grace_s: float
 ) -> int:
-    tombstone = next((r for _, r in tombstones.entries if r.phase == "truncate" and r.means(location)), None)
+    tombstone = next((r for _, r in tombstones.entries if r.phase == RemovalPhase.TRUNCATE and r.means(location)), None)
     if tombstone is None or not location.truncated:
         raise ValidationFailedError(
             "only a truncated location can be deleted",

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkhaven.store.epochs.state.records import BROKEN
-from sparkhaven.store.epochs.state.removal import PHASES, Named, Removal
+from sparkhaven.store.epochs.state.removal import PHASES, Named, Removal, RemovalPhase
 from sparkhaven.store.epochs.state.reports import Numbering
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
@@ -103,8 +103,8 @@ def _first(text: bytes, where: object) -> Mapping[str, Any]:
 
 
 def _needed(removals: Sequence[Removal]) -> list[Removal]:
-    deleted = {(r.key, r.since, r.made_ms) for r in removals if r.phase == "delete"}
-    return [r for r in removals if r.phase == "delete" or (r.key, r.since, r.made_ms) not in deleted]
+    deleted = {(r.key, r.since, r.made_ms) for r in removals if r.phase == RemovalPhase.DELETE}
+    return [r for r in removals if r.phase == RemovalPhase.DELETE or (r.key, r.since, r.made_ms) not in deleted]
 
 
 def _damaged(where: object, error: Exception) -> CorruptFileError:

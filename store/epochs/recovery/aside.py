@@ -19,7 +19,7 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.values import LocationState
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs, Lock
@@ -139,7 +139,7 @@ def _set_aside(
         if fs.stat(place) is not None:
             fs.sync_dirs([place.parent])
     proof = {"setAside": str(place.relative_to(layout.root)), "reason": reason}
-    removal = Removal(key, location.since, location.rows, "delete", state.epoch, proof, time_ms)
+    removal = Removal(key, location.since, location.rows, RemovalPhase.DELETE, state.epoch, proof, time_ms)
     with fs.during("set-aside-record"):
         write_removals(fs, layout, table, stream, [removal], commit_lock=commit_lock)
     return made

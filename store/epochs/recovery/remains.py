@@ -17,7 +17,7 @@ from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.known import known_state
 from sparkhaven.store.epochs.recovery.deleted import gone_after_merge
 from sparkhaven.store.epochs.recovery.named import named_by_head, named_by_ledger
-from sparkhaven.store.epochs.state.removal import Named, Removal
+from sparkhaven.store.epochs.state.removal import Named, Removal, RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.values import LocationState
 from sparkhaven.store.errors import FormatError
@@ -154,14 +154,16 @@ def _location(
 ) -> LocationState:
     files = {name: FileState(size, record.checksums.get(name, 0)) for name, size in record.data_file_sizes.items()}
     epoch, taken = record.epoch or 0, merged.get(key)
-    gone = {removal.since for removal in tombstones if (removal.key, removal.phase) == (key, "delete")}
+    gone = {removal.since for removal in tombstones if (removal.key, removal.phase) == (key, RemovalPhase.DELETE)}
     since = epoch
     grown = then is not None and then.since not in gone and _holds(fs, directory, then, record)
     if grown and then is not None:
         since = then.since
     elif taken is not None and taken.since not in gone and (record.truncated or record.size >= taken.rows):
         since = taken.since
-    emptied = any((s.key, s.since, s.phase) == (key, since, "truncate") for s in tombstones if s.since not in gone)
+    emptied = any(
+        (s.key, s.since, s.phase) == (key, since, RemovalPhase.TRUNCATE) for s in tombstones if s.since not in gone
+    )
     same = then is not None and grown and dict(then.files) == files
     truncated = record.truncated or emptied
     return LocationState(

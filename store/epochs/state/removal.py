@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
 from sparkhaven.store.epochs.state.records import decode_key
 from sparkhaven.store.epochs.state.values import LocationState
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 
-Phase = Literal["truncate", "delete"]
 DOOMED = ".doomed-"  # prefix of a directory that a delete has moved away and not yet unlinked
-PHASES: tuple[Phase, ...] = ("truncate", "delete")
 
 
 _KEYS = {"at", "since", "rows", "phase", "epoch", "proof", "time"}
+
+
+class RemovalPhase(StrEnum):
+    """The two phases of a removal."""
+
+    TRUNCATE = "truncate"
+    DELETE = "delete"
+
+
+PHASES = tuple(RemovalPhase)
 
 
 @frozen
@@ -29,7 +38,7 @@ class Removal:
     key: LocationKey
     since: int
     rows: int
-    phase: Phase
+    phase: RemovalPhase
     epoch: int
     proof: Mapping[str, Any] = field(default_factory=dict)
     time_ms: int = 0
@@ -84,13 +93,11 @@ def to_json(removal: Removal) -> dict[str, Any]:
 
 def from_json(value: Mapping[str, Any]) -> Removal:
     """The inverse; KeyError, TypeError or ValueError where a part is missing or wrong."""
-    if value["phase"] not in ("truncate", "delete"):
-        raise ValueError(f"phase {value['phase']!r}")
     return Removal(
         decode_key(value["at"]),
         int(value["since"]),
         int(value["rows"]),
-        value["phase"],
+        RemovalPhase(value["phase"]),
         int(value["epoch"]),
         dict(value["proof"]),
         int(value["time"]),

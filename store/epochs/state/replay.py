@@ -16,7 +16,7 @@ from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.packed import Files, Stats
 from sparkhaven.store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.reports import Reports
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
 from sparkhaven.store.epochs.state.values import (
@@ -130,7 +130,7 @@ class StreamState:
         found = self.locations.get(removal.key)
         if found is None or not removal.means(found):
             return None
-        if removal.phase == "delete":
+        if removal.phase == RemovalPhase.DELETE:
             del self.locations[removal.key]
             return None
         emptied = replace(found, rows=0, files={}, stats={}, truncated=True, time_ms=removal.time_ms or found.time_ms)

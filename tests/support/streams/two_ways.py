@@ -50,9 +50,9 @@ def here(fs: Fs, feed: Path, root: Path) -> list[int]:
         plan = StreamPlan("query", {}, decode, progress=note)
         run_local(planner(feed, root), fs, log, target_of(root, log), plan, stop=threading.Event())
     except BaseException:
-        log.__exit__(Exception, None, None)
+        log.abandon()
         raise
-    log.__exit__(None, None, None)
+    log.close()
     return rows
 
 
@@ -74,9 +74,9 @@ def as_spark(fs: Fs, feed: Path, root: Path) -> list[int]:
             _entry(checkpoint / "commits", number, "{}")
             number += 1
     except BaseException:
-        log.__exit__(Exception, None, None)
+        log.abandon()
         raise
-    log.__exit__(None, None, None)
+    log.close()
     return rows
 
 

@@ -12,7 +12,7 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.removal import Phase, Removal
+from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS, fold, restored
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Stat
@@ -187,7 +187,7 @@ def test_a_look_costs_two_stats_while_nothing_happens(small: SmallTable) -> None
 # --- removals ----------------------------------------------------------------------------------------------
 
 
-def removed(made: SmallTable, internal: str, phase: Phase) -> None:
+def removed(made: SmallTable, internal: str, phase: RemovalPhase) -> None:
     """What maintenance records; the proof is not our matter here."""
     at = made.log().state.locations[LocationKey(internal, D1)]
     write_removals(

@@ -277,7 +277,7 @@ def test_epochs_that_went_down_with_the_machine_stay_dead_beyond_it(tmp_path: Pa
         log.sync_now()
         data = path.read_bytes()
         epochs(tmp_path, log, 2)
-        log._release()
+        log.abandon()
     path.write_bytes(data)
     with open_log(CrashingFs(boot="boot-2"), tmp_path, durability="periodic") as log:
         assert log.recovery.lost_epochs == (2,)
@@ -304,7 +304,7 @@ def test_epochs_that_are_not_known_to_be_on_disk_are_looked_at_whatever_it_says(
         epochs(tmp_path, log, 2, 3, sync=False)
         log.write_head()
         epochs(tmp_path, log, 4, sync=False)
-        log._release()  # killed
+        log.abandon()  # killed
     assert newest(tmp_path).start.durable == 1
     path = Layout(tmp_path).intraday_location(TABLE, A) / "N.dat"
     with path.open("r+b") as file:
@@ -316,7 +316,7 @@ def test_epochs_that_are_not_known_to_be_on_disk_are_looked_at_whatever_it_says(
         assert log.state.durable == log.state.epoch
         log.write_head()
         epochs(tmp_path, log, 3, sync=False)
-        log._release()
+        log.abandon()
     with path.open("r+b") as file:
         file.seek(4096 + 8 * 2)
         file.write(b"lost")

@@ -68,7 +68,7 @@ def test_a_generation_that_is_no_more_writes_none(made: Path) -> None:
     lock.unlink()
     with open_log(FS, made), pytest.raises(LockLostError):
         old.write_head()
-    old._release()
+    old.abandon()
 
 
 def test_a_plain_file_system_reads_it(made: Path) -> None:

@@ -114,7 +114,7 @@ class ReadOnlyFs(Fs):
 def test_a_dry_run_needs_no_permission_to_write(tmp_path: Path, durability: str) -> None:
     log = open_log(FS, tmp_path, durability=durability)
     write_batch(FS, tmp_path, log, {A: [1, 2]}, 1)
-    log._release()  # without a sync
+    log.abandon()  # without a sync
     path = Layout(tmp_path).intraday_location(TABLE, A) / "N.dat"
     FS.write_at(path, path.stat().st_size, b"tail")
     fs = ReadOnlyFs()

@@ -12,7 +12,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.head import HeadFiles
 from sparkhaven.store.epochs.files.removals import read_removals, write_removals
 from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.removal import Phase, Removal
+from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents
@@ -43,7 +43,7 @@ def _again(root: Path, batches: int) -> SmallTable:
     return small
 
 
-def _remove(small: SmallTable, phase: Phase = "delete") -> Removal:
+def _remove(small: SmallTable, phase: RemovalPhase = RemovalPhase.DELETE) -> Removal:
     """Records that the location of the second source was removed, as maintenance does it."""
     state = load_stream(small.fs, small.layout, small.table, "s")
     at = state.locations[B]
