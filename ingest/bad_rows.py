@@ -91,22 +91,17 @@ def bad_row(
     value: str,
     payload: bytes = b"",
     *,
-    size: int | None = None,
     unit: Unit = "line",
-    header: tuple[str, ...] | None = None,
-    key: bytes | None = None,
-    time_ns: int | None = None,
 ) -> BadRow:
-    """A BadRow with its texts cut to their limits; ``size`` of the payload where not all of it was read."""
-    whole = len(payload) if size is None else size
-    cut = payload[:MAX_PAYLOAD]
-    return BadRow(file, line, column, reason, expected, shorten(value), cut, whole, unit, header, key, time_ns)
+    """A BadRow with its texts cut to their limits, whose payload was read whole."""
+    return BadRow(file, line, column, reason, expected, shorten(value), payload[:MAX_PAYLOAD], len(payload), unit)
 
 
 def too_long(file: str, line: LongLine) -> BadRow:
     """A line that was not read whole."""
     head = line.head.decode("utf-8", "replace")
-    return bad_row(file, line.number, None, "line too long", "at most 16 MiB a line", head, line.head, size=line.size)
+    row = bad_row(file, line.number, None, "line too long", "at most 16 MiB a line", head, line.head)
+    return replace(row, size=line.size)
 
 
 def as_batch(rows: Sequence[BadRow]) -> pa.RecordBatch:

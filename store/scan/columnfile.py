@@ -253,13 +253,9 @@ def read_column(
     rows: int,
     start: int = 0,
     stop: int | None = None,
-    *,
-    has_nulls: bool | None = None,
-    null_char: int | None = None,
 ) -> pa.Array:
     """Rows ``[start, stop)`` of a column: ``open_column`` and ``ColumnFile.read`` in one."""
-    opened = open_column(fs, directory, column, files, rows, null_char=null_char)
-    return opened.read(start, stop, has_nulls=has_nulls)
+    return open_column(fs, directory, column, files, rows).read(start, stop)
 
 
 def read_grouping(fs: Fs, directory: Path, column: Column, rows: int) -> GroupRanges | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +109,8 @@ class CsvRows:
         if done is not None:
             rejects.read += 1
             shown = done.head[:MAX_VALUE].decode("utf-8", "replace")
-            rejects.add_all([bad_row(file, done.number, None, TOO_LONG, EXPECTED, shown, done.head, size=done.size)])
+            row = bad_row(file, done.number, None, TOO_LONG, EXPECTED, shown, done.head)
+            rejects.add_all([replace(row, size=done.size)])
         hidden = 0 if inside is None else np.inf if done is None else int(block.numbers[first - 1])
         first = max(first, self.start(block, file))
         header = self._header or Header(())
@@ -245,7 +246,7 @@ class CsvRows:
             else:
                 shown = raw[:MAX_VALUE].decode("utf-8", "replace")
                 size = len(raw) + long_bytes(block, number, int(block.numbers[span.stop - 1]))
-                found = bad_row(file, number, None, span.fault, EXPECTED, shown, raw, size=size)
+                found = replace(bad_row(file, number, None, span.fault, EXPECTED, shown, raw), size=size)
             if isinstance(found, BadRow):
                 rejects.add_all([found])
             else:

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def test_parquet_values_come_back_from_their_text(tmp_path: Path) -> None:
 def test_scratch_files_come_back_as_they_were() -> None:
     rows: Sequence[BadRow] = [
         bad_row("/feed/a.json", 1, "v", "overflow", "less", "9", b"\xff\x00"),
-        bad_row("topic/3", 2**40, None, "not JSON (x)", "JSON", "", unit="offset", key=b"", time_ns=-1),
+        replace(bad_row("topic/3", 2**40, None, "not JSON (x)", "JSON", "", unit="offset"), key=b"", time_ns=-1),
     ]
     table = pa.Table.from_batches([as_batch(rows)])
     assert decode_rejected(encode_rejected(table)) == table

@@ -1,0 +1,102 @@
+"""Values travel between modules as types: what this holds, and what remains, is counted here."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.support.places import REPOSITORY
+
+PACKAGES = ("store", "ingest", "readers", "writers", "jobs")
+UNTYPED = "dict[str, Any]"
+COMPARED = {"phase", "outcome"}
+# Public functions that take or return objects of JSON, TOML or Parquet, or the result of a command: fewer, never more.
+REMAINING = {
+    "ingest/feeds/available.py": 1,
+    "ingest/feeds/files/settings.py": 1,
+    "ingest/feeds/kafka/broker/clients.py": 1,
+    "ingest/feeds/kafka/settings.py": 1,
+    "ingest/formats/avro/records.py": 1,
+    "ingest/formats/json/paths.py": 2,
+    "ingest/formats/json/rows.py": 1,
+    "ingest/inference/file_feed.py": 1,
+    "ingest/settings/base_model.py": 1,
+    "jobs/cli/streams/recover.py": 1,
+    "jobs/context.py": 3,
+    "jobs/demo/flights.py": 1,
+    "jobs/demo/live/run.py": 1,
+    "jobs/demo/live/watcher.py": 1,
+    "jobs/operations/quarantine_lines.py": 2,
+    "jobs/operations/quarantined_stream.py": 2,
+    "jobs/operations/rebuilding.py": 1,
+    "jobs/settings/faults.py": 1,
+    "jobs/settings/feed_part.py": 1,
+    "jobs/settings/stream_file.py": 2,
+    "readers/inspect/columns.py": 5,
+    "readers/inspect/file.py": 1,
+    "readers/inspect/logs.py": 4,
+    "readers/inspect/parquet.py": 1,
+    "readers/inspect/records.py": 7,
+    "readers/stats.py": 2,
+    "store/delta/checkpoint.py": 1,
+    "store/delta/log.py": 1,
+    "store/epochs/state/records.py": 1,
+    "store/epochs/state/removal.py": 1,
+    "store/epochs/state/reports.py": 1,
+    "store/format/java/values.py": 1,
+    "store/format/table/tablesize.py": 1,
+    "store/format/table/tblread.py": 1,
+    "store/framing/canonical.py": 1,
+    "store/merges/drops.py": 1,
+    "store/merges/run.py": 1,
+    "store/schema/document/describe.py": 1,
+    "writers/quarantine/rows.py": 2,
+    "writers/quarantine/table.py": 1,
+    "writers/removal/proof.py": 1,
+}
+
+
+def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
+    for package in packages:
+        for path in sorted((REPOSITORY / package).rglob("*.py")):
+            yield str(path.relative_to(REPOSITORY)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def annotated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    named = function.args
+    for argument in (*named.posonlyargs, *named.args, *named.kwonlyargs):
+        if argument.annotation is not None:
+            yield argument.annotation
+    if function.returns is not None:
+        yield function.returns
+
+
+def untyped() -> Iterator[str]:
+    """The module of each public function or method that has an untyped dictionary in its signature."""
+    for name, module in modules(*PACKAGES):
+        for node in ast.walk(module):
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            if any(UNTYPED in ast.unparse(annotation) for annotation in annotated(node)):
+                yield name
+
+
+def compared_as_text() -> Iterator[str]:
+    for name, module in modules(*PACKAGES):
+        for node in ast.walk(module):
+            if not isinstance(node, ast.Compare):
+                continue
+            sides = (node.left, *node.comparators)
+            named = any(isinstance(side, ast.Attribute) and side.attr in COMPARED for side in sides)
+            if named and any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in ast.walk(node)):
+                yield f"{name}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_no_more_public_functions_have_untyped_dictionaries() -> None:
+    counted = Counter(untyped())
+    assert {name: number for name, number in counted.items() if number > REMAINING.get(name, 0)} == {}
+
+
+def test_no_phase_or_outcome_is_compared_as_text() -> None:
+    assert list(compared_as_text()) == []
