@@ -12,8 +12,8 @@ from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.files.removed import read_removed
 from sparkhaven.store.epochs.reading.load import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import REST
+from sparkhaven.store.epochs.state.kinds import PositionKind, source_of
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.versions import TABLE as DELTA
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.types.frozen import frozen
@@ -89,9 +89,10 @@ def _remains(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSum
 
 
 def _feed(state: StreamState) -> str:
-    topics = sorted({topic for topic, _ in state.offsets if not topic.startswith("@")})
+    sources = [source_of(topic) for topic, _ in state.offsets]
+    topics = sorted({source.name for source in sources if source.kind is PositionKind.OFFSETS})
     parts = [f"topic {', '.join(topics)}"] if topics else []
-    parts += ["Delta table"] if (DELTA, 0) in set(state.offsets) else []
+    parts += ["Delta table"] if state.offsets.versions is not None else []
     newest = next(iter(state.files.paths()), None)
     parts += [f"files of {Path(newest).parent}"] if newest is not None else []
     return "; ".join(parts)

@@ -13,8 +13,9 @@ from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take
 from sparkhaven.store.epochs.recovery.rebuild import Choice, plan_state, rebuild
 from sparkhaven.store.epochs.recovery.remains import Found, find
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.epochs.state.kinds import VERSIONS
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.versions import TABLE, packed
+from sparkhaven.store.epochs.state.versions import packed
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.io.fs import Fs, Lock
@@ -41,7 +42,7 @@ def _position(text: str) -> tuple[tuple[str, int], int]:
     place, equals, stop = text.rpartition("=")
     topic, slash, partition = place.rpartition("/")
     if equals and stop.isdigit() and place == "version":
-        return (TABLE, 0), packed(int(stop))
+        return (VERSIONS.topic, 0), packed(int(stop))
     if not (equals and slash and topic and partition.isdigit() and stop.isdigit()):
         raise SettingsError(
             "--position is no position",

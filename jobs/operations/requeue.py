@@ -32,7 +32,7 @@ from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.offsets import QUARANTINE
+from sparkhaven.store.epochs.state.kinds import REQUEUED
 from sparkhaven.store.epochs.state.values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
@@ -130,7 +130,7 @@ def requeue_rows(
         fs.replace(path, content)
     quarantine.announce(epoch)
     digest = hashlib.sha256(content).hexdigest()[:32]
-    split = OffsetRange(QUARANTINE, 0, start, start + good.num_rows, digest=digest)
+    split = OffsetRange(REQUEUED.topic, 0, start, start + good.num_rows, digest=digest)
     decoder = RequeueDecoder(fs, spec, target.schema, path, clock)
 
     def execute(scratch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:

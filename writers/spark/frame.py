@@ -26,6 +26,7 @@ from sparkhaven.store.digest import add, to_hex
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.load import list_epochs
 from sparkhaven.store.epochs.state.files import refuse_lost_log
+from sparkhaven.store.epochs.state.kinds import PositionKind, PositionSource, source_of
 from sparkhaven.store.epochs.state.rules import ResumeRule
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
@@ -51,8 +52,6 @@ from sparkhaven.writers.target import StreamTarget
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-QUERY = "@query "  # no topic of Kafka has such a name
-WRITE = "@write "
 _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 
@@ -82,12 +81,12 @@ class Source:
 
 def batch_of_query(query_id: str, batch_id: int) -> OffsetRange:
     """The identity of a batch of a streaming query."""
-    return OffsetRange(QUERY + query_id, 0, batch_id, batch_id + 1)
+    return OffsetRange(PositionSource(PositionKind.BATCHES, query_id).topic, 0, batch_id, batch_id + 1)
 
 
 def labelled(label: str | None) -> OffsetRange | None:
     """The identity of a frame that is written once under this label; None without one."""
-    return OffsetRange(WRITE + label, 0, 0, 1) if label is not None else None
+    return OffsetRange(PositionSource(PositionKind.LABEL, label).topic, 0, 0, 1) if label is not None else None
 
 
 def write_frame_batch(
@@ -139,7 +138,7 @@ def commit_frame(
     if identity is not None and _is_replay(log, target, plan, identity):
         require_same(fs, log, target, replace(identity, digest=_digest(found)))
         return BatchOutcome(source.batch_id, epoch=None, replayed=1)
-    if identity is not None and identity.topic.startswith(WRITE) and not found:
+    if identity is not None and identity.source.kind is PositionKind.LABEL and not found:
         return BatchOutcome(source.batch_id, epoch=None)  # no rows: the label stays free for those that come later
     if any(part.looked for part in found):
         raise EpochConflictError(
@@ -225,15 +224,16 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
                 f" {end - 1} from its directories `offsets` and `commits`",
             )
         return identity.start < end
-    others = sorted(topic for topic, _ in offsets if topic.startswith(QUERY))
-    if identity.topic.startswith(QUERY) and not adopt:
+    sources = [source_of(topic) for topic, _ in offsets]
+    others = sorted(source.name for source in sources if source.kind is PositionKind.BATCHES)
+    if identity.source.kind is PositionKind.BATCHES and not adopt:
         refuse_lost_log(target.stream, log.state.epoch, identity.start)
         if others:
             raise PositionGapError(
                 "another query has written this stream, and rows without positions do not show what it has committed",
                 where=f"stream {target.stream}",
-                expected=others[-1].removeprefix(QUERY),
-                found=identity.topic.removeprefix(QUERY),
+                expected=others[-1],
+                found=identity.source.name,
                 hint="restore Spark's checkpoint; or set adopt if the new query starts where the old one ended",
             )
     return False
@@ -253,10 +253,10 @@ def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRang
     digest, epoch = known.get(again.start, (end.digest if end.last_start == again.start else "", 0))
     if digest == again.digest:
         return
-    if again.topic.startswith(WRITE):
+    if again.source.kind is PositionKind.LABEL:
         raise PositionGapError(
             "other rows were written under this label",
-            where=f"stream {target.stream}, label {again.topic.removeprefix(WRITE)}",
+            where=f"stream {target.stream}, label {again.source.name}",
             expected=f"digest {digest}" if digest else "an epoch above the rollback floor",
             found=f"digest {again.digest}",
             rule=ResumeRule.CHANGED.cited,

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.kinds import PositionKind, source_of
 from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -30,7 +31,7 @@ from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.scratch import begin_scratch, ending, remove_scratch, scratch_name
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.spark.frame import QUERY, FramePlan, Source, commit_frame, work_of
+from sparkhaven.writers.spark.frame import FramePlan, Source, commit_frame, work_of
 from sparkhaven.writers.spark.frame_task import FrameResult, FrameWork, write_rows
 from sparkhaven.writers.spark.tasks import task_number
 from sparkhaven.writers.target import StreamTarget
@@ -69,7 +70,9 @@ def begin_write(
     """Begins a write on an open log, which it closes. ``identity``: None if only the tasks know their batch."""
     work = work_of(log, target, plan, identity)
     offsets = log.state.offsets
-    batches = {topic: offsets[topic, place].stop for topic, place in offsets if topic.startswith(QUERY)}
+    batches = {
+        topic: offsets[topic, place].stop for topic, place in offsets if source_of(topic).kind is PositionKind.BATCHES
+    }
     scratch = scratch_name(target, 0)
     begin_scratch(fs, target.scratch(scratch))
     return LeasedWrite(Ticket(log.hand_over(), target, scratch), work, tuple(columns), batches)

@@ -13,7 +13,6 @@ from sparkhaven.ingest.samples import Sample
 from sparkhaven.ingest.spec import Target
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.values import OffsetRange
-from sparkhaven.store.epochs.state.versions import TABLE
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.model import TableSchema
@@ -42,7 +41,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
 
         del patience
-        end = state.offsets.get((TABLE, 0)) if state else None
+        end = state.offsets.versions if state else None
         versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
         versions.look()
         files, size = versions.waiting()

@@ -17,7 +17,7 @@ from sparkhaven.ingest.feeds.planning import Offset, RangeReader, RangeRun, Rang
 from sparkhaven.ingest.options.delta import DeltaOptions
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.values import FileId
-from sparkhaven.store.epochs.state.versions import TABLE, unpacked
+from sparkhaven.store.epochs.state.versions import unpacked
 from sparkhaven.store.errors import PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
 
@@ -31,7 +31,7 @@ def delta_source(stream: DeltaStream) -> type[DataSource]:
 
 def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
     """The planner of a stream, at the position that its commit log has."""
-    end = committed_ends(fs, stream).get((TABLE, 0))
+    end = committed_ends(fs, stream).versions
     position, table_id = (end.stop, end.topic_id) if end else (None, "")
     return DeltaPlanner(fs, stream.feed, position, table_id, lambda file: _row_bytes(fs, file))
 

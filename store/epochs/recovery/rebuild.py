@@ -25,8 +25,9 @@ from sparkhaven.store.epochs.files.removals import empty_removals, read_removals
 from sparkhaven.store.epochs.files.saved import Checkpoint
 from sparkhaven.store.epochs.recovery.aside import NOTE, SET_ASIDE, SetAside
 from sparkhaven.store.epochs.recovery.remains import Found, read_tombstones
+from sparkhaven.store.epochs.state.kinds import REBUILT
 from sparkhaven.store.epochs.state.locations import Locations
-from sparkhaven.store.epochs.state.offsets import REBUILT, OffsetEnd, Offsets
+from sparkhaven.store.epochs.state.offsets import OffsetEnd, Offsets
 from sparkhaven.store.epochs.state.records import OpenRecord, encode
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import fold
@@ -129,13 +130,13 @@ def plan_state(
     if choice.back:
         locations = _back(table, found)
     offsets, files = Offsets(known.offsets), known.files.copy()
-    ends = {place: end for place, end in offsets.items() if place != (REBUILT, 0)}
+    ends = {place: end for place, end in offsets.items() if place[0] != REBUILT.topic}
     for (topic, partition), stop in choice.positions.items():
         ends[topic, partition] = OffsetEnd(stop, "", stop, "")
     if choice.taken_until is not None:
         files.take((), choice.taken_until)
     if not found.complete and not choice.made:
-        ends[REBUILT, 0] = OffsetEnd(found.epoch, "", known.epoch, "")
+        ends[REBUILT.topic, 0] = OffsetEnd(found.epoch, "", known.epoch, "")
     versions = [location.schema_version for location in locations.values()]
     return replace(
         known,

@@ -27,15 +27,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sparkhaven.store.epochs.state.files import Resolution
+from sparkhaven.store.epochs.state.kinds import REBUILT, REQUEUED, VERSIONS, PositionKind, PositionSource, source_of
 from sparkhaven.store.epochs.state.rules import ResumeRule
 from sparkhaven.store.epochs.state.values import OffsetRange, Split
-from sparkhaven.store.epochs.state.versions import TABLE, unpacked
+from sparkhaven.store.epochs.state.versions import unpacked
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.types.frozen import frozen
 
-QUARANTINE = "@quarantine"  # the source of requeued rows; no Kafka topic can have this name
-REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without their source positions
-_NO_TOPICS = (QUARANTINE, TABLE, REBUILT)
+_WITHOUT_NAME = (PositionKind.VERSIONS, PositionKind.REQUEUED, PositionKind.REBUILT)
 TopicPartition = tuple[str, int]
 GAP_HINT = (
     "messages between the two were deleted before they were read, or the source started elsewhere; restore them,"
@@ -86,16 +85,29 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
 
         For a versioned table: ``version`` (or ``snapshot``, of a version) and ``file`` to read next.
         """
-        ends = {f"{topic}/{part}": self._ends[topic, part].stop for topic, part in self if topic not in _NO_TOPICS}
-        if (TABLE, 0) in self._ends:
-            at = unpacked(self._ends[TABLE, 0].stop)
-            ends |= {"snapshot" if at.snapshot else "version": at.version, "file": at.file}
+        ends = {
+            f"{topic}/{part}": self._ends[topic, part].stop
+            for topic, part in self
+            if source_of(topic).kind not in _WITHOUT_NAME
+        }
+        if self.versions is not None:
+            position = unpacked(self.versions.stop)
+            ends |= {"snapshot" if position.snapshot else "version": position.version, "file": position.file}
         return ends
+
+    def end_of(self, source: PositionSource) -> OffsetEnd | None:
+        """The end of a source without partitions, or None if it was never read."""
+        return self._ends.get((source.topic, 0))
+
+    @property
+    def versions(self) -> OffsetEnd | None:
+        """The end of a versioned table, with the id of the table as topic id."""
+        return self.end_of(VERSIONS)
 
     @property
     def requeued(self) -> int:
         """Number of rows requeued so far: the position of the next one."""
-        end = self._ends.get((QUARANTINE, 0))
+        end = self.end_of(REQUEUED)
         return end.stop if end else 0
 
     @property
@@ -104,7 +116,7 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
 
         ``stop``: the epoch up to which rows were found; ``last_start``: the one up to which positions are known.
         """
-        return self._ends.get((REBUILT, 0))
+        return self.end_of(REBUILT)
 
     def require_settled(self, where: object) -> None:
         """PositionGapError: the log was rebuilt and its source positions are not stated yet."""

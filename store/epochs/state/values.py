@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparkhaven.store.epochs.state.versions import TABLE, unpacked
+from sparkhaven.store.epochs.state.kinds import PositionKind, PositionSource, source_of
+from sparkhaven.store.epochs.state.versions import unpacked
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
@@ -89,16 +90,21 @@ class OffsetRange:
     digest: str = ""
 
     @property
+    def source(self) -> PositionSource:
+        """What the range is of: a topic, versions of a table, requeued rows, batches of a query, or a label."""
+        return source_of(self.topic)
+
+    @property
     def path(self) -> str:
         """Its name in messages, like a file's path."""
-        if self.topic == TABLE:
+        if self.source.kind is PositionKind.VERSIONS:
             return f"Delta table from {unpacked(self.start)} to {unpacked(self.stop)}"
         return f"{self.place} [{self.start}, {self.stop})"
 
     @property
     def messages(self) -> int:
         """Offsets from start to stop; 0 of a table that is followed by version, where positions are no offsets."""
-        return 0 if self.topic == TABLE else self.stop - self.start
+        return 0 if self.source.kind is PositionKind.VERSIONS else self.stop - self.start
 
     @property
     def place(self) -> str:

@@ -8,9 +8,10 @@ A position reads as a decimal number: 12000000003 is version 12, file 3; 1250000
 
 from __future__ import annotations
 
+from sparkhaven.store.epochs.state.kinds import VERSIONS
 from sparkhaven.store.types.frozen import frozen
 
-TABLE = "@delta"  # in the place of a topic, which can have no such name; the id of the table is the topic id
+TABLE = VERSIONS.topic  # in the place of a topic; the id of the table is the topic id
 FILES = 1_000_000_000  # positions of a version
 SNAPSHOT = 500_000_000  # first position of a version's snapshot, and more than a version can add files
 
