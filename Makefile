@@ -100,12 +100,13 @@ test-fast: setup ## quick tests without a JVM, with fewer examples; their files 
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \
 	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
 
-check: $(STAMP) $(DOCS) ## format, lint, types, import rules, the documentation and its links
+check: $(STAMP) $(DOCS) ## format, lint, types, import rules, words, the documentation and its links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m docs.generate.pages --check
+	$(BIN)/python -m docs.generate.words
 	$(BIN)/sphinx-build $(SITE) -q
 
 reference: $(STAMP) ## the generated parts of the pages, written into them

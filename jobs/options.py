@@ -78,7 +78,8 @@ Json = Annotated[
     bool, typer.Option("--json", help="Results as JSON on standard output.", callback=_set("json"), is_eager=True)
 ]
 Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
+    bool,
+    typer.Option("-v", "--verbose", help="More progress, and tracebacks.", callback=_set("verbose"), is_eager=True),
 ]
 RootOption = Annotated[
     Path | None,
@@ -86,7 +87,7 @@ RootOption = Annotated[
         "--root",
         metavar="DIR",
         parser=local_path,
-        help="Database root; default: SPARKHAVEN_ROOT.",
+        help="Database root. Default: SPARKHAVEN_ROOT.",
         callback=_set_root,
     ),
 ]
@@ -125,13 +126,13 @@ DatesOption = Annotated[
         "--date",
         metavar="D|A..B",
         callback=split_dates,
-        help="A date, or all dates from A to B; may be repeated, or apart by commas.",
+        help="A date, or all dates from A to B. May be repeated, or separated by commas.",
     ),
 ]
 AsOfOption = Annotated[
     str | None,
     typer.Option(
-        "--as-of", metavar="TIME", help="The snapshot of that time, like 2026-11-21T09:30:00Z; default: the newest."
+        "--as-of", metavar="TIME", help="The snapshot of that time, like 2026-11-21T09:30:00Z. Default: the newest."
     ),
 ]
 TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
@@ -147,12 +148,12 @@ SkipSetAsideOption = Annotated[
     bool, typer.Option("--skip-set-aside", help="Read without the rows of damaged locations that were set aside.")
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once; default: all cores.")
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once. Default: all cores.")
 ]
 LocalOption = Annotated[bool, typer.Option("--local", help="Run in this process, without Spark, also for large input.")]
 SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, also for small input.")]
 StopOnErrorOption = Annotated[
-    bool, typer.Option("--stop-on-error", help="End with the first failure; default: go on with the others.")
+    bool, typer.Option("--stop-on-error", help="End with the first failure. Default: go on with the others.")
 ]
 UnevaluatedOption = Annotated[
     bool, typer.Option("--allow-unevaluated", help="Rules that cannot be evaluated do not fail the date.")

@@ -1,4 +1,4 @@
-"""Every error class of sparkhaven; ``SparkhavenError`` is the base, and each has its exit code.
+"""Every error class of sparkhaven. ``SparkhavenError`` is the base, and each has its exit code.
 
 An error has ``what``, ``where``, ``expected``, ``found`` and ``hint`` as attributes, and survives pickling.
 ``from_spark`` finds it in an exception of Spark.
@@ -70,7 +70,7 @@ __all__ = [
 
 
 def from_spark(error: BaseException) -> SparkhavenError | None:
-    """The error of sparkhaven that an exception of Spark stands for, with its class and parts; None if there is none.
+    """The error of sparkhaven that an exception of Spark stands for, with its class and parts, else None.
 
     Spark passes errors of its Python processes on as texts, in an AnalysisException, PythonException,
     StreamingQueryException or Py4JJavaError. The parts are texts: ``epoch`` is ``"7"``. An error of sparkhaven is

@@ -1,6 +1,6 @@
 """For tests of code that uses tables: ``make_table`` makes one, ``assert_table_equal`` compares one with a frame.
 
-``make_table`` needs no Spark; ``assert_table_equal`` needs the package chispa.
+``make_table`` needs no Spark. ``assert_table_equal`` needs the package chispa.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def make_table(
     source: str = "0",
     stream: str = "test",
 ) -> int:
-    """Adds rows to the table ``NS.T`` below a root, which it makes if needed; returns the epoch that they are in.
+    """Adds rows to the table ``NS.T`` below a root, which it makes if needed. Returns the epoch that they are in.
 
-    ``rows``: lists by column, one mapping a row, an Arrow table, or a data frame of Spark. A column ``Date`` says in
-    which partition a row comes; without it all come in ``date``. The types are those of the values, unless a
-    ``schema`` (a ``.schema`` file or its bytes) says otherwise; a table that exists keeps its own. Columns that are
+    ``rows``: lists by column, one mapping a row, an Arrow table, or a data frame of Spark. A column ``Date`` says
+    in which partition a row comes. Without it all come in ``date``. The types are those of the values, unless a
+    ``schema`` (a ``.schema`` file or its bytes) says otherwise. A table that exists keeps its own. Columns that are
     left out are null. SchemaMismatchError: a column is not in the schema, or its values are not of its type.
     """
     given = _arrow(rows)
@@ -106,7 +106,7 @@ def assert_table_equal(
 ) -> None:
     """Fails with the differing rows unless the table ``NS.T`` has the rows of a data frame, whatever their order.
 
-    The columns are those of ``expected``, in any order; ``options`` are those of ``read_frame``. Nullability and
+    The columns are those of ``expected``, in any order. ``options`` are those of ``read_frame``. Nullability and
     metadata of columns are not compared, and NaN equals NaN. AssertionError of chispa: rows or schema differ.
     """
     try:

@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Creates a class archive, with which Spark starts faster.",
     ),
     "doctor": ("sparkhaven.jobs.doctor.command", "Checks the database and names the next command to run."),
-    "verify": ("sparkhaven.jobs.cli.reading.checks", "Checks tables for damage; changes nothing."),
+    "verify": ("sparkhaven.jobs.cli.reading.checks", "Checks tables for damage, read-only."),
     "inspect": ("sparkhaven.jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
     "checkpoint": ("sparkhaven.jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),
     "schema": ("sparkhaven.jobs.cli.schemas.schema", "Check, show, infer and deploy schemas."),

@@ -59,9 +59,9 @@ def ingest(
     local: LocalOption = False,
     spark: SparkOption = False,
     workers: WorkersOption = None,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of Spark's driver; rows never pass it.")] = "1GiB",
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of Spark's driver. Rows never pass it.")] = "1GiB",
     metrics_port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics; 0: any free port.")
+        int | None, typer.Option(metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics. 0: any free port.")
     ] = None,
     metrics_address: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve metrics on.")] = "127.0.0.1",
     stop_on_error: StopOnErrorOption = False,
@@ -76,11 +76,11 @@ def ingest(
 ) -> None:
     """Runs streams: ingests new input exactly once.
 
-    They run in Spark. With --once and little input they run in this process, and write the same files; a line of
-    progress says so, --local and --spark overrule it.
+    They run in Spark. With --once and little input they run in this process, and write the same files. A line of
+    progress says so. --local and --spark overrule it.
 
-    SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with --once);
-    with --stop-on-error a stream that fails for good ends the others after their batch.
+    SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with
+    --once). With --stop-on-error a stream that fails for good ends the others after their batch.
     """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()

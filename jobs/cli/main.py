@@ -23,7 +23,7 @@ COLLECT_EVERY = 50_000  # objects
 app = typer.Typer(
     name="sparkhaven",
     cls=LazyCommands,
-    help="Streams into Deephaven's on-disk tables, exactly once; nightly merge; snapshot-isolated reads.\n\n"
+    help="Streams into Deephaven's on-disk tables, exactly once. Nightly merge. Snapshot-isolated reads.\n\n"
     "Exit codes: 0 done · 1 bad data found · 2 wrong usage or settings · 3 worth retrying.",
     no_args_is_help=True,
     add_completion=False,

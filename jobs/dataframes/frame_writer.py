@@ -50,37 +50,37 @@ def deephaven_writer(
 ) -> FrameWriter:
     """What ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch of a stream of the table.
 
-    ``schema`` is deployed at the first batch, a file or its bytes; None takes the deployed one. The columns of the
-    frame have the names of the table's; others are listed in ``ignore``. ``lossy`` names float and double columns that
-    take the nearest value of a number that they do not hold exactly; True: all of them. Otherwise it is a bad row.
-    ``internal`` and ``value`` route the rows, as ``[partition]`` of a stream file does: a column's name, or a table
-    like ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``; ``bounds`` are its other keys
+    ``schema`` is a file or its bytes, deployed at the first batch. None takes the deployed one. The columns of the
+    frame have the names of the table's. Others are listed in ``ignore``. A number that a float or double does not hold
+    exactly is a bad row. Columns in ``lossy`` take the nearest value instead, with True all of them. ``internal`` and
+    ``value`` route the rows, as ``[partition]`` of a stream file does. Each is a column's name, or a table like
+    ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``. ``bounds`` has its other keys
     (``max_past``, ``max_future``, ``clock``, ``late``).
 
-    A row that cannot be stored stops the query, with nothing committed; unless ``bad_rows`` are given, by the keys of
-    ``[bad_rows]`` in a stream file: then such rows go to the quarantine (default ``<root>/.quarantine/<stream>``), as
-    objects of their columns, by position, or else by batch, task and place in it; as long as they are within the
-    budget. ``quarantine list`` and ``drop`` work on them. To ingest one again, write it repaired with ``write_frame``
-    and a ``label``, which writes it once: no command knows the options of this writer.
+    A row that cannot be stored stops the query, with nothing committed. ``bad_rows``, by the keys of ``[bad_rows]`` in
+    a stream file, sets an error budget. Within it such rows go to the quarantine (default
+    ``<root>/.quarantine/<stream>``), as objects of their columns. They are known by position, or else by batch, task
+    and place in it. ``quarantine list`` and ``drop`` work on them. To ingest one again, write it repaired with
+    ``write_frame`` and a ``label``, which writes it once: no command knows the options of this writer.
 
     ``positions`` names the columns that say where a row comes from: ``{"partition": ..., "offset": ...}``, and
     ``"topic"`` where there are several. Then every row is stored exactly once, whatever happens to Spark's checkpoint,
     as long as the source gives the same rows for the same offsets. Rows of an offset stay together. Offsets must be
-    consecutive; where the query filters, or the topic is compacted or written by transactions, set
-    ``allow_gap``: then gaps between batches are recorded and gaps inside them are not checked.
+    consecutive. Where the query filters, or the topic is compacted or written by transactions, set ``allow_gap``. Then
+    gaps between batches are recorded and gaps inside them are not checked.
 
     Without ``positions`` a batch is known by the query, its batch id and a digest of its rows. That survives every
     crash of driver and workers, since Spark then repeats its last batch. It does **not** survive:
 
-    * a checkpoint that is deleted or torn: the new query may send rows again, and is refused until ``adopt`` says, for
-      one start, that it starts where the old one ended. That is then yours to ensure.
+    * a checkpoint that is deleted or torn. The new query may send rows again, and is refused. ``adopt``, for one start,
+      declares that it starts where the old one ended. That is then yours to ensure.
     * a checkpoint older than the commit log, as a copy or after a power failure: Spark plans new batches under old ids.
-      Refused; roll the stream back to the epoch before the first such batch, which the error names.
-    * a source or query that gives other rows when a batch is repeated (a random or current value, an unordered limit, a
-      file overwritten): refused, as other rows under a known batch id.
+      Refused. Roll the stream back to the epoch before the first such batch, which the error names.
+    * a source or query that gives other rows when a batch is repeated. Causes are a random or current value, an
+      unordered limit, a file overwritten. Refused, as other rows under a known batch id.
     * a second query into the same stream: give it a stream of its own.
 
-    The stream stays locked until ``close()``; used as a context manager it closes itself. After an error it is
+    The stream stays locked until ``close()``. Used as a context manager it closes itself. After an error it is
     released, and the next batch opens it again.
     """
     options = frame_options(
@@ -112,7 +112,7 @@ def write_frame(
     label: str | None = None,
     **options: Any,
 ) -> BatchOutcome:
-    """Writes a batch frame as one epoch; the options are those of ``deephaven_writer``.
+    """Writes a batch frame as one epoch. The options are those of ``deephaven_writer``.
 
     With ``positions`` committed rows are dropped. With a ``label`` the frame is written once under that name:
     the same rows again are a no-op, other rows a PositionGapError. A frame without rows takes no label. With neither,
@@ -125,7 +125,7 @@ def write_frame(
 
 
 class FrameWriter:
-    """Created by ``deephaven_writer``. ``last``: the outcome of the newest batch; ``epoch``: the newest epoch."""
+    """Created by ``deephaven_writer``. ``last`` is the outcome of the newest batch, ``epoch`` the newest epoch."""
 
     def __init__(self, options: FrameOptions, *, fs: Fs | None = None) -> None:
         self.last: BatchOutcome | None = None
@@ -139,7 +139,7 @@ class FrameWriter:
 
     @property
     def epoch(self) -> int:
-        """The newest epoch that this writer knows; 0 before its first batch."""
+        """The newest epoch that this writer knows, 0 before its first batch."""
         return self._stream.log.state.epoch if self._stream is not None else 0
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:

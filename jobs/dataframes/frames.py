@@ -51,12 +51,12 @@ def read_frame(
 ) -> DataFrame:
     """The table ``NS.T`` below a root as a data frame: the snapshot of now, or of ``epoch`` or ``as_of``.
 
-    All queries on the frame see that one snapshot; call again for a newer one. Each query reads what the arguments
+    All queries on the frame see that one snapshot. Call again for a newer one. Each query reads what the arguments
     name, whatever it selects or filters. So name the ``columns`` that are needed: the others are neither read nor sent.
     ``where`` is an expression of ``sparkhaven read --where``. It skips dates and row ranges by their statistics, and
     rows where they are read. ``tier``, ``dates`` and ``sources`` are those of ``open_table(...).to_arrow``.
 
-    ``instant``: ``timestamp`` (microseconds; refused if a value has nanoseconds), ``timestamp-truncate``, or ``long``
+    ``instant``: ``timestamp`` (microseconds, refused if a value has nanoseconds), ``timestamp-truncate``, or ``long``
     (bigint of nanoseconds since the epoch). ``char``: ``string`` or ``int``. Errors come as Spark's, with ours in
     their text, when the frame is made or read.
     """

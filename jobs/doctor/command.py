@@ -61,8 +61,8 @@ def doctor(
 ) -> None:
     """Checks the database and names the next command to run.
 
-    Looks at machine, volumes, streams, dates, logs, and at what `verify` finds without --deep; shows what is not well.
-    Read-only and without Spark; works for a database that is empty, damaged or mounted read-only.
+    Looks at machine, volumes, streams, dates, logs, and at what `verify` finds without --deep. Shows what is wrong.
+    Read-only and without Spark. Works for a database that is empty, damaged or mounted read-only.
     """
     cli: CliContext = ctx.obj
     name, files = table_and_files(cli, words, feeds)

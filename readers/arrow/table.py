@@ -31,11 +31,11 @@ Names = str | Iterable[str]
 class Table:
     """A snapshot of one table: reads are isolated from concurrent commits and merges.
 
-    Where the rows of the snapshot were rolled back or deleted, a read is a SnapshotMovedError; arrays that were
+    Where the rows of the snapshot were rolled back or deleted, a read is a SnapshotMovedError. Arrays that were
     returned before keep their rows.
 
     A table is an Arrow stream of all rows and columns, each time from the start: ``duckdb.sql("from t")``,
-    ``polars.DataFrame(t)``, ``pyarrow.table(t)``, ``pandas.DataFrame.from_arrow(t)`` (pandas 3; before:
+    ``polars.DataFrame(t)``, ``pyarrow.table(t)``, ``pandas.DataFrame.from_arrow(t)`` (pandas 3. Before that:
     ``pyarrow.table(t).to_pandas()``). Texts are plain strings there. An error in mid-stream reaches the consumer as
     its own class with the text of ours.
     """
@@ -66,7 +66,7 @@ class Table:
         return str(self.snapshot.table)
 
     def with_checks(self, checks: Checks | None) -> Table:
-        """The same snapshot with other checksum checks of its reads; None: no checks."""
+        """The same snapshot with other checksum checks of its reads. None: no checks."""
         skip, pins = self._skip_set_aside, self._pins.values()
         return Table(self._fs, self._layout, self.snapshot, pins, checks, skip_set_aside=skip)
 
@@ -103,7 +103,7 @@ class Table:
         return self.snapshot.epochs
 
     def arrow_schema(self, columns: Names | None = None, *, dictionaries: bool = True) -> pa.Schema:
-        """Fields of a result; default: symbol columns and the partitioning column are dictionaries of strings."""
+        """Fields of a result. Default: symbol columns and the partitioning column are dictionaries of strings."""
         shown = self.columns(columns)
         return pa.schema([pa.field(c.name, arrow_type(c, dictionaries=dictionaries)) for c in shown])
 
@@ -134,7 +134,7 @@ class Table:
         where: str | Predicate | None = None,
         tier: str = "all",
     ) -> int:
-        """Number of rows; without ``where`` no data file is opened."""
+        """Number of rows. Without ``where`` no data file is opened."""
         if where is None:
             return self.plan(dates=dates, sources=sources, tier=tier).rows
         first = [c.name for c in self.schema.stored[:1]]
@@ -149,9 +149,9 @@ class Table:
         where: str | Predicate | None = None,
         tier: str = "all",
     ) -> Plan:
-        """Row ranges that a read opens; ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions.
+        """Row ranges that a read opens. ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions.
 
-        A source is named by the value from the data, or by its directory; SettingsError for a text that may mean two.
+        A source is named by the value from the data, or by its directory. SettingsError: a text may mean two.
         """
         predicate = self._predicate(where)
         selection = Selection.of(dates, sources)
@@ -294,7 +294,7 @@ class Table:
         return parse_predicate(where, self.schema.readable) if isinstance(where, str) else where
 
     def columns(self, names: Names | None = None) -> tuple[Column, ...]:
-        """The named columns in the requested order; None: all in the order of the definition.
+        """The named columns in the requested order. None: all in the order of the definition.
 
         A column that was dropped from the schema is found by its name, where its files are still there.
         SchemaMismatchError for a name that the table does not have, or that is named twice.

@@ -58,13 +58,13 @@ def export(
     ] = "kv",
     dates: DatesOption = None,
     as_of: AsOfOption = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns. Default: all.")] = None,
     tier: TierOption = "all",
     codec: Annotated[
-        str | None, typer.Option(metavar="CODEC", help="Compression; default: that of the schema, else SNAPPY.")
+        str | None, typer.Option(metavar="CODEC", help="Compression. Default: that of the schema, else SNAPPY.")
     ] = None,
     leaf: Annotated[
-        str, typer.Option(metavar="FORMAT", help="parquet; in a hive tree also deephaven (column files).")
+        str, typer.Option(metavar="FORMAT", help="parquet. In a hive tree also deephaven (column files).")
     ] = "parquet",
     replace: Annotated[bool, typer.Option("--replace", help="Replace another export in the directory.")] = False,
     skip_set_aside: SkipSetAsideOption = False,
@@ -74,7 +74,7 @@ def export(
 ) -> None:
     """Exports a snapshot as a tree of Parquet files.
 
-    The tree appears as a whole, by one rename, after each file was read back. _manifest.json in it has the rows and a
+    The tree appears as a whole, by one rename, after each file was read back. Its _manifest.json has the rows and a
     digest of each column. The same export again changes nothing.
     """
     cli: CliContext = ctx.obj

@@ -61,7 +61,7 @@ def import_tree(
     name: TableArgument,
     source: Annotated[Path, typer.Option("--from", metavar="DIR", parser=local_path, help="Directory of the tree.")],
     layout: Annotated[
-        str, typer.Option(metavar="LAYOUT", help="nested, flat, kv, metadata or hive; auto: as it is found.")
+        str, typer.Option(metavar="LAYOUT", help="nested, flat, kv, metadata or hive. auto detects it.")
     ] = "auto",
     dates: Annotated[
         list[str] | None,
@@ -70,7 +70,7 @@ def import_tree(
             "--date",
             metavar="D|A..B",
             callback=split_dates,
-            help="A date, or all dates from A to B, of the tree; may be repeated. The date of rows that have none.",
+            help="A date, or all dates from A to B, of the tree. May be repeated. The date of rows that have none.",
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace dates that history has.")] = False,
@@ -81,7 +81,7 @@ def import_tree(
         ),
     ] = None,
     raw_values: Annotated[
-        bool, typer.Option("--raw-values", help="Directory names are values as they are; default: %XX is undone.")
+        bool, typer.Option("--raw-values", help="Directory names are values as they are. Default: %XX is undone.")
     ] = False,
     value: Annotated[
         str | None,
@@ -94,7 +94,7 @@ def import_tree(
     lossy: Annotated[
         list[str] | None,
         typer.Option(
-            "--lossy", metavar="COLUMN", help="A float or double that takes the nearest value; may be repeated."
+            "--lossy", metavar="COLUMN", help="A float or double that takes the nearest value. May be repeated."
         ),
     ] = None,
     binary_as_text: Annotated[

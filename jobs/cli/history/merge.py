@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         "merge Nyc13.Flight --closed",
         "merge --status",
     )
-    done = "merged, or nothing new to merge; with --allow-empty also no rows or no dates"
+    done = "merged, or nothing new to merge, with --allow-empty also no rows or no dates"
     usage = "wrong options, no such table or dates"
     retry = "another merge runs, rows are not synced yet, no space on the disk"
     app.command(epilog=help_end(*lines, done=done, bad_data="a date failed", usage=usage, retry=retry))(merge)
@@ -68,13 +68,13 @@ def register(app: typer.Typer) -> None:
 def merge(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="NS.T", help="Namespace and table; default with --status: all.")
+        str | None, typer.Argument(metavar="NS.T", help="Namespace and table. Default with --status: all.")
     ] = None,
     dates: DatesOption = None,
     closed: Annotated[bool, typer.Option("--closed", help="All dates whose day has ended in their time zone.")] = False,
     zone: Annotated[
         str | None,
-        typer.Option("--zone", metavar="Z", help="Time zone for --closed; default: as the streams record it."),
+        typer.Option("--zone", metavar="Z", help="Time zone for --closed. Default: as the streams record it."),
     ] = None,
     grace: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Grace period of --closed, after a day has ended.")
@@ -87,14 +87,14 @@ def merge(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Files of history: deephaven (column files), parquet (table.parquet), both, or default (the schema's);"
-            " without it that of the date's last merge.",
+            help="Files of history: deephaven (column files), parquet (table.parquet), both, or default (the schema's)."
+            " Without it: that of the date's last merge.",
         ),
     ] = None,
     sort: Annotated[
         str | None,
         typer.Option(
-            metavar="COL[:desc],...|none", help="Sort order inside groups; default: that of the date's last merge."
+            metavar="COL[:desc],...|none", help="Sort order inside groups. Default: that of the date's last merge."
         ),
     ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
@@ -109,10 +109,10 @@ def merge(
 ) -> None:
     """Merges dates from intraday into sorted, grouped history.
 
-    Symbols are deduplicated; equal row counts and digests prove that history holds the same rows. At the end replaced
+    Symbols are deduplicated. Equal row counts and digests prove that history holds the same rows. At the end replaced
     generations are removed whose grace period is over, as by `clean`.
 
-    The merge runs in Spark. Few rows are merged in this process instead, with the same result on disk; a line on
+    The merge runs in Spark. Few rows are merged in this process instead, with the same result on disk. A line on
     standard error says which.
     """
     cli: CliContext = ctx.obj

@@ -54,7 +54,7 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage partition, like 0.")],
     volume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", parser=local_path, help="Directory on its volume; default: below the root."),
+        typer.Option(metavar="DIR", parser=local_path, help="Directory on its volume. Default: below the root."),
     ] = None,
     dry_run: DryRun = False,
     as_json: Json = False,

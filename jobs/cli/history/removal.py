@@ -56,7 +56,7 @@ def truncate(
 ) -> None:
     """Empties the intraday locations of merged dates.
 
-    Only with the proof that history holds all their rows. A date needs a passed validation; a date without one since
+    Only with the proof that history holds all their rows. A date needs a passed validation. A date without one since
     its last merge is validated first.
     """
     chosen = _Chosen(name, parse_choice(dates), source, allow_unevaluated, dry_run)

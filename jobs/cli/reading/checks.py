@@ -27,11 +27,11 @@ def register(app: typer.Typer) -> None:
 def verify(
     ctx: typer.Context,
     name: AnyTableArgument = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Read every committed byte; default: lengths only.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every committed byte. Default: lengths only.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Checks tables for damage; changes nothing.
+    """Checks tables for damage, read-only.
 
     Looks at lengths, checksums, symbols, source positions and indexes.
     """

@@ -46,7 +46,7 @@ def page(
         ),
     ] = None,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port; 0: any free port.")] = PORT,
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port. 0: any free port.")] = PORT,
     hours: Annotated[int, typer.Option(metavar="N", min=1, max=8784, help="Hours of epochs to show.")] = HOURS,
     out: Annotated[
         Path | None,
@@ -60,7 +60,7 @@ def page(
     Epochs of the last hours, dates by sources, symbol tables, bytes and waste, quarantine, errors, and what to do next.
     Reads commit logs, records and listings, no column. A file needs no network to be opened.
 
-    Whoever reaches the address sees names, paths and counts of all tables; there is no login.
+    Whoever reaches the address sees names, paths and counts of all tables. There is no login.
     """
     cli: CliContext = ctx.obj
     layout, fs = cli.database(), Fs()

@@ -49,19 +49,19 @@ def read(
     ctx: typer.Context,
     name: TableArgument,
     tier: TierOption = "all",
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns. Default: all.")] = None,
     dates: DatesOption = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="VALUE", help="Only this internal partition: its value, or its directory; may be repeated."
+            metavar="VALUE", help="Only this internal partition: its value, or its directory. May be repeated."
         ),
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="EXPR", help="Only rows like 'dep_delay > 60 && !isNull(tailnum)'.")
     ] = None,
     epoch: Annotated[
-        list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot; default: the newest.")
+        list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot. Default: the newest.")
     ] = None,
     as_of: AsOfOption = None,
     out: OutOption = None,
@@ -71,7 +71,7 @@ def read(
         str | None,
         typer.Option(
             metavar="MODE",
-            help="Compare files with committed checksums: read (default: each file once), open, scrub or off.",
+            help="Compare files with committed checksums: read, open, scrub or off. Default: read, each file once.",
         ),
     ] = None,
     skip_set_aside: SkipSetAsideOption = False,

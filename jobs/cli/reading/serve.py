@@ -41,10 +41,10 @@ def serve(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables.")] = None,
     tables: Annotated[list[str] | None, typer.Option("--table", metavar="NS.T", hidden=True)] = None,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port; 0: any free port.")] = 10000,
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port. 0: any free port.")] = 10000,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of the engine.")] = "2GiB",
     ui: Annotated[
-        bool, typer.Option("--ui", help="Turn on the web page; then whoever has the key can run any code here.")
+        bool, typer.Option("--ui", help="Turn on the web page. Then whoever has the key can run any code here.")
     ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
@@ -52,7 +52,7 @@ def serve(
     """Serves tables live, by a Deephaven engine.
 
     Intraday and history are one table, the server variable NS_T. It grows with every committed epoch while streams are
-    ingested and dates merged; where rows that were shown are rolled back, it ends with an error, and NS_T is a new one.
+    ingested and dates merged. A rollback of rows that were shown ends it with an error. NS_T is then a new table.
 
     Prints the address and a random key once it is ready, then runs until SIGTERM or Ctrl-C. The key is the only
     protection: TLS is not offered.

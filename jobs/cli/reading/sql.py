@@ -47,14 +47,14 @@ def register(app: typer.Typer) -> None:
 
 def sql(
     ctx: typer.Context,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT; tables are named NS.T.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT. Tables are named NS.T.")],
     tier: TierOption = "all",
     as_of: AsOfOption = None,
     out: OutOption = None,
     limit: LimitOption = 20,
     vertical: VerticalOption = False,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory of the query; default: 80 % of the machine's.")
+        str | None, typer.Option(metavar="SIZE", help="Memory of the query. Default: 80 % of the machine's.")
     ] = None,
     skip_set_aside: SkipSetAsideOption = False,
     as_json: Json = False,
@@ -62,9 +62,9 @@ def sql(
 ) -> None:
     """Runs a SELECT over snapshots of tables.
 
-    DuckDB evaluates it. Each table is pinned once for the whole query; only columns, dates and row ranges that it
-    needs are read, -v and --json say how many rows. Without --out the first rows are shown. A query can read
-    nothing but tables of the root.
+    DuckDB evaluates it. Each table is pinned once for the whole query. Only columns, dates and row ranges that it
+    needs are read. -v and --json report how many rows. Without --out the first rows are shown. A query reads tables of
+    the root only.
     """
     from sparkhaven.readers.sql.query import open_query  # DuckDB: only this command needs it
 

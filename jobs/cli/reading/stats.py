@@ -68,7 +68,7 @@ def stats(
     """Reports rows, bytes, epochs and positions of tables.
 
     Rows, bytes and waste by tier, date and internal partition. With stream files also the ends of the topic partitions
-    and the lag; with -v every date.
+    and the lag. With -v every date.
     """
     cli: CliContext = ctx.obj
     layout = cli.database()

@@ -22,7 +22,7 @@ from sparkhaven.store.schema.document.checks import unbuilt_indexes
 from sparkhaven.store.schema.document.xmlfile import load_schema
 from sparkhaven.store.types.model import TableSchema
 
-FILE = "A schema file; or a deployed table, NS.T."
+FILE = "A schema file, or a deployed table, NS.T."
 
 
 def register(schema: typer.Typer) -> None:

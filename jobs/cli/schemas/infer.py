@@ -34,7 +34,7 @@ SourceArgument = Annotated[
     str,
     typer.Argument(
         metavar="STREAM.toml|FILE",
-        help="A stream file of which [feed] is enough; or a file, directory or glob of JSON, CSV or Parquet.",
+        help="A stream file of which [feed] is enough. Or a file, directory or glob of JSON, CSV or Parquet.",
     ),
 ]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Most rows of the sample.")]
@@ -64,7 +64,7 @@ def infer(
     table: Annotated[
         str | None,
         typer.Option(
-            "--table", metavar="NS.T", help="Name of the table; default: that of the stream file, or the file's."
+            "--table", metavar="NS.T", help="Name of the table. Default: that of the stream file, or the file's."
         ),
     ] = None,
     rows: RowsOption = ROWS,
@@ -73,13 +73,13 @@ def infer(
         str, typer.Option("--partition-column", metavar="COLUMN", help="Name of the partitioning column.")
     ] = "Date",
     grouping: Annotated[
-        list[str] | None, typer.Option("--grouping", metavar="COLUMN", help="Grouping column; default: the best one.")
+        list[str] | None, typer.Option("--grouping", metavar="COLUMN", help="Grouping column. Default: the best one.")
     ] = None,
     blobs: Annotated[
         list[str] | None, typer.Option("--no-symbols", metavar="COLUMN", help="A String without a symbol table.")
     ] = None,
     key_formula: Annotated[
-        str | None, typer.Option("--key-formula", metavar="FORMULA", help="Where a merge puts rows; default: balanced.")
+        str | None, typer.Option("--key-formula", metavar="FORMULA", help="Where a merge puts rows. Default: balanced.")
     ] = None,
     out: OutOption = None,
     force: ForceOption = False,
@@ -118,7 +118,7 @@ def new(
     schema_file: Annotated[Path, typer.Argument(metavar="SCHEMA", parser=local_path, help="Schema file of the table.")],
     source: SourceArgument,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="STREAM", help="Name of the stream; default: that of the table.")
+        str | None, typer.Option("--name", metavar="STREAM", help="Name of the stream. Default: that of the table.")
     ] = None,
     rows: RowsOption = ROWS,
     zone: ZoneOption = "UTC",
@@ -131,7 +131,7 @@ def new(
     """Writes the stream file for a schema and a feed.
 
     Finds the field of each column, and the settings by which all values of the sample are taken. The file stands beside
-    the schema, or at --out; with --dry-run it is printed.
+    the schema, or at --out. With --dry-run it is printed.
     """
     from sparkhaven.ingest.inference.fitting import fit_schema
     from sparkhaven.ingest.inference.texts.stream import StreamWishes, stream_text

@@ -38,7 +38,7 @@ def repair(
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="The table that the query writes.")] = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Its stream.")] = None,
-    fix: Annotated[bool, typer.Option("--repair", help="Back it up and repair it; default: only report.")] = False,
+    fix: Annotated[bool, typer.Option("--repair", help="Back it up and repair it. Default: only report.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     dry_run: DryRun = False,
     as_json: Json = False,

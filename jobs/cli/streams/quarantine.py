@@ -37,7 +37,7 @@ OldTableOption = Annotated[str | None, typer.Option("--table", hidden=True)]
 ReasonOption = Annotated[str | None, typer.Option(metavar="CODE", help="Only rows with this reason code.")]
 SourceOption = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Only rows of this file or topic/partition; * matches any text."),
+    typer.Option(metavar="TEXT", help="Only rows of this file or topic/partition. * matches any text."),
 ]
 EpochOption = Annotated[int | None, typer.Option(metavar="N", help="Only rows that were rejected with this epoch.")]
 StateOption = Annotated[str, typer.Option(metavar="all|pending|requeued", help="Only rows in this state.")]
@@ -70,7 +70,7 @@ def list_(
     source: SourceOption = None,
     epoch: EpochOption = None,
     state: StateOption = "all",
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="At most this many rows; 0: all.")] = SHOWN,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="At most this many rows. 0: all.")] = SHOWN,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -105,7 +105,7 @@ def requeue(
     stream: StreamArgument = None,
     stream_file: Annotated[
         Path | None,
-        typer.Argument(metavar="[STREAM.toml]", parser=local_path, help="Stream file; default: that of the last run."),
+        typer.Argument(metavar="[STREAM.toml]", parser=local_path, help="Stream file. Default: that of the last run."),
     ] = None,
     old_table: OldTableOption = None,
     repaired: Annotated[

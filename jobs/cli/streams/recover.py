@@ -41,10 +41,10 @@ def recover(
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Default: all streams of the table.")] = None,
     quarantine: Annotated[
         list[str] | None,
-        typer.Option(metavar="INTERNAL/DATE", help="First set this damaged location aside; needs NS.T STREAM."),
+        typer.Option(metavar="INTERNAL/DATE", help="First set this damaged location aside. Needs NS.T STREAM."),
     ] = None,
     from_locations: Annotated[
-        bool, typer.Option("--from-locations", help="First rebuild a lost or outdated commit log; needs NS.T STREAM.")
+        bool, typer.Option("--from-locations", help="First rebuild a lost or outdated commit log. Needs NS.T STREAM.")
     ] = False,
     position: Annotated[
         list[str] | None,
@@ -72,12 +72,12 @@ def recover(
     deleted. The stream continues without it, every later report names it, and reads that need its rows fail without
     --skip-set-aside.
 
-    --from-locations rebuilds a commit log that is lost, or that was restored from an outdated copy, from the table.size
-    of each location; all bytes are compared with their checksums. Source positions come from the newest log, checkpoint
-    or head that can be read. Where locations are newer than these positions, choose one, best after a --dry-run:
-    --back-to-known drops the newer rows, and the source is read again; --position (Kafka, Delta) and --taken-until
-    (files) give the positions; --accept-positions keeps the known ones. Without a choice the stream ingests nothing
-    until a second call makes one. The old files are kept in .streams/.replaced-N.
+    --from-locations rebuilds a commit log that is lost, or that was restored from an outdated copy. It reads the
+    table.size of each location, and compares all bytes with their checksums. Source positions come from the newest log,
+    checkpoint or head that can be read. Where locations are newer than these positions, choose one, best after a
+    --dry-run. --back-to-known drops the newer rows, and the source is read again. --position (Kafka, Delta) and
+    --taken-until (files) give the positions. --accept-positions keeps the known ones. Without a choice the stream
+    ingests nothing until a second call makes one. The old files are kept in .streams/.replaced-N.
     """
     cli: CliContext = ctx.obj
     layout = cli.database()

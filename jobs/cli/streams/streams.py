@@ -49,8 +49,8 @@ def register(app: typer.Typer) -> None:
 def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = False, verbose: Verbose = False) -> None:
     """Lists streams with source, epochs, rows and last commit.
 
-    `left` says what is left of a stream: rows, truncated locations, only its commit log, or files of a start or a
-    removal that was killed. `running` is the process that holds its lock.
+    `left` says what is left of a stream: rows, truncated locations, or only its commit log. A start or a removal that
+    was killed leaves files. `running` is the process that holds its lock.
     """
     cli: CliContext = ctx.obj
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
