@@ -252,11 +252,12 @@ def budget_error(
     lines = "".join(f"\n    {row}" for row in first)
     more = f"\n    and {bad - len(first)} more" if bad > len(first) else ""
     return ErrorBudgetExceeded(
-        "more bad rows than the budget allows; nothing of this batch was committed",
+        "more bad rows than the budget allows",
         where=f"{first[0].file} {first[0].unit} {first[0].line}" if first else None,
         expected=f"at most {budget.max_rows} bad rows a batch, and at most {budget.max_fraction:.4g} of all in an hour"
         + (f" if they are {budget.min_rows} or more" if budget.min_rows else ""),
         found=f"{bad} bad of {read} rows{earlier}:{lines}{more}",
         hint="correct the rows or the producer, or correct [columns] or [partition]"
-        + ("; or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else ""),
+        + ("; or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else "")
+        + "; nothing of this batch was committed",
     )

@@ -199,11 +199,12 @@ class Router:
 def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
     """The error of ``late = "fail"`` and ``bounds = "fail"``."""
     return ErrorBudgetExceeded(
-        "a row has a date that the stream refuses; nothing of this batch was committed",
+        "a row has a date that the stream refuses",
         where=f"{row.file} {row.unit} {row.line}",
         expected=row.expected,
         found=f"{row.reason}, {row.value}",
-        hint=f'correct the row, or set partition.{setting} = "quarantine" to set such rows aside',
+        hint=f'correct the row, or set partition.{setting} = "quarantine" to set such rows aside;'
+        " nothing of this batch was committed",
     )
 
 

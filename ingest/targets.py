@@ -118,7 +118,7 @@ def _check_partition_rules(spec: StreamSpec, targets: dict[str, Target]) -> None
             found=internal.name,
         )
     if (value.fixed is None) == (value.column is None):
-        raise SettingsError("the partition value needs either a column or a fixed text", where=_where(spec))
+        raise SettingsError("the partition value has both a column and a fixed text, or neither", where=_where(spec))
     if value.fixed is not None:
         check_partition("partition value", value.fixed)
         return

@@ -46,7 +46,7 @@ def memory_bytes(text: str) -> int:
         return parse_size(text)
     except ValueError:
         expected = 'an amount like "1GiB", "512MB" or "2g"'
-        raise SettingsError("--memory is no amount of memory", expected=expected, found=text) from None
+        raise SettingsError("--memory is not an amount of memory", expected=expected, found=text) from None
 
 
 def _set(name: str) -> Callable[[typer.Context, bool], bool]:

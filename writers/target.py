@@ -52,7 +52,7 @@ class StreamTarget:
             owner = {}
         if owner.get("generation") != self.generation:
             raise LockLostError(
-                "another process has opened the stream; this one must not write any more",
+                "another process has opened the stream",
                 where=path,
                 expected=f"generation {self.generation}",
                 found=f"generation {owner.get('generation')}, pid {owner.get('pid')} on {owner.get('host')}",

@@ -87,7 +87,7 @@ def ingest(
     where = chosen_runner(local, spark) if once else "spark"
     if local and (not once or (workers or 1) > 1):
         raise SettingsError(
-            "--local runs what is available now, with one worker",
+            "--local is given without --once, or with several workers",
             expected="--once --local, without --workers",
             found=f"--workers {workers}" if once else "no --once",
             hint="leave --local out: a stream that goes on, or has several workers, runs in Spark",

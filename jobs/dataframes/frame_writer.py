@@ -119,7 +119,7 @@ def write_frame(
     each call adds all rows.
     """
     if label is not None and options.get("positions"):
-        raise SettingsError("a frame with positions needs no label", found=label)
+        raise SettingsError("a frame with positions has a label", found=label)
     with deephaven_writer(root, table, stream, **options) as writer:
         return writer.write(frame, labelled(label), "write", 0)
 

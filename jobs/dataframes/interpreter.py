@@ -62,7 +62,7 @@ def refuse_remote(spark: SparkSession) -> None:
     """SettingsError for a session of Spark Connect: this program has no part in the tasks of its server."""
     if is_remote(spark):
         raise SettingsError(
-            "a writer of this process needs a Spark session of this process",
+            "the Spark session belongs to another process",
             where="sparkhaven.write_frame, deephaven_writer",
             expected="a classic session",
             found="Spark Connect",

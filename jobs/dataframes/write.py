@@ -225,7 +225,7 @@ def _types(schema: StructType) -> Fields:
 
 def _only_append(expected: str, found: str) -> SettingsError:
     return SettingsError(
-        "a stream of a table can only be appended to",
+        "the output mode is not append",
         where='format("deephaven")',
         expected=expected,
         found=found,

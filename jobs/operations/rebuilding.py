@@ -45,7 +45,7 @@ def _position(text: str) -> tuple[tuple[str, int], int]:
         return (VERSIONS.topic, 0), packed(int(stop))
     if not (equals and slash and topic and partition.isdigit() and stop.isdigit()):
         raise SettingsError(
-            "--position is no position",
+            "--position is not a position",
             expected="TOPIC/PARTITION=OFFSET of the next message, or version=N of the next version of a Delta table",
             found=repr(text),
         )
@@ -59,7 +59,7 @@ def _moment(text: str | None) -> int | None:
         parsed = datetime.fromisoformat(text)
     except ValueError:
         expected = "ISO, like 2026-11-21T09:30:00Z"
-        raise SettingsError("--taken-until is no time", expected=expected, found=repr(text)) from None
+        raise SettingsError("--taken-until is not a time", expected=expected, found=repr(text)) from None
     zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     return int(zoned.timestamp()) * NS_PER_SECOND
 

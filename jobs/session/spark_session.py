@@ -37,14 +37,14 @@ def import_root() -> Path:
 def check_memory(text: str) -> None:
     """SettingsError unless the text is an amount of memory as a JVM takes it."""
     if not _MEMORY.match(text):
-        raise SettingsError("no amount of memory", expected="a whole number with k, m, g or t, like 2g", found=text)
+        raise SettingsError("not an amount of memory", expected="a whole number with k, m, g or t, like 2g", found=text)
 
 
 def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, str]:
     """Spark's settings for a job. ``workers`` None = all cores. A submitted job keeps its master and memory."""
     check_memory(memory)
     if workers is not None and workers < 1:
-        raise SettingsError("a job needs at least one worker", expected="1 or more", found=workers)
+        raise SettingsError("the job has no worker", expected="1 or more", found=workers)
     conf = {
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,

@@ -78,7 +78,7 @@ def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
     found = fs.stat(path)
     if found is None or found.is_dir:
         raise SettingsError(
-            "no such stream file" if found is None else "a stream file is a file, not a directory",
+            "no such stream file" if found is None else "the stream file is a directory",
             where=path,
             expected="a TOML file with [feed], or files to infer a schema from",
             hint="check the path",

@@ -86,12 +86,14 @@ def frame_options(
             raise InvalidNameError(f"the name of a {what} is a text", found=repr(name))
     where = Path(f"stream {check_stream(stream)}")
     if isinstance(ignore, str):
-        raise SettingsError("ignore is a list of columns", where=where, expected=f"[{ignore!r}]", found=repr(ignore))
+        raise SettingsError(
+            "ignore is not a list of columns", where=where, expected=f"[{ignore!r}]", found=repr(ignore)
+        )
     if isinstance(lossy, str):
-        raise SettingsError("lossy is a list of columns", where=where, expected=f"[{lossy!r}]", found=repr(lossy))
+        raise SettingsError("lossy is not a list of columns", where=where, expected=f"[{lossy!r}]", found=repr(lossy))
     others = _table("bounds", bounds or {}, where)
     if others.keys() & {"internal", "value"}:
-        raise SettingsError("internal and value are options of their own", where=where, found=f"bounds = {bounds!r}")
+        raise SettingsError("bounds has the keys internal or value", where=where, found=f"bounds = {bounds!r}")
     raw = {
         "partition": {**others, "internal": _rule(internal), "value": _rule(value)},
         "bad_rows": None if bad_rows is None else _table("bad_rows", bad_rows, where),
@@ -150,7 +152,7 @@ def _positions(positions: Mapping[str, str] | None, where: Path) -> PositionColu
     names = [name for name in found.values() if isinstance(name, str) and name]
     if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"} or len(set(names)) < len(found):
         raise SettingsError(
-            "positions need a column for the topic partition and one for the offset",
+            "positions lack the column of the topic partition or of the offset",
             where=where,
             expected='{"partition": ..., "offset": ...}, and "topic" where there are several; each another column',
             found=repr(positions),

@@ -69,12 +69,13 @@ def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, strea
     label = found.pop("label", None)
     if label is not None and streaming:
         raise SettingsError(
-            "a streaming query needs no label: its batches are known by their ids",
+            "a streaming query has a label",
             where=f"stream {found['stream']}",
             found=label,
+            hint="leave it out: batches are known by their ids",
         )
     if label is not None and "positions" in found:
-        raise SettingsError("a frame with positions needs no label", where=f"stream {found['stream']}", found=label)
+        raise SettingsError("a frame with positions has a label", where=f"stream {found['stream']}", found=label)
     return WriteOptions(frame_options(table=table, **{**_DEFAULTS, **found}), label)
 
 

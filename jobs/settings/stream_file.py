@@ -56,7 +56,7 @@ def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSe
     found = fs.stat(path)
     if found is None or found.is_dir:
         raise SettingsError(
-            "no such stream file" if found is None else "a stream file is a file, not a directory",
+            "no such stream file" if found is None else "the stream file is a directory",
             where=path,
             hint="name a TOML file; conf/streams has examples",
         )
@@ -166,7 +166,7 @@ def _column(name: str, item: ColumnModel, path: Path, *, keys: bool) -> ColumnSp
         return _spec(name, item.source, item, meta=item.meta)
     if not keys:
         raise SettingsError(
-            "only messages have keys",
+            "a feed without messages has a setting for keys",
             where=f"{path}: columns.{name}.key",
             found=item.key,
             hint="name a field of the row with `from`",

@@ -52,7 +52,7 @@ def check_target(path: Path) -> Path:
     """A path that ``export`` can write; SettingsError for another suffix or a missing directory."""
     if path.suffix not in WRITERS:
         raise SettingsError(
-            "the file name names no format",
+            "the file name has no known ending",
             where=path,
             expected="a name that ends in " + ", ".join(WRITERS),
             found=path.suffix or "no suffix",

@@ -149,7 +149,9 @@ def _milliseconds(moment: datetime | str) -> int:
     try:
         parsed = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     except ValueError:
-        raise SettingsError("as_of is no time", expected="ISO, like 2026-11-21T09:30:00Z", found=repr(moment)) from None
+        raise SettingsError(
+            "as_of is not a time", expected="ISO, like 2026-11-21T09:30:00Z", found=repr(moment)
+        ) from None
     zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     return int(zoned.timestamp() * 1000)
 

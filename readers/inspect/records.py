@@ -160,5 +160,5 @@ def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
             "file is not JSON", where=path, byte=at, expected="a JSON object", found=error
         ) from error
     if not isinstance(value, dict):
-        raise CorruptFileError("file is no JSON object", where=path, expected="{...}", found=type(value).__name__)
+        raise CorruptFileError("file is not a JSON object", where=path, expected="{...}", found=type(value).__name__)
     facts.update(value)

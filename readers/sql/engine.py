@@ -70,8 +70,8 @@ BEYOND = "name tables of the root as NS.T; a query cannot read files, settings o
 def not_a_select(text: str) -> SettingsError:
     """The error for anything but one SELECT."""
     return SettingsError(
-        "a query is one SELECT, which may begin with WITH",
-        expected="SELECT ... FROM NS.T ...",
+        "the query is not a single SELECT",
+        expected="one SELECT, which may begin with WITH",
         found=text.strip() or "nothing",
         hint="write a result to a file with --out",
     )

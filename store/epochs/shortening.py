@@ -127,9 +127,9 @@ class Shortening:
         """The error of a compaction that changed nothing."""
         _, layout, table, stream = self._where
         return EpochConflictError(
-            "the log cannot be compacted; it is unchanged",
+            "the log cannot be compacted",
             where=layout.stream_log(table, stream),
             found=error,
-            hint="free space on the disk; until then the stream continues with the longer log",
+            hint="free space on the disk; until then the stream continues with the longer, unchanged log",
             phase=phase_of(error),
         )

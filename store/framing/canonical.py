@@ -23,7 +23,7 @@ def load(payload: bytes, where: object) -> dict[str, Any]:
     except ValueError as error:
         raise CorruptFileError("record is not JSON", where=where, expected="JSON", found=error) from error
     if not isinstance(value, dict):
-        raise CorruptFileError("record is no JSON object", where=where, expected="{...}", found=type(value).__name__)
+        raise CorruptFileError("record is not a JSON object", where=where, expected="{...}", found=type(value).__name__)
     return value
 
 

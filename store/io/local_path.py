@@ -51,7 +51,7 @@ def file_of_url(url: str) -> str:
         )
     path = "/" + os.fsdecode(unquote_to_bytes(os.fsencode(encoded))).lstrip("/")
     if "\0" in path:
-        raise SettingsError("no path has a zero byte", where=url, expected="file:///PATH", found="%00")
+        raise SettingsError("the path has a zero byte", where=url, expected="file:///PATH", found="%00")
     return path
 
 

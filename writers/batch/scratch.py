@@ -42,7 +42,7 @@ def check_open(fs: Fs, scratch: Path, attempt: str) -> None:
     """LockLostError if the tasks of this batch are fenced off; called under the lock of a location."""
     if fs.stat(scratch / OPEN) is None:
         raise LockLostError(
-            "the batch of this task has all its reports; this attempt must not write",
+            "another attempt has finished this task",
             where=attempt,
             expected=scratch / OPEN,
             found="no such file",

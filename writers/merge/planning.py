@@ -99,9 +99,9 @@ def plan_merge(
     if base is None and not locations:
         if waiting := pins.waiting(value):
             raise TooEarlyError(
-                "the rows of this date are not synced yet; after a power failure the source would replay them",
+                "the rows of this date are not synced yet",
                 where=f"{table} {value}",
-                expected="synced rows",
+                expected="synced rows, which no power failure makes the source replay",
                 found=f"{waiting:,} unsynced rows",
                 hint=after_sync(table),
                 phase="plan",

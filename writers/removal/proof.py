@@ -50,7 +50,7 @@ class RemovalProof:
     def __init__(self, table: TableName, record: MergeRecord, validation: Validation, *, seal: object) -> None:
         if seal is not _SEAL:
             raise ValidationFailedError(
-                "a removal proof can only be made by ``prove``",
+                "the removal proof was not made by ``prove``",
                 expected="sparkhaven.writers.removal.proof.prove",
                 hint="merge the date, then prove it",
             )
@@ -183,10 +183,10 @@ def _check_output(fs: Fs, layout: Layout, table: TableName, record: MergeRecord,
 
 def _unproven(record: MergeRecord, expected: object, found: object) -> ValidationFailedError:
     return ValidationFailedError(
-        "there is no proof that history holds this date; nothing was removed",
+        "there is no proof that history holds this date",
         where=f"{record.table} {record.value}, merge {record.generation}",
         expected=expected,
         found=found,
-        hint="merge the date again with --rewrite, then validate it",
+        hint="merge the date again with --rewrite, then validate it; nothing was removed",
         phase="prove",
     )

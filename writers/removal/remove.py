@@ -203,7 +203,7 @@ def _require(proof: RemovalProof, table: TableName, value: str) -> None:
     if not isinstance(proof, RemovalProof) or (proof.table, proof.record.value) != (table, value):
         found = f"of {proof.table} {proof.record.value}" if isinstance(proof, RemovalProof) else type(proof).__name__
         raise ValidationFailedError(
-            "removal requires the proof of this date",
+            "the proof of this date is missing",
             where=f"{table} {value}",
             expected="what writers.removal.proof.prove returns for it",
             found=found,
@@ -228,9 +228,9 @@ def _require_covered(proof: RemovalProof, stream: str, location: LocationState) 
 def _require_durable(proof: RemovalProof, state: StreamState, location: LocationState) -> None:
     if location.epoch > state.durable:  # after a power failure the source would send its rows again
         raise ValidationFailedError(
-            "rows are not synced yet; after a power failure the source would replay them",
+            "rows are not synced yet",
             where=f"{proof.table} {location.key.value}, source {location.key.internal}",
-            expected=f"epoch {location.epoch} synced",
+            expected=f"epoch {location.epoch} synced, which no power failure makes the source replay",
             found=f"synced up to epoch {state.durable}",
             hint=after_sync(proof.table),
             phase="prove",
@@ -243,7 +243,7 @@ def _require_deletable(
     tombstone = next((r for _, r in tombstones.entries if r.phase == RemovalPhase.TRUNCATE and r.means(location)), None)
     if tombstone is None or not location.truncated:
         raise ValidationFailedError(
-            "only a truncated location can be deleted",
+            "the location is not truncated",
             where=f"{table} {location.key.value}, source {location.key.internal}",
             expected="a truncated location",
             found=f"{location.rows} rows",

@@ -77,12 +77,12 @@ def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: s
         return
     table = schema.full_name
     raise ValidationFailedError(
-        "history lacks columns that intraday has; nothing was removed",
+        "history lacks columns that intraday has",
         where=f"{table} {value}",
         expected="every value of every column in history, or dropped by a command",
         found=", ".join(f"{count.name}: {count.lost:,} values" for count in lost),
-        hint=f"bring the columns back: `sparkhaven schema history {table}`, then `schema deploy {table} --restore"
-        f" VERSION`; or drop them: `schema deploy {table} --drop COLUMN`; then `sparkhaven merge {table}"
+        hint=f"bring the columns back (`sparkhaven schema history {table}`, then `schema deploy {table} --restore"
+        f" VERSION`) or drop them (`schema deploy {table} --drop COLUMN`); then `sparkhaven merge {table}"
         f" --dates {value} --rewrite`",
         phase="prove",
     )

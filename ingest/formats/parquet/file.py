@@ -258,7 +258,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 def no_parquet(path: str, error: Exception, hint: str) -> FeedError:
     """The error for a file that PyArrow cannot read."""
     return FeedError(
-        "feed file is no Parquet file, or damaged",
+        "feed file is damaged, or not a Parquet file",
         where=path,
         expected="a complete Parquet file",
         found=next(iter(str(error).splitlines()), type(error).__name__),

@@ -65,7 +65,9 @@ def page(
     cli: CliContext = ctx.obj
     layout, fs = cli.database(), Fs()
     if out is not None and any(_is_given(ctx, name) for name in ("bind", "port")):
-        raise SettingsError("--out serves nothing", expected="--out, or --bind and --port", found="both")
+        raise SettingsError(
+            "--out is given with an option of the server", expected="--out, or --bind and --port", found="both"
+        )
     asked = _asked(fs, layout, words or [], hours)
     collector = Collector(fs, layout, asked, time.time, socket.gethostname(), os.environ)
     require_library()

@@ -114,7 +114,7 @@ def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
     for text in epochs:
         stream, equals, number = text.rpartition("=")
         if not equals or not number.isdigit() or stream in pins:
-            raise SettingsError("--epoch is no epoch", expected="N, or STREAM=N once a stream", found=text)
+            raise SettingsError("--epoch is not an epoch number", expected="N, or STREAM=N once a stream", found=text)
         pins[stream] = int(number)
     return pins
 

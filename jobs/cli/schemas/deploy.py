@@ -136,7 +136,7 @@ def diff(
 def _pair(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
-        raise SettingsError("--rename is no pair of names", expected="OLD=NEW", found=repr(text))
+        raise SettingsError("--rename is not a pair of names", expected="OLD=NEW", found=repr(text))
     return old, new
 
 

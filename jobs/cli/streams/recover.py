@@ -86,14 +86,18 @@ def recover(
     aside: list[dict[str, Any]] = []
     if from_locations:
         if name is None or stream is None:
-            raise SettingsError("--from-locations needs a stream", expected="recover NS.T STREAM --from-locations")
+            raise SettingsError(
+                "--from-locations is given without a stream", expected="recover NS.T STREAM --from-locations"
+            )
         parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
         rebuilt = rebuild_stream(cli, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
         if dry_run:
             cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
             return
     elif choice.made:
-        raise SettingsError("positions need --from-locations", expected="recover NS.T STREAM --from-locations ...")
+        raise SettingsError(
+            "positions are given without --from-locations", expected="recover NS.T STREAM --from-locations ..."
+        )
     else:
         aside = set_locations_aside(cli, layout, name, stream, quarantine or [], dry_run=dry_run)
     streams: list[dict[str, Any]] = []
@@ -162,7 +166,7 @@ def set_locations_aside(
         return []
     if name is None or stream is None:
         raise SettingsError(
-            "--quarantine needs a stream",
+            "--quarantine is given without a stream",
             expected="recover NS.T STREAM --quarantine INTERNAL/DATE",
             found=" ".join(filter(None, (name, stream))) or "neither",
         )

@@ -59,11 +59,11 @@ def _require_generation(fs: Fs, path: Path, generation: int) -> None:
     if owner.get("generation") != generation:
         pid, host = owner.get("pid"), owner.get("host")
         raise LockLostError(
-            "another process has opened the stream since this write began; nothing of the write was committed",
+            "another process has opened the stream since this write began",
             where=path,
             expected=f"generation {generation}",
             found=f"process {pid} on {host}, generation {owner.get('generation')}" if owner else "no owner",
-            hint="write again when that process has ended; a stream has one writer",
+            hint="write again when that process has ended; nothing of this write was committed",
             pid=pid,
             host=host,
         )

@@ -171,9 +171,9 @@ class LogFile:
         except OSError as second:
             raise self.poison("a partly written record could not be removed from the log", second) from error
         raise EpochConflictError(
-            "the record could not be written; the log is as it was",
+            "the record could not be written",
             where=self._path,
             found=error,
-            hint="free space on the disk and retry the batch",
+            hint="free space on the disk and retry the batch; the log is unchanged",
             phase=phase_of(error),
         ) from error

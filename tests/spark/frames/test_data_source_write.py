@@ -103,7 +103,7 @@ def test_what_is_refused_says_why(spark: SparkSession, root: Path) -> None:
     ):
         with pytest.raises(PySparkException, match=reported):
             save(frame, root, **wrong)
-    with pytest.raises(PySparkException, match="can only be appended to"):
+    with pytest.raises(PySparkException, match="the output mode is not append"):
         save(frame, root, mode="overwrite")
     for mode in ("errorifexists", "ignore"):
         with pytest.raises(PySparkException, match="Append"):

@@ -165,7 +165,7 @@ def test_values_of_bad_rows_are_short() -> None:
         (stream(internal=InternalRule("meta", "partition")), "cannot name internal partitions"),
         (stream(value=ValueRule("n")), "cannot give the partition value"),
         (stream(value=ValueRule("at", zone="x")), "unknown time zone"),
-        (stream(value=ValueRule()), "either a column or a fixed text"),
+        (stream(value=ValueRule()), "both a column and a fixed text, or neither"),
     ],
 )
 def test_settings_that_do_not_fit(spec: StreamSpec, what: str) -> None:

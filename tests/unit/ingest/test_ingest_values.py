@@ -135,7 +135,7 @@ def test_damaged_parquet_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": [1] * 1000}), path)
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(FeedError, match="no Parquet file, or damaged"):
+    with pytest.raises(FeedError, match="feed file is damaged, or not a Parquet file"):
         decode(file_id(path), stream(form="parquet"), schema(v="int"))
 
 

@@ -215,7 +215,7 @@ def test_as_of_a_time(small: SmallTable) -> None:
     assert open_table(small.root, "NS.T", as_of=datetime.fromtimestamp(start + 125, UTC)).epochs == {"s": 2}
     assert open_table(small.root, "NS.T", as_of=datetime.fromtimestamp(start + 60, UTC).isoformat()).epochs == {"s": 1}
     assert open_table(small.root, "NS.T", as_of="2020-01-01").count() == 0
-    with pytest.raises(SettingsError, match="as_of is no time"):
+    with pytest.raises(SettingsError, match="as_of is not a time"):
         open_table(small.root, "NS.T", as_of="yesterday")
     with pytest.raises(SettingsError, match="exclude each other"):
         open_table(small.root, "NS.T", as_of="2020-01-01", epoch=1)

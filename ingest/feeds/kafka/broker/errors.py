@@ -32,8 +32,8 @@ def retention_passed(topic: str, partition: int, ours: int, beginning: int) -> S
         where=partition_name(topic, partition),
         expected=f"offset {ours}, where the last epoch ends",
         found=f"the first message has offset {beginning}; {beginning - ours} offsets are lost",
-        hint="get the messages from another copy of the topic; or set allow_gap = true in [feed] to go on behind the"
-        " gap, which is recorded in the epoch; and raise the topic's retention",
+        hint="get the messages from another copy of the topic, or set allow_gap = true in [feed] to record the gap and"
+        " continue behind it; raise the topic's retention",
     )
 
 
@@ -56,8 +56,7 @@ def recreated(topic: str, ours: str, found: str) -> SparkhavenError:
         where=topic,
         expected=f"topic id {ours}",
         found=f"topic id {found}",
-        hint="its offsets are other messages now: read it as a new stream, or set allow_gap = true in [feed] to go on"
-        " with the new topic from its start",
+        hint="read it as a new stream, or set allow_gap = true in [feed] to continue with the new topic from its start",
     )
 
 

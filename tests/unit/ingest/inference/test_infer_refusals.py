@@ -40,7 +40,7 @@ def error(base: Path, *words: str) -> dict[str, Any]:
         ("a.json", b"[1]\n[2]\n", 1, "no record of the sample can be read"),
         ("a.json", b"\xff\xfe\n", 1, "no record of the sample can be read"),
         ("a.csv", b'a,b\n1\n"x\n', 1, "no record of the sample can be read"),
-        ("a.parquet", b"PAR1 and no more", 1, "feed file is no Parquet file, or damaged"),
+        ("a.parquet", b"PAR1 and no more", 1, "feed file is damaged, or not a Parquet file"),
         ("a.json.gz", b'{"a":1}', 1, "feed file is not packed as its name says"),
         ("a.json", b"{}\n", 1, "the rows of the sample have no field that can be stored"),
         ("a.xml", b"<a/>", 2, "the format of the file cannot be recognized by its name"),

@@ -73,7 +73,7 @@ def test_what_is_wrong_before_spark_starts_is_reported_before_anything_is_made(
     code, value = run_json(tmp_path / "db", "ingest", str(broken), "--once")
     assert (code, value["error"]["what"], value["file"]) == (2, "stream file is not TOML", str(broken))
     code, value = run_json(tmp_path / "db", "ingest", str(right), "--once", "--memory", "1x")
-    assert (code, value["error"]["what"]) == (2, "--memory is no amount of memory")
+    assert (code, value["error"]["what"]) == (2, "--memory is not an amount of memory")
     assert not (tmp_path / "db").exists()
 
 

@@ -296,7 +296,7 @@ def test_the_command_writes_a_file(small: SmallTable, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--out", "{}/page.html", "--port", "1"], "--out serves nothing"),
+        (["--out", "{}/page.html", "--port", "1"], "--out is given with an option of the server"),
         (["--out", "{}/none/page.html"], "no such directory"),
         (["--out", "{}"], "--out names a directory"),
         (["NS.Other", "--out", "{}/page.html"], "NS.Other"),

@@ -102,9 +102,9 @@ def test_a_root_that_is_relative_or_of_the_environment() -> None:
         ({"internal": '{"colum": "x"}'}, "unknown key 'colum'", "column"),
         ({"positions": "off"}, "option 'positions' is not JSON", "partition"),
         ({"positions": "[1]"}, "option 'positions' is not an object in JSON", "partition"),
-        ({"positions": '{"offset": "o"}'}, "positions need a column", "partition"),
+        ({"positions": '{"offset": "o"}'}, "positions lack the column", "partition"),
         ({"bounds": '{"max_pst": "1 d"}'}, "unknown key 'max_pst'", "max_past"),
-        ({"bounds": '{"internal": "x"}'}, "internal and value are options of their own", "x"),
+        ({"bounds": '{"internal": "x"}'}, "bounds has the keys internal or value", "x"),
         ({"ignore": "[1"}, "option 'ignore' is not JSON", "Note"),
         ({"ignore": "[1]"}, "option 'ignore' is not a list of names", "[1]"),
         ({"ignore": '["Note", null]'}, "option 'ignore' is not a list of names", "Note, Extra"),
@@ -113,7 +113,7 @@ def test_a_root_that_is_relative_or_of_the_environment() -> None:
         ({"keepEpochs": "0"}, "option 'keepEpochs' is not a whole number from 1 on", "0"),
         ({"keepEpochs": "1e3"}, "option 'keepEpochs' is not a whole number from 1 on", "1e3"),
         ({"durability": "FSYNC"}, "durability has a value that is not known", "fsync"),
-        ({"label": "a", "positions": '{"partition": "p", "offset": "o"}'}, "a frame with positions needs no", "a"),
+        ({"label": "a", "positions": '{"partition": "p", "offset": "o"}'}, "a frame with positions has a label", "a"),
     ],
 )
 def test_wrong_options(change: dict[str, Any], what: str, more: str) -> None:
@@ -124,7 +124,7 @@ def test_wrong_options(change: dict[str, Any], what: str, more: str) -> None:
 
 
 def test_a_query_has_no_label_and_its_table_is_named_in_start() -> None:
-    with pytest.raises(SettingsError, match="a streaming query needs no label"):
+    with pytest.raises(SettingsError, match="a streaming query has a label"):
         made(streaming=True, label="a")
     with pytest.raises(SettingsError) as caught:
         made(streaming=True, path=None)

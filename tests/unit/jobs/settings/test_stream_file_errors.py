@@ -196,7 +196,7 @@ def test_names_are_checked_and_the_file_is_named() -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such stream file"):
         load_stream_file(Fs(), tmp_path / "none.toml", {})
-    with pytest.raises(SettingsError, match="not a directory"):
+    with pytest.raises(SettingsError, match="the stream file is a directory"):
         load_stream_file(Fs(), tmp_path, {})
     broken = tmp_path / "broken.toml"
     for content in (b"name = ", b"name = '\xff'"):

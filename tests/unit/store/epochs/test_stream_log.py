@@ -154,7 +154,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
         with open_log(fs, root) as log:  # the first write is the log of the new generation
             report = append(fs, root, None, A, [1])
             before = log_path(root).read_bytes()
-            with pytest.raises(EpochConflictError, match="log is as it was"):
+            with pytest.raises(EpochConflictError, match="the record could not be written"):
                 log.commit(batch_of([report], 1))
             assert fs.failed == 1
             assert log_path(root).read_bytes() == before

@@ -161,7 +161,7 @@ def test_an_attempt_whose_report_is_not_wanted_writes_nothing_beside_the_driver(
                 ended.append(slow[0].end())
 
         commit(log, target, execute, [one, two], Meanwhile(step, wake))
-        assert isinstance(ended[0].error, LockLostError) and "has all its reports" in ended[0].error.what
+        assert isinstance(ended[0].error, LockLostError) and "another attempt has finished" in ended[0].error.what
         whole(tmp_path, log, 18)
 
 

@@ -53,6 +53,6 @@ def test_a_snapshot_is_chosen_by_its_time(tmp_path: Path) -> None:
     assert "waste" not in run(small.root, "stats", "NS.T", "--as-of", between).stdout
     for words in commands:
         code, value = run_json(small.root, *words, "--as-of", "yesterday")
-        assert (code, value["error"]["what"]) == (2, "as_of is no time")
+        assert (code, value["error"]["what"]) == (2, "as_of is not a time")
     code, value = run_json(small.root, "read", "NS.T", "--as-of", between, "--epoch", "1")
     assert (code, value["error"]["what"]) == (2, "epoch and as_of exclude each other")

@@ -83,11 +83,11 @@ def test_all_rows_into_a_file(root: Path, tmp_path: Path, suffix: str) -> None:
     [
         (["select * from NS.U"], "no table NS.U"),
         (["select Sise from NS.T"], "Sise"),
-        (["copy NS.T to 'x.csv'"], "one SELECT"),
+        (["copy NS.T to 'x.csv'"], "not a single SELECT"),
         (["select * from read_csv('/etc/passwd')"], "reaches beyond the tables"),
         (["select 1", "--tier", "old"], "no such tier"),
-        (["select 1", "--memory", "much"], "--memory is no amount"),
-        (["select 1", "--out", "x.xlsx"], "names no format"),
+        (["select 1", "--memory", "much"], "--memory is not an amount"),
+        (["select 1", "--out", "x.xlsx"], "has no known ending"),
     ],
 )
 def test_wrong_usage_is_exit_2(root: Path, words: list[str], what: str) -> None:
