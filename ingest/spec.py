@@ -136,7 +136,7 @@ class BadRowBudget:
 
     @property
     def allows_any(self) -> bool:
-        """Whether rejected rows may go to quarantine; else the first one stops its batch, and no jars are needed."""
+        """Whether rejected rows may go to quarantine; else the first one stops its batch."""
         return self.max_rows > 0 and self.max_fraction > 0
 
 

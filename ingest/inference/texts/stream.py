@@ -75,7 +75,7 @@ def _lines(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: Stream
     if "bad_rows" in raw:
         yield from _table(raw["bad_rows"])
     else:
-        yield "max_rows = 1000   # a batch; further ones stop the stream. 0: the first one does, and no jars are needed"
+        yield "max_rows = 1000   # a batch; further ones stop the stream. 0: the first one does"
     if "commit" in raw:
         yield ""
         yield "[commit]"
