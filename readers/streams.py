@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from sparkhaven.store.epochs.files.lock import lock_owner
-from sparkhaven.store.epochs.files.removed import read_removed
 from sparkhaven.store.epochs.reading.load import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import REST
 from sparkhaven.store.epochs.state.kinds import PositionKind, source_of
@@ -82,8 +81,8 @@ def _own(state: StreamState) -> list[tuple[int, int]]:
 
 
 def _remains(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSummary:
-    removed = read_removed(fs, layout, table, stream)
-    left: Left = "files without a log" if removed is None else "unfinished removal"
+    is_removed = fs.stat(layout.stream_removed(table, stream)) is not None
+    left: Left = "unfinished removal" if is_removed else "files without a log"
     running = lock_owner(fs, layout.stream_lock(table, stream))
     return StreamSummary(str(table), stream, "", 0, 0, 0, 0, None, running, left)
 

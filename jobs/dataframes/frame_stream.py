@@ -6,6 +6,7 @@ import os
 import socket
 import time
 import uuid
+import warnings
 from collections.abc import Iterable, Mapping
 
 from sparkhaven.ingest.feeds.frames.rows import Fields, fit_frame, frame_columns
@@ -17,28 +18,34 @@ from sparkhaven.jobs.streams.decoding import FrameDecoder
 from sparkhaven.jobs.streams.quarantines import catch_up, settle
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.retention import Retention
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.deployed.writable import require_writable
+from sparkhaven.store.schema.document.xmlfile import load_schema, parse_schema
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine
 from sparkhaven.writers.batch.scratch import remove_scratch
 from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.removal.streams import remove_stream
 from sparkhaven.writers.spark.frame import FramePlan
 from sparkhaven.writers.target import StreamTarget
 
 
 @frozen
 class FrameStream:
-    """An open stream and the schema of its table."""
+    """An open stream and the schema of its table. ``begun``: the epoch that a new stream began at, else None."""
 
     options: FrameOptions
     log: StreamLog
     schema: TableSchema
+    begun: int | None = None
 
     @property
     def target(self) -> StreamTarget:
@@ -46,6 +53,11 @@ class FrameStream:
         options, log = self.options, self.log
         layout = Layout(options.root)
         return StreamTarget(layout, options.table, options.stream, self.schema, log.state.generation, options.policy)
+
+    def remove_unwritten(self, fs: Fs) -> None:
+        """After the log is closed: removes a new stream into which nothing was written."""
+        if self.begun == self.log.state.epoch:
+            remove_unwritten(fs, self.options, self.begun, self.log.state.generation)
 
     def fit(
         self, fields: Fields, budget: Budget, quarantine: AddToQuarantine | None = None
@@ -80,7 +92,8 @@ def quarantine_of(fs: Fs, options: FrameOptions) -> Quarantine | None:
 
 
 def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quarantine | None = None) -> FrameStream:
-    """Deploys the schema and opens the stream as a new generation, with recovery; updates its quarantine.
+    """Deploys the schema and opens the stream as a new generation, with recovery; updates its quarantine. An error
+    leaves no new stream.
 
     SettingsError: the schema is of another table. Others as ``deploy``, ``StreamLog.open`` and ``require_writable``.
     """
@@ -89,10 +102,12 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
     if source is None:
         schema = load_deployed(fs, layout, table)
     else:
+        given = (parse_schema(source, "") if isinstance(source, bytes) else load_schema(fs, source)).schema
+        if given.full_name != str(table):
+            raise SettingsError("the schema is of another table", expected=table, found=given.full_name)
         fs.mkdirs(layout.root)
         schema = deploy_schema(fs, layout, source).schema
-    if schema.full_name != str(table):
-        raise SettingsError("the schema is of another table", expected=table, found=schema.full_name)
+    is_new = has_no_files(fs, layout, table, options.stream)
     log = StreamLog.open(
         fs,
         layout,
@@ -106,6 +121,7 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
         retention=_retention(options),
         zone=options.spec.partition.value.day_zone,
     )
+    stream = FrameStream(options, log, schema, log.state.epoch if is_new else None)
     try:
         require_writable(fs, layout, schema)
         remove_scratch(fs, layout.scratch(table, options.stream))  # of a process that was killed
@@ -114,8 +130,22 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
             settle(fs, layout, table, log.state, quarantine, f"stream {options.stream}: bad_rows.quarantine")
     except BaseException as error:
         log.__exit__(type(error), error, error.__traceback__)
+        stream.remove_unwritten(fs)
         raise
-    return FrameStream(options, log, schema)
+    return stream
+
+
+def remove_unwritten(fs: Fs, options: FrameOptions, begun: int, generation: int) -> None:
+    """Removes a stream that is still as its first write has opened it, and that nobody holds; an error is a warning."""
+    layout, table = Layout(options.root), options.table
+    try:
+        if options.stream not in list_streams(fs, layout, table):
+            return
+        state = load_stream(fs, layout, table, options.stream)
+        if (state.epoch, state.generation) == (begun, generation):
+            remove_stream(fs, layout, table, options.stream, clock=time.time)
+    except (SparkhavenError, OSError) as error:
+        warnings.warn(f"stream {options.stream} stays without an epoch: {as_ours(error)}", stacklevel=2)
 
 
 def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: Lease) -> FrameStream:

@@ -175,6 +175,7 @@ class FrameWriter:
                 stream, self._stream = self._stream, None
                 with stream.log:
                     self._maintenance.finish()
+                stream.remove_unwritten(self._fs)
 
     def __enter__(self) -> FrameWriter:
         return self
@@ -206,7 +207,11 @@ class FrameWriter:
         return self._stream
 
     def _release(self) -> None:
-        """Releases the lock without writing to the log, which is read again when the stream is opened."""
+        """Releases the lock without writing to the log, which is read again when the stream is opened.
+
+        A new stream into which nothing was written goes.
+        """
         if self._stream is not None:
             stream, self._stream = self._stream, None
             stream.log.__exit__(BaseException, None, None)
+            stream.remove_unwritten(self._fs)

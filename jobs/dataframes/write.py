@@ -27,7 +27,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from sparkhaven.ingest.feeds.frames.rows import Fields
-from sparkhaven.jobs.dataframes.frame_stream import open_stream, plan_of, quarantine_of, take_over_stream
+from sparkhaven.jobs.dataframes.frame_stream import (
+    open_stream,
+    plan_of,
+    quarantine_of,
+    remove_unwritten,
+    take_over_stream,
+)
 from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
 from sparkhaven.jobs.streams.budget import Budget, rows_of_hour
@@ -123,7 +129,7 @@ class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     @message_first()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Ends a write that is not committed."""
-        abort_write(Fs(), self._write.ticket)
+        abort(Fs(), self._options, self._write.ticket)
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -162,7 +168,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """Ends the write of a batch that is not committed."""
         for message in messages:
             if isinstance(message, TaskMessage):
-                abort_write(Fs(), message.ticket)
+                abort(Fs(), self._options, message.ticket)
                 return
 
 
@@ -170,9 +176,13 @@ def begin(fs: Fs, options: WriteOptions, fields: Fields) -> LeasedWrite:
     """Begins a write of frames of these columns (name and Spark's simple type)."""
     frame = options.frame
     stream = open_stream(fs, frame, "", quarantine_of(fs, frame))
-    with stream.log as log:
-        plan, used = stream.fit(fields, Budget(frame.spec.bad_rows))
-        return begin_write(fs, log, stream.target, plan, used, labelled(options.label))
+    try:
+        with stream.log as log:
+            plan, used = stream.fit(fields, Budget(frame.spec.bad_rows))
+            return begin_write(fs, log, stream.target, plan, used, labelled(options.label), stream.begun)
+    except BaseException:
+        stream.remove_unwritten(fs)
+        raise
 
 
 def run(fs: Fs, write: LeasedWrite, rows: Iterator[pa.RecordBatch], *, streaming: bool) -> TaskMessage:
@@ -200,7 +210,19 @@ def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: S
         maintenance = Maintenance(log, frame.policy, lambda error: warnings.warn(str(error), stacklevel=1))
         maintenance.after_batch()
         maintenance.finish()
+    _remove_unwritten(fs, options, ticket)  # a frame without rows is no epoch
     return outcome
+
+
+def abort(fs: Fs, options: WriteOptions, ticket: Ticket) -> None:
+    """Ends a write that is not committed; after a commit it changes nothing."""
+    abort_write(fs, ticket)
+    _remove_unwritten(fs, options, ticket)
+
+
+def _remove_unwritten(fs: Fs, options: WriteOptions, ticket: Ticket) -> None:
+    if ticket.begun is not None:
+        remove_unwritten(fs, options.frame, ticket.begun, ticket.lease.generation)
 
 
 def _earlier(fs: Fs, frame: FrameOptions, source: Source) -> tuple[int, int]:

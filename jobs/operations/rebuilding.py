@@ -76,10 +76,11 @@ def rebuild_stream(
 ) -> dict[str, Any]:
     """Rebuilds a commit log, or with ``dry_run`` only plans it; returns the result as a JSON object."""
     fs, now = Fs(), int(time.time() * 1000)
+    _refuse_sound(fs, layout, table, stream)  # before locks are created
     with _locked(fs, layout, table, stream, dry_run=dry_run) as commit_lock:
         _refuse_sound(fs, layout, table, stream)
         found = find(fs, layout, table, stream)
-        if not found.locations and not found.damaged and not found.known.epoch:
+        if not (found.locations or found.damaged or found.unpublished or found.epoch or found.generation):
             raise TableNotFoundError(
                 f"no data of a stream {stream!r}", where=layout.intraday(table), expected="a location of this stream"
             )
@@ -108,9 +109,10 @@ def _locked(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: b
 
 
 def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+    """SettingsError: nothing is to be rebuilt. TableNotFoundError: no file names a stream that would have a log."""
     try:
         state = require_stream(fs, layout, table, stream)
-    except (CorruptFileError, TableNotFoundError):
+    except CorruptFileError:
         return
     if state.offsets.unsettled is None:
         raise SettingsError(

@@ -20,7 +20,7 @@ from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.run import Options
 from sparkhaven.jobs.streams.stream_run import Run
-from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
+from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
@@ -63,7 +63,7 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Opt
     With ``once`` that is also a source that does not answer, or a schema that a start may not deploy.
     """
     table, stream = settings.table, settings.spec.stream
-    if fs.stat(layout.stream_log(table, stream)) is not None or files_of_stream(fs, layout, table, stream):
+    if not has_no_files(fs, layout, table, stream):
         return FirstStart(settings, False)
     remote = settings.feed.remote()
     if remote is not None:
@@ -106,7 +106,7 @@ def _idle(settings: StreamSettings, waiting: Waiting, progress: Progress, option
 def remove_uncommitted(fs: Fs, layout: Layout, runs: Iterable[Run], new: Collection[Path], progress: Progress) -> None:
     """Removes what the first starts of streams have created that ended without an epoch; an error is a warning."""
     for run in runs:
-        if run.epoch == 0 and run.settings.file in new:
+        if run.epoch == run.begun and run.settings.file in new:
             try:
                 remove_stream(fs, layout, run.settings.table, run.name, clock=time.time)
             except (SparkhavenError, OSError) as error:

@@ -149,7 +149,7 @@ def open_stream(
     require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
     catch_up(fs, layout, settings.table, log.state)
-    return Run(settings, schema, log, opened_s=time.monotonic() - began)
+    return Run(settings, schema, log, opened_s=time.monotonic() - began, begun=log.state.epoch)
 
 
 def keep_one(app: Application, run: Run) -> None:

@@ -21,8 +21,9 @@ from sparkhaven.writers.batch.stream import StreamTotals
 class Run:
     """One stream of this process; ``totals`` or ``error`` once it has ended.
 
-    ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took. ``older``: new files that are not
-    ingested because they were modified before the horizon. ``so_far``: totals over all restarts.
+    ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took. ``begun``: the epoch that it was
+    opened at. ``older``: new files that are not ingested because they were modified before the horizon. ``so_far``:
+    totals over all restarts.
     """
 
     settings: StreamSettings
@@ -36,6 +37,7 @@ class Run:
     so_far: StreamTotals = field(default_factory=StreamTotals)
     watch: SourceWatch | None = None
     opened_s: float = 0.0
+    begun: int = 0
 
     @property
     def state(self) -> StreamState:

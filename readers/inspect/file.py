@@ -75,6 +75,7 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.checkpoint", "checkpoint", inspect_logs.checkpoint),
     (r".+\.head", "head", inspect_logs.head),
     (r".+\.removals", "removals", inspect_logs.removals),
+    (r".+\.removed", "note of a removed stream", inspect_records.removed_note),
     (r".+\.lock", "lock", inspect_records.json_file),
 )
 MAGICS: tuple[tuple[bytes, str], ...] = (

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.store.epochs.files.removed import decode_removed
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
 from sparkhaven.store.format.index import tlmi
 from sparkhaven.store.format.table import tablesize, tbl
@@ -144,6 +145,17 @@ def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     place = (f".{TableName.parse(found.table).table}.merges", found.value, f"{found.generation}.validation")
     if path.parts[-3:] != place and ".tmp-" not in path.name:
         yield finding("error", path, "validation result is in a wrong directory", expected="/".join(place))
+
+
+def removed_note(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A note of a removed stream, and whether it is beside the logs of its table."""
+    (table, stream), note = decode_removed(fs.read(path), path)
+    facts.update(table=table, stream=stream, **asdict(note))
+    place = (*table.split("."), ".streams", f"{stream}.removed")
+    if path.parent.name == ".streams" and path.parts[-4:] != place:
+        yield finding(
+            "error", path, "note of another stream", expected="/".join(path.parts[-4:]), found="/".join(place)
+        )
 
 
 def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:

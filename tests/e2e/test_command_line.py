@@ -179,6 +179,25 @@ def test_a_running_stream_refuses_a_second_one_and_ends_after_its_batch_when_ask
     assert flights.call("read", TABLE)[1][0]["rows"] == sum(counts.values())
 
 
+def test_a_first_run_without_input_that_is_asked_to_end_leaves_nothing(flights: Flights) -> None:
+    job = flights.start("ingest", str(flights.stream), "--json")
+    try:
+        begun = flights.root / ".spark" / TABLE / "flights" / "metadata"
+        while not begun.exists():
+            assert job.poll() is None
+            time.sleep(0.1)
+        job.send_signal(signal.SIGTERM)
+        out, err = job.communicate(timeout=WAIT_SECONDS)
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    assert job.returncode == 0, err
+    assert (json.loads(out)["epoch"], json.loads(out)["rows"]) == (0, 0)
+    assert [path.name for path in flights.root.iterdir()] == ["Schemas"]
+    assert flights.call("streams", "list")[1] == [{"streams": []}]
+
+
 def test_a_bad_row_stops_with_one_error_and_no_trace_of_spark(flights: Flights) -> None:
     (flights.base / "feed" / "bad.json").write_text(flights.lines["2013-01-01"][0] + '{"year": "x"}\n')
     code, (reported,), err = flights.run("ingest", str(flights.stream), "--once", "--spark")

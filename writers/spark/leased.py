@@ -39,11 +39,12 @@ from sparkhaven.writers.target import StreamTarget
 
 @frozen
 class Ticket:
-    """What the commit of a write must know; pickles."""
+    """What the commit of a write must know; pickles. ``begun``: the epoch that a new stream began at, else None."""
 
     lease: Lease
     target: StreamTarget
     scratch: str
+    begun: int | None = None
 
 
 @frozen
@@ -66,8 +67,12 @@ def begin_write(
     plan: FramePlan,
     columns: Sequence[str],
     identity: OffsetRange | None = None,
+    begun: int | None = None,
 ) -> LeasedWrite:
-    """Begins a write on an open log, which it closes. ``identity``: None if only the tasks know their batch."""
+    """Begins a write on an open log, which it closes.
+
+    ``identity``: None if only the tasks know their batch. ``begun``: as in ``Ticket``.
+    """
     work = work_of(log, target, plan, identity)
     offsets = log.state.offsets
     batches = {
@@ -75,7 +80,7 @@ def begin_write(
     }
     scratch = scratch_name(target, 0)
     begin_scratch(fs, target.scratch(scratch))
-    return LeasedWrite(Ticket(log.hand_over(), target, scratch), work, tuple(columns), batches)
+    return LeasedWrite(Ticket(log.hand_over(), target, scratch, begun), work, tuple(columns), batches)
 
 
 def write_task(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import zlib
+from pathlib import Path
 from typing import Any
 
-from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.errors import CorruptFileError, InvalidNameError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.types.frozen import frozen
@@ -36,14 +37,23 @@ def read_removed(fs: Fs, layout: Layout, table: TableName, stream: str) -> Remov
         data = fs.read(path)
     except FileNotFoundError:
         return None
+    owner, note = decode_removed(data, path)
+    if owner != (str(table), stream):
+        raise _damaged(path, f"the note of {' '.join(owner)}")
+    return note
+
+
+def decode_removed(data: bytes, path: Path) -> tuple[tuple[str, str], RemovedStream]:
+    """Table and stream that a note is about, and the note. CorruptFileError: it is damaged."""
     try:
         value = json.loads(data)
+        table, stream = TableName.parse(value["table"]), str(value["stream"])
         note = RemovedStream(int(value["epoch"]), int(value["generation"]), int(value["time"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(fs, layout, table, stream, repr(error)) from error
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidNameError) as error:
+        raise _damaged(path, f"{len(data)} bytes that are no note") from error
     if data != encode_removed(note, table, stream):
-        raise _damaged(fs, layout, table, stream, "bytes that do not have their checksum")
-    return note
+        raise _damaged(path, "bytes that do not have their checksum")
+    return (str(table), stream), note
 
 
 def write_removed(fs: Fs, layout: Layout, table: TableName, stream: str, note: RemovedStream) -> None:
@@ -60,12 +70,19 @@ def encode_removed(note: RemovedStream, table: TableName, stream: str) -> bytes:
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
-def _damaged(fs: Fs, layout: Layout, table: TableName, stream: str, found: str) -> CorruptFileError:
-    path = layout.stream_removed(table, stream)
+def _damaged(path: Path, found: str) -> CorruptFileError:
+    """The error; a note beside logs names the commands that write it again."""
+    hint, stream = "restore it from a copy", path.name.removesuffix(".removed")
+    if path.parent.name == ".streams":
+        name = f"{'.'.join(path.parts[-4:-2])} {stream}"
+        hint += (
+            f" of {path.parent}; without one `sparkhaven recover {name} --from-locations`, then"
+            f" `sparkhaven streams remove {name}` write it again"
+        )
     return CorruptFileError(
         "the note of a removed stream is damaged",
         where=path,
-        expected=f"a JSON object with the last epoch and generation of {table} {stream}, and its checksum",
+        expected=f"a JSON object with the last epoch and generation of stream {stream!r}, and its checksum",
         found=found,
-        hint=f"restore it from a copy of {path.parent}; a new stream takes another name meanwhile",
+        hint=hint,
     )

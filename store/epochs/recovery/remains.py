@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.publish import DATA_OFFSET, TABLE_SIZE, read_mark, walk_locations
 from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.removed import RemovedStream, read_removed
 from sparkhaven.store.epochs.reading.known import known_state
 from sparkhaven.store.epochs.recovery.deleted import gone_after_merge
 from sparkhaven.store.epochs.recovery.named import named_by_head, named_by_ledger
@@ -99,7 +100,9 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
         for key, location in missing.items()
         if key in merged and gone_after_merge(fs, layout, table, location, merged[key])
     }
-    generation = max(known.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
+    removed = _removed(fs, layout, table, stream)
+    named.append(removed.epoch)
+    generation = max(known.generation, removed.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
     generation = max(generation, Named.by(tombstones or ()).generation)
     return Found(
         known,
@@ -112,6 +115,14 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
         merged,
         frozenset(deleted),
     )
+
+
+def _removed(fs: Fs, layout: Layout, table: TableName, stream: str) -> RemovedStream:
+    """What a note says of a removed stream; zeros without one, or if it is damaged."""
+    try:
+        return read_removed(fs, layout, table, stream) or RemovedStream(0, 0, 0)
+    except FormatError:
+        return RemovedStream(0, 0, 0)
 
 
 # --- one location ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.ledger import read_ledger, write_ledger
 from sparkhaven.store.epochs.files.lock import in_progress
-from sparkhaven.store.epochs.files.removed import RemovedStream, read_removed, write_removed
+from sparkhaven.store.epochs.files.removed import RemovedStream, write_removed
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import stats_below
@@ -34,11 +34,9 @@ def files_of_stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> li
     return [file for path in caches for file in (path, *(path / name for name, _ in stats_below(fs, path)))] + beside
 
 
-def interrupted_removal(fs: Fs, layout: Layout, table: TableName, stream: str) -> RemovedStream | None:
-    """The note of a removal that has unlinked the log, and left files behind."""
-    if fs.stat(layout.stream_log(table, stream)) is not None or not files_of_stream(fs, layout, table, stream):
-        return None
-    return read_removed(fs, layout, table, stream)
+def has_no_files(fs: Fs, layout: Layout, table: TableName, stream: str) -> bool:
+    """Whether neither a log nor another file is there that a removal would take away."""
+    return fs.stat(layout.stream_log(table, stream)) is None and not files_of_stream(fs, layout, table, stream)
 
 
 def remove_files(fs: Fs, layout: Layout, table: TableName, stream: str, note: RemovedStream) -> None:

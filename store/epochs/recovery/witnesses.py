@@ -267,7 +267,13 @@ class Witnesses:
             return  # history alone, moved here without its streams
         if path.parent == log.parent and not self._speaks(stream, path):
             return
-        removed = read_removed(self._fs, self._layout, self._table, stream)
+        try:
+            removed = read_removed(self._fs, self._layout, self._table, stream)
+        except CorruptFileError as error:
+            self._reported.add(stream)
+            note = self._layout.stream_removed(self._table, stream)
+            yield Witness(stream, note, error.what, str(error.expected), str(error.found), str(error.hint))
+            return
         if removed is not None and epoch <= removed.epoch:
             return
         self._reported.add(stream)
@@ -275,7 +281,9 @@ class Witnesses:
             stream,
             log,
             f"the commit log of stream {stream!r} is missing: committed rows cannot be read",
-            f"a log, because {path} is there",
+            f"a log, or {stream}.removed of epoch {epoch}, because {path} is there"
+            if epoch
+            else f"a log, because {path} is there",
             "nothing",
             restore_hint(self._table, stream, log),
         )

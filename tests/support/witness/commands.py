@@ -24,7 +24,7 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from tests.support.commands import run
 from tests.support.witness.damage import Kind, Trees, permissions_hold
-from tests.support.witness.story import OPEN, Row, Writer, expected, read_rows, rows
+from tests.support.witness.story import OPEN, REMOVED, STREAM, Row, Writer, expected, read_rows, rows
 
 COMMANDS = ("read", "ingest", "recover", "merge", "page", "verify", "verify --deep")
 CORRECT, ERROR, ERROR_ON_READ, REMARK, DEEP_ONLY = "correct", "error", "error on read", "remark", "deep only"
@@ -32,7 +32,10 @@ HARMLESS = "harmless"
 WRONG, RAW = "SILENTLY WRONG", "RAW ERROR"
 NOW_S = 2e9
 Counted = tuple[str, str, str, int]  # table, date, source, rows
-NEW = (*rows(range(600, 610), "a", OPEN), *rows(range(610, 620), "e", OPEN))
+NEW = {
+    STREAM: (*rows(range(600, 610), "a", OPEN), *rows(range(610, 620), "e", OPEN)),
+    REMOVED: (*rows(range(610, 620), "g", OPEN),),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +117,11 @@ def _facts(root: Path) -> tuple[frozenset[Counted], frozenset[str]]:
 
 def _ingest(root: Path, kind: Kind) -> Outcome:
     def take() -> Outcome:
-        Writer(root, Fs()).take(20, NEW)
+        Writer(root, Fs()).take(20, NEW[kind.stream], stream=kind.stream)
         return Outcome(CORRECT)
 
     done = _caught(take)
-    return done if done.word != CORRECT else _after(root, kind, NEW)
+    return done if done.word != CORRECT else _after(root, kind, NEW[kind.stream])
 
 
 def _recover(root: Path, kind: Kind) -> Outcome:

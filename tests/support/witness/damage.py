@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sparkhaven.store.layout import TableName
 from tests.support.witness.beside import HIVE, META
-from tests.support.witness.story import DONE, MERGED, OPEN, PARQUET, TABLE
+from tests.support.witness.story import DONE, MERGED, OPEN, PARQUET, REMOVED, STREAM, TABLE
 
 DAMAGES = ("lost", "older copy", "newer copy", "foreign copy", "bit flipped", "cut short", "empty", "unreadable")
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
@@ -25,6 +25,7 @@ class Kind:
 
     ``state``: what the streams have committed depends on it, so that every command must be right or tell, itself.
     ``cache``: nothing depends on it, so that a check need not speak of it. ``table``: the one that is merged.
+    ``stream``: the one that is started.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Kind:
     state: bool = False
     cache: bool = False
     table: TableName = TABLE
+    stream: str = STREAM
 
 
 _STREAMS = "Intraday/Test/Event/.streams"
@@ -54,6 +56,7 @@ STREAM_KINDS = (
     Kind(".removals", f"{_STREAMS}/feed.removals", f"{_STREAMS}/other.removals", state=True),
     Kind(".lock", f"{_STREAMS}/feed.lock", f"{_STREAMS}/other.lock", cache=True),
     Kind(".quarantine (ledger)", f"{_STREAMS}/feed.quarantine", f"{_STREAMS}/feed.lock"),
+    Kind(".removed", f"{_STREAMS}/{REMOVED}.removed", "elsewhere.removed", stream=REMOVED),
 )
 LOCATION_KINDS = (
     Kind("owner mark (.stream)", f"{_OPEN}/.stream", f"Intraday/Test/Event/z/{OPEN}/Event/.stream", cache=True),

@@ -22,9 +22,10 @@ Cells = Mapping[tuple[str, str], Mapping[str, Outcome] | None]
 INTRO = """# What damage to each file does
 
 Each file of a table is checked against its *witness*: another file that shows its loss or a change of its content. Each
-line below is one file of a small database (two streams; one date that is merged and truncated, one that is merged, one
-that is open; two other tables with `ExtendedStorage`) with one kind of damage, and the result of each command on it.
-`python -m tests.support.witness.page` does all of it and writes this page; the tests do the same and compare.
+line below is one file of a small database (two streams, and one that was removed; one date that is merged and
+truncated, one that is merged, one that is open; two other tables with `ExtendedStorage`) with one kind of damage, and
+the result of each command on it. `python -m tests.support.witness.page` does all of it and writes this page; the tests
+do the same and compare.
 
 * *correct*: the command succeeds, and every row is read as it was committed.
 * *error*: it ends with an error that says what is wrong and what to do, and with a nonzero exit code; `verify` reports

@@ -1,8 +1,9 @@
 """A small database in which every kind of file of the tree exists, at three times: older, now, newer.
 
-One table, two streams, four dates. Rows follow from their number, so a value that is wrong, lost or doubled shows.
+One table, three streams, five dates. Rows follow from their number, so a value that is wrong, lost or doubled shows.
 ``DONE`` is merged and its intraday rows are truncated, those of one source deleted as well; ``MERGED`` is merged and
-still lies in both tiers; ``PARQUET`` likewise, its history as Parquet; ``OPEN`` is intraday. Two other tables have
+still lies in both tiers; ``PARQUET`` likewise, its history as Parquet; ``OPEN`` is intraday. All rows of ``PAST`` are
+in history: the stream ``REMOVED`` wrote them, and was removed before each of the three times. Two other tables have
 trees beside their history (``beside``). Feed files go through the real decoder and the real writer, in this process;
 the rest are commands.
 """
@@ -39,8 +40,8 @@ from tests.support.witness.beside import LAYOUTS, add_tables
 from tests.support.writers.quarantine_cases import quarantine_at
 
 TABLE = TableName("Test", "Event")
-STREAM, OTHER = "feed", "other"
-PARQUET, DONE, MERGED, OPEN = "2026-11-17", "2026-11-18", "2026-11-19", "2026-11-20"
+STREAM, OTHER, REMOVED = "feed", "other", "gone"
+PAST, PARQUET, DONE, MERGED, OPEN = "2026-11-16", "2026-11-17", "2026-11-18", "2026-11-19", "2026-11-20"
 NEVER = "2026-11-21"  # a date of its own, in the newer tree only
 SCHEMA = b"""<Table namespace="Test" name="Event" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
@@ -152,6 +153,22 @@ def merge_beside(root: Path, date: str) -> None:
         command(root, "merge", str(table), "--date", date, "--local", "--workers", "1")
 
 
+def write_and_remove(writer: Writer, number: int) -> None:
+    """A stream that writes ten rows, whose rows are merged and deleted, and which is then removed."""
+    day = (str(TABLE), "--date", PAST)
+    writer.take(number, removed_rows(number), stream=REMOVED)
+    command(writer.root, "merge", *day, "--local", "--workers", "1")
+    command(writer.root, "validate", *day)
+    command(writer.root, "truncate", *day)
+    command(writer.root, "delete", *day, "--grace", "0")
+    command(writer.root, "streams", "remove", str(TABLE), REMOVED)
+
+
+def removed_rows(number: int) -> list[Row]:
+    """The rows of the n-th stream of the name ``REMOVED``."""
+    return rows(range(800 + number * 10, 810 + number * 10), "g", PAST)
+
+
 def begin(root: Path, fs: Fs) -> Writer:
     """The older tree: every kind of file is there."""
     root.mkdir(parents=True)
@@ -169,6 +186,7 @@ def begin(root: Path, fs: Fs) -> Writer:
     command(root, "merge", str(TABLE), "--date", PARQUET, "--local", "--workers", "1", "--format", "parquet")
     command(root, "validate", str(TABLE), "--date", DONE)
     command(root, "truncate", str(TABLE), "--date", DONE, "--source", "a")
+    write_and_remove(writer, 0)
     for number in range(4, 8):  # past the rollback floor, so that there is a checkpoint
         writer.take(number, rows(range(400 + number * 10, 410 + number * 10), "a", OPEN))
     return writer
@@ -184,6 +202,7 @@ def go_on(writer: Writer) -> None:
         writer.take(number, rows(range(400 + number * 10, 410 + number * 10), "a", OPEN))
     writer.take(12, rows(range(520, 530), "c", OPEN))
     writer.take(2, rows(range(9010, 9020), "z", OPEN), stream=OTHER)
+    write_and_remove(writer, 1)
     command(root, "truncate", str(TABLE), "--date", DONE)
     command(root, "delete", str(TABLE), "--date", DONE, "--source", "a", "--grace", "0")
 
@@ -196,6 +215,7 @@ def go_further(writer: Writer) -> None:
     writer.take(17, rows(range(570, 580), "d", OPEN))
     writer.take(18, rows(range(580, 590), "a", NEVER))
     writer.take(3, rows(range(9020, 9030), "z", OPEN), stream=OTHER)
+    write_and_remove(writer, 2)
     command(root, "truncate", str(TABLE), "--date", MERGED)
     command(root, "merge", str(TABLE), "--date", OPEN, "--local", "--workers", "1")
     merge_beside(root, OPEN)
@@ -203,11 +223,11 @@ def go_further(writer: Writer) -> None:
 
 def expected(tier: str = "all") -> list[Row]:
     """Every row of the tree of now, in the order of its number."""
-    done = rows(range(400), "a", DONE) + rows(range(400, 410), "b", DONE)
+    done = rows(range(400), "a", DONE) + rows(range(400, 410), "b", DONE) + removed_rows(0) + removed_rows(1)
     found = rows(range(410, 420), "a", MERGED) + rows(range(420, 430), "a", OPEN) + rows(range(430, 440), "b", OPEN)
     found += rows(range(440, 520), "a", OPEN) + rows(range(520, 530), "c", OPEN) + rows(range(9000, 9020), "z", OPEN)
     found += rows(range(700, 740), "a", PARQUET)
-    return found if tier == "intraday" else done + found
+    return found if tier == "intraday" else sorted(done + found, key=lambda each: int(each["N"]))
 
 
 def read_rows(root: Path, tier: str) -> list[Row]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from sparkhaven.store.epochs.files.removed import RemovedStream, encode_removed
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.witness.damage import Trees
-from tests.support.witness.story import SCHEMA, TABLE, begin, go_further, go_on
+from tests.support.witness.story import OTHER, SCHEMA, TABLE, begin, go_further, go_on
 
 OTHER_SCHEMA = SCHEMA.replace(b'"N" dataType="long"', b'"N" dataType="int"').replace(b"Half", b"Third")
 
@@ -36,6 +37,8 @@ def _foreign(place: Path, fs: Fs) -> None:
     layout = Layout(root)
     shutil.copyfile(layout.metadata_index(TABLE), place / "elsewhere.tlmi")
     shutil.rmtree(root)
+    note = RemovedStream(99, 99, 0)
+    (place / "elsewhere.removed").write_bytes(encode_removed(note, TABLE, OTHER))
     root.mkdir()
     (place / "elsewhere.tbl").write_bytes(encode_tbl(deploy(fs, layout, OTHER_SCHEMA)))
     shutil.copyfile(layout.schema(TABLE), place / "elsewhere.schema")

@@ -257,6 +257,7 @@ def test_a_signal_while_spark_starts_ends_well(
     (ended,) = process.run_streams(Fs(), Layout(tmp_path / "db"), [settings], ingest_run.Options(), quiet)
     assert isinstance(ended, Run) and (ended.error, ended.totals) == (None, StreamTotals())
     assert signal.getsignal(number) is before
+    assert {path.name for path in (tmp_path / "db").iterdir()} == {"Schemas"}  # nothing was ingested
 
 
 def test_a_jvm_that_is_gone_is_reported_by_its_name_wherever_it_is_missed(

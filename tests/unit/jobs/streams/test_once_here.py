@@ -274,3 +274,20 @@ def test_sigterm_ends_a_run_that_waits_and_keeps_what_is_committed(tmp_path: Pat
     finally:
         job.kill()
     assert (job.returncode, json.loads(out)["rows"]) == (0, 1) and ids(tmp_path) == [1]
+
+
+@pytest.mark.slow
+def test_sigterm_of_a_first_run_that_only_waits_leaves_nothing(tmp_path: Path) -> None:
+    path = Path(make(tmp_path))
+    path.write_text(path.read_text().replace('format = "json"', 'format = "json"\nsettle = "10 min"'))
+    (tmp_path / "s" / "1.json").write_text('{"Id": 1}')  # its last line may grow
+    job = start(tmp_path, str(path))
+    try:
+        assert job.stderr is not None
+        assert any("s runs in this process" in line for line in job.stderr)
+        job.send_signal(signal.SIGTERM)
+        job.communicate(timeout=60)
+    finally:
+        job.kill()
+    assert job.returncode == 0
+    assert [path.name for path in (tmp_path / "db").glob("*")] in ([], ["Schemas"])

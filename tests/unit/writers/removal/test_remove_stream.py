@@ -13,9 +13,11 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.streams import table_streams
 from sparkhaven.store.epochs.reading.load import list_streams
-from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
+from sparkhaven.store.errors import PositionGapError, TableNotFoundError
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.removal.streams import remove_stream
+from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
@@ -40,8 +42,24 @@ class EachCall(KillingFs):
         super().sync(paths)
 
 
+def caches(root: Path, end: str) -> list[Path]:
+    """Spark's checkpoint of one batch up to ``end``, and a scratch file, as a killed run leaves them."""
+    layout = Layout(root)
+    checkpoint, scratch = layout.spark_checkpoint(TABLE, "rows"), layout.scratch(TABLE, "rows")
+    files = {
+        checkpoint / "offsets" / "0": f"v1\n{{}}\n{end}",
+        checkpoint / "commits" / "0": 'v1\n{"nextBatchWatermarkMs":0}',
+        scratch / "1-0-q" / "planned.json": "{}",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    return [checkpoint, scratch, *files]
+
+
 def never_committed(root: Path) -> None:
     IntradayRows(root, SCHEMA, fs=FS).log.close()
+    caches(root, '{"n": 0}')  # Spark runs a batch of an empty feed, too
 
 
 def merged_and_deleted(root: Path) -> None:
@@ -49,9 +67,11 @@ def merged_and_deleted(root: Path) -> None:
     merge(db.layout)
     empty(db)
     unlink(db)
-    db.log.write_head()
-    db.log.compact_if_due(now=True)
     db.log.close()
+    with open_stream_log(FS, db.layout, TABLE, "rows", None, keep_epochs=1) as log:
+        assert log.compact_if_due(now=True)
+        log.write_head()
+    caches(root, '{"n": 12}')
 
 
 def remove(layout: Layout, fs: KillingFs) -> None:
@@ -72,7 +92,14 @@ def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: 
     case(original)
     counting = EachCall()
     shutil.copytree(original, tmp_path / "whole", symlinks=True)
-    remove(Layout(tmp_path / "whole"), counting)
+    whole = Layout(tmp_path / "whole")
+    taken = files_of_stream(FS, whole, TABLE, "rows")
+    named = {part for path in taken for part in path.relative_to(whole.root).parts}
+    assert {".spark", "commits", "offsets", ".spool", "planned.json", "rows.log"} <= named
+    assert rows == 0 or {"rows.head", "rows.checkpoint"} <= named
+    remove(whole, counting)
+    assert [path for path in taken if path.exists()] == []
+    assert not any((whole.root / name).exists() for name in (".spark", ".spool"))
     left_by_one = names(tmp_path / "whole")
     assert counting.calls > 12
     for call in range(1, counting.calls + 1):
@@ -94,6 +121,18 @@ def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: 
                 sound(layout, rows)
             begin_again(root, rows)
             shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_stream_whose_log_lacks_the_batches_of_spark_is_not_removed(tmp_path: Path, dry_run: bool) -> None:
+    IntradayRows(tmp_path, SCHEMA, fs=FS).log.close()
+    caches(tmp_path, '{"n": 3}')
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(PositionGapError) as caught:
+        remove_stream(FS, Layout(tmp_path), TABLE, "rows", clock=lambda: NOW, dry_run=dry_run)
+    assert caught.value.what == "the commit log is empty, but Spark has run batches of this stream"
+    assert caught.value.hint and "restore the log" in caught.value.hint
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def begin_again(root: Path, rows: int) -> None:
