@@ -33,7 +33,6 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine
 from sparkhaven.writers.batch.scratch import remove_scratch
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.removal.streams import remove_stream
 from sparkhaven.writers.spark.frame import FramePlan
 from sparkhaven.writers.target import StreamTarget
 
@@ -143,6 +142,8 @@ def remove_unwritten(fs: Fs, options: FrameOptions, begun: int, generation: int)
             return
         state = load_stream(fs, layout, table, options.stream)
         if (state.epoch, state.generation) == (begun, generation):
+            from sparkhaven.writers.removal.streams import remove_stream  # 50 modules that other writes do not need
+
             remove_stream(fs, layout, table, options.stream, clock=time.time)
     except (SparkhavenError, OSError) as error:
         warnings.warn(f"stream {options.stream} stays without an epoch: {as_ours(error)}", stacklevel=2)

@@ -29,7 +29,6 @@ from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream import StreamTotals
-from sparkhaven.writers.removal.streams import remove_stream
 
 
 @frozen
@@ -107,6 +106,8 @@ def remove_uncommitted(fs: Fs, layout: Layout, runs: Iterable[Run], new: Collect
     """Removes what the first starts of streams have created that ended without an epoch; an error is a warning."""
     for run in runs:
         if run.epoch == run.begun and run.settings.file in new:
+            from sparkhaven.writers.removal.streams import remove_stream  # 50 modules that other starts do not need
+
             try:
                 remove_stream(fs, layout, run.settings.table, run.name, clock=time.time)
             except (SparkhavenError, OSError) as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partialmethod
 from pathlib import Path
@@ -11,9 +13,11 @@ import pytest
 
 from sparkhaven.ingest.feeds.kafka.feed import KafkaFeed
 from sparkhaven.store.epochs.files.lock import take_lock
+from sparkhaven.store.epochs.files.removed import RemovedStream, read_removed, write_removed
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.commands import run
+from tests.support.places import REPOSITORY
 from tests.support.streams.schema_site import TABLE, Site, schema
 
 NAME = TableName.parse(TABLE)
@@ -157,3 +161,28 @@ def test_a_lost_log_is_an_error_also_where_nothing_waits(tmp_path: Path) -> None
     before = tree(site.root)
     site.ingest(code=1)
     assert tree(site.root) == before
+
+
+@pytest.mark.slow
+def test_a_start_that_commits_imports_nothing_of_removals(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    words = ["--root", str(site.root), "ingest", site.stream(), "--once", "--local"]
+    site.put({"A": 1, "B": "b", "C": 1.5})
+    command = [sys.executable, "-X", "importtime", "-m", "sparkhaven.jobs.cli.main", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    assert "sparkhaven.writers.batch.commit\n" in done.stderr
+    for package in ("removal", "validation", "merge"):
+        assert f"sparkhaven.writers.{package}\n" not in done.stderr
+    assert len(site.rows()) == 1
+
+
+@pytest.mark.slow
+def test_a_first_start_under_the_name_of_a_removed_stream_leaves_its_note(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    streams = Layout(site.root).streams(NAME)
+    Fs().mkdirs(streams)
+    write_removed(Fs(), Layout(site.root), NAME, "new", RemovedStream(7, 3, 0))
+    assert start(site, put('{"A": "x"}\n' * 2000)) == 1
+    assert [path.name for path in streams.iterdir()] == ["new.removed"]
+    note = read_removed(Fs(), Layout(site.root), NAME, "new")
+    assert note is not None and note.epoch > 7
