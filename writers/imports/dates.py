@@ -38,6 +38,7 @@ from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.records import MergeInput, MergeRecord, lock_table, merged_rows, store_records
 from sparkhaven.store.merges.run import ImportedTree
 from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.schema.deployed.writable import require_writable
 from sparkhaven.store.types.committed import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema
@@ -125,7 +126,7 @@ def import_dates(
     """Imports under the table's lock; yields one result per date. A failed date does not stop the others.
 
     Before anything is written: what ``survey`` raises; TableExistsError, history has one of the dates;
-    RetryableStorageError, a volume to write to is not mounted.
+    RetryableStorageError, a volume to write to is not mounted; SchemaChangeError, the schema has changed meanwhile.
     """
     table = TableName(schema.namespace, schema.name)
     parts = survey(fs, tree, schema, options.dates, options.conversions)
@@ -135,6 +136,7 @@ def import_dates(
         yield from [one.looked_at(part, load_history(fs, layout, table, part.value)) for part in parts]
         return
     with lock_table(fs, layout, table):
+        require_writable(fs, layout, schema)  # from here on its columns keep their types
         histories = [one.finish(load_history(fs, layout, table, part.value)) for part in parts]
         for part, history in zip(parts, histories, strict=True):
             one.looked_at(part, history)

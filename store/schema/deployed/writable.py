@@ -14,8 +14,8 @@ from sparkhaven.store.types.model import Column, TableSchema
 def require_writable(fs: Fs, layout: Layout, schema: TableSchema) -> None:
     """SchemaChangeError: a version that cannot read rows of ``schema`` was deployed since; no row was written.
 
-    To be called with the lock of the stream held: from then on no such version is deployed. A version that adds, drops
-    or renames columns is none.
+    To be called with the lock of the stream held, or of the table for an import: from then on no such version is
+    deployed. A version that adds, drops or renames columns is none.
     """
     table = TableName(schema.namespace, schema.name)
     with locked_schemas(fs, layout):
@@ -30,7 +30,7 @@ def require_writable(fs: Fs, layout: Layout, schema: TableSchema) -> None:
             where=layout.schema(table),
             expected=f"the columns of version {schema.version}",
             found=", ".join(lost),
-            hint="start the stream again, with that schema",
+            hint="start again, with that schema",
             table=schema.full_name,
         )
 
