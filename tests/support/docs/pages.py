@@ -18,6 +18,7 @@ RUN_IN_ORDER = (  # one place for all: each page sees what those before it have 
     "README.md",
     "docs/howto/sql.md",
     "docs/howto/quarantine.md",
+    "docs/howto/streams.md",
     "docs/howto/rollback.md",
     "docs/howto/merge.md",
     "docs/howto/volumes.md",

@@ -145,7 +145,7 @@ def test_a_stream_file_and_a_writer_of_frames_record_their_zone(tmp_path: Path) 
     value = {"column": "time_hour", "zone": EAST}
     with deephaven_writer(root, str(FLIGHTS), "frames", internal="origin", value=value) as writer:
         writer._open("q", None)
-    assert load_stream(Fs(), Layout(root), FLIGHTS, "frames").zone == EAST
+        assert load_stream(Fs(), Layout(root), FLIGHTS, "frames").zone == EAST
 
 
 def test_an_error_of_several_zones_is_one_of_settings(tmp_path: Path) -> None:
