@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ class AlteredTable:
         ``look`` is called after each kill. Returns the number of kills.
         """
         kills = 0
-        while killed_at(1 + kills * every, lambda: self._alone(words, again=kills > 0)):
+        while killed_at(1 + kills * every, partial(self._alone, words, again=kills > 0)):
             kills += 1
             look()
         if words[0] == "merge":
