@@ -10,6 +10,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SchemaChangeError, SchemaParseError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.records import lock_table
 from sparkhaven.store.schema.deployed.changes import ACCEPTED
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.writers.imports import dates
@@ -25,7 +26,6 @@ def test_a_retype_ends_the_import_or_is_refused(tmp_path: Path, monkeypatch: pyt
     layout = small(tmp_path / "db")
     add_partition(FS, layout, "NS", "0")
     write(tmp_path / "tree" / "Date=2026-11-20" / "1.parquet", [1, 2, 3])
-    lock_table = dates.lock_table
 
     def overtaken(*where: object) -> Lock:
         if not taken:  # after the import has read the schema
