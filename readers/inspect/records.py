@@ -147,7 +147,7 @@ def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
         yield finding("error", path, "validation result is in a wrong directory", expected="/".join(place))
 
 
-def removed_note(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[Finding]:
     """A note of a removed stream, and whether it is beside the logs of its table."""
     (table, stream), note = decode_removed(fs.read(path), path)
     facts.update(table=table, stream=stream, **asdict(note))
