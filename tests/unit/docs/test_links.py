@@ -38,3 +38,9 @@ def anchors(page: Path) -> frozenset[str]:
     """Headings as links name them: lower case, blanks as dashes, no punctuation."""
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
     return frozenset(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in HEADING.findall(text))
+
+
+def test_the_first_page_leads_to_every_how_to_page() -> None:
+    text = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {path.stem for path in (REPOSITORY / "docs" / "howto").glob("*.md")} - {"index"}
+    assert {stem for stem in pages if f"(howto/{stem}.md)" not in text} == set()
