@@ -30,6 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, profile, report
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
@@ -247,6 +248,7 @@ def main() -> None:
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
     options.add_argument("--no-peers", action="store_true", help="only our own paths")
     options.add_argument("--parts", action="store_true", help="only our own path, without Spark, and its parts")
+    add_record(options)
     args = options.parse_args()
     work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     try:
@@ -266,9 +268,21 @@ def main() -> None:
                 times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet", broker.bootstrap, args.rows)
                 if not args.no_delta:
                     times["from_json -> Delta sink"] = apart(run_sink, work, "delta", broker.bootstrap, args.rows)
-            report(times, args.rows)
+            medians = report(times, args.rows)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+    measured = {name: medians[path] for name, path in PATHS.items() if path in medians}
+    for peer in {"kafka.parquet", "kafka.delta"} & measured.keys():
+        measured[f"{peer}.ratio"] = measured[peer] / measured["kafka"]
+    record(options, args, measured)
+
+
+PATHS = {
+    "kafka": "sparkhaven, fsync",
+    "kafka.without_spark": "the same without Spark",
+    "kafka.parquet": "from_json -> Parquet sink",
+    "kafka.delta": "from_json -> Delta sink",
+}
 
 
 if __name__ == "__main__":

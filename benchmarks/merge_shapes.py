@@ -40,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.figures import add_record, record
 from sparkhaven.store.layout import Layout
 from tests.support.tables.intraday_rows import IntradayRows
 
@@ -184,10 +185,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--dir", type=Path, default=None)
+    add_record(parser)
     arguments = parser.parse_args()
     heads = ("ours s", "cpu s", "alone s", "cpu s", "DuckDB s", "cpu s", "against DuckDB", "against alone")
     print(f"{'':10} {'rows':>10}" + "".join(f"{head:>{max(9, len(head) + 1)}}" for head in heads))
-    helped = True
+    helped, measured = True, dict[str, float]()
     for name in arguments.shapes or SHAPES:
         with _place(arguments.dir) as place:
             make(place, SHAPES[name], arguments.scale)
@@ -199,10 +201,17 @@ def main() -> int:
         medians = [[statistics.median(column) for column in zip(*each, strict=True)] for each in found]
         (together, _), (alone, _), (peer, _) = medians
         helped &= together < alone
+        figure = f"shapes.{FIGURES[name]}"
+        measured |= {figure: together, f"{figure}.duckdb": peer}
+        measured |= {f"{figure}.ratio": peer / together, f"{figure}.one_worker": alone / together}
         rows = int(SHAPES[name].rows * arguments.scale)
         figures = "".join(f"{seconds:9.2f}" for each in medians for seconds in each)
         print(f"{name:10} {rows:10,}{figures}{peer / together:14.2f}x{alone / together:13.2f}x", flush=True)
+    record(parser, arguments, measured)
     return 0 if helped else 1
+
+
+FIGURES = {"numeric": "numbers", "texts": "texts", "sources": "sources"}
 
 
 @contextmanager

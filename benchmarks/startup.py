@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pyspark
 
+from benchmarks.figures import add_record, record
 from sparkhaven.jobs.cli.setup.class_archive import small_stream
 from sparkhaven.jobs.session.fast_start import class_archive
 from sparkhaven.jobs.session.spark_session import import_root
@@ -109,7 +110,9 @@ def main() -> None:
     """Prints medians and ratios."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    add_record(parser)
+    arguments = parser.parse_args()
+    rounds = arguments.rounds
     if Fs().stat(class_archive(Fs(), os.environ)) is None:
         sys.exit("no archive of classes: sparkhaven class-archive")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -127,6 +130,16 @@ def main() -> None:
         cpu = statistics.median(each.cpu for each in runs)
         busy = f"{cpu:7.1f}" if cpu else ""
         print(f"{command:36}{kind:22}{seconds:9.2f}{seconds / plain:7.2f}{busy}")
+    ends = {
+        name: statistics.median(each.seconds for each in taken[f"{command}, end", kind])
+        for name, command, kind in (
+            ("startup.local", "ingest --once", KINDS[-1]),
+            ("startup.spark", "ingest --once --spark", KINDS[-1]),
+            ("startup.plain", "ingest --once --spark", KINDS[0]),
+        )
+    }
+    ratios = {f"{name}.ratio": ends["startup.plain"] / ends[name] for name in ("startup.local", "startup.spark")}
+    record(parser, arguments, {**ends, **ratios})
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.figures import add_record, record
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.readers.checks.verify import verify
@@ -99,6 +100,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-statistics", action="store_true")
+    add_record(parser)
     asked = parser.parse_args()
     pa.set_cpu_count(1)
     one, other = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
@@ -117,9 +119,14 @@ def main() -> None:
             size = sum(path.stat().st_size for path in files if path.name.split(".")[0] == name)
             works.append((f"scan of {name}", size, partial(scan, table, name)))
             works.append((f"scan of {name} in batches", size, partial(batches, table, name)))
+        speeds = {"copy in memory": copied}
         for label, size, work in works:
             speed = size / best(work, asked.rounds)
+            speeds[label] = speed
             print(f"{label:<28}{size / 1e6:>10.0f}{speed / 1e9:>14.2f}{speed / copied:>14.0%}", flush=True)
+    measured = {"deep.copy": "copy in memory", "deep.verify": "verify --deep", "deep.texts": "scan of T"}
+    measured["deep.symbols"] = "scan of S"
+    record(parser, asked, {name: speeds[label] / 1e9 for name, label in measured.items()})
 
 
 def deep(root: Path) -> None:
