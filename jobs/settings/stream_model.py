@@ -151,7 +151,7 @@ class BadRowsModel(SettingsModel):
     `<root>/.quarantine/<stream>`.
     """
     max_rows: int = Field(default=BUDGET.max_rows, ge=0)
-    """Most rejected rows of a batch; with 0 the first one stops the batch, and Spark needs no jars of Delta."""
+    """Most rejected rows of a batch; with 0 the first one stops the batch."""
     max_fraction: float = Field(default=BUDGET.max_fraction, ge=0, le=1)
     """Largest share of rejected rows among all rows of the last hour."""
     min_rows: int = Field(default=BUDGET.min_rows, ge=0)
