@@ -15,6 +15,7 @@ from rich.console import Console
 
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.reports.metrics import Metrics, served
+from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.run import Application, Options, open_stream, run_one
 from sparkhaven.jobs.streams.runners import SparkRunner
@@ -62,7 +63,7 @@ def spark() -> SparkSession:
     return shared_session()
 
 
-def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: Metrics | None = None) -> Run:
+def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: MetricsSink = NO_METRICS) -> Run:
     """What is there is taken by the stream ``name``, then it ends; an error is raised."""
     (base / "Test.Copy.schema").write_text(SCHEMA)
     (base / f"{name}.toml").write_text(STREAM.format(name=name, feed=feed))

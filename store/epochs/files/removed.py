@@ -74,10 +74,10 @@ def _damaged(path: Path, found: str) -> CorruptFileError:
     """The error; a note beside logs names the commands that write it again."""
     hint, stream = "restore it from a copy", path.name.removesuffix(".removed")
     if path.parent.name == ".streams":
-        name = f"{'.'.join(path.parts[-4:-2])} {stream}"
+        table = ".".join(path.parts[-4:-2])
         hint += (
-            f" of {path.parent}; without one `sparkhaven recover {name} --from-locations`, then"
-            f" `sparkhaven streams remove {name}` write it again"
+            f" of {path.parent}; without one `sparkhaven recover {table} {stream} --from-locations`, then"
+            f" `sparkhaven streams remove {table} {stream}` write it again"
         )
     return CorruptFileError(
         "the note of a removed stream is damaged",

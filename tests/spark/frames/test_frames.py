@@ -223,7 +223,7 @@ def test_frames_that_do_not_fit_are_refused_before_any_task(spark: SparkSession,
         assert caught.value.found == kind
     with pytest.raises(SettingsError, match="lacks the columns of its positions"):
         write(frame, positions=POSITIONS)
-    with pytest.raises(SettingsError, match="partition and one for the offset"):
+    with pytest.raises(SettingsError, match="positions lack the column of the topic partition or of the offset"):
         write(frame, positions={"offset": "N"})
     with pytest.raises(SettingsError):
         write(frame, internal={"colum": "Sym"})

@@ -271,7 +271,7 @@ def test_words_that_do_nothing_are_refused(site: Site) -> None:
     assert "the file has it still" in str(site.deploy("--drop", "B", code=2)["error"])
     assert "no such column" in str(site.deploy("--drop", "Nope", code=2)["error"])
     assert "renames nothing" in str(site.deploy("--rename", "B=N", code=2)["error"])
-    assert "no pair of names" in str(site.deploy("--rename", "BN", code=2)["error"])
+    assert "is not a pair of names" in str(site.deploy("--rename", "BN", code=2)["error"])
     assert "has no version 7" in str(site.do("schema", "deploy", TABLE, "--restore", "7", code=2)["error"])
     site.write(schema(RENAMED))
     site.deploy("--rename", "B=N")
