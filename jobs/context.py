@@ -28,6 +28,7 @@ from typer.exceptions import TyperException
 from sparkhaven.jobs.arrow_start import forgo_pandas
 from sparkhaven.jobs.logs.logged import logged_command
 from sparkhaven.jobs.plain_values import plain_values
+from sparkhaven.jobs.xml_start import forgo_http
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
@@ -178,6 +179,7 @@ class Commands(TyperGroup):
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
         open_outputs()
         plain_values()
+        forgo_http()
         words, began = list(sys.argv[1:] if args is None else args), time.monotonic()
         cli = extra.setdefault("obj", CliContext())
         cli.json = "--json" in words  # a usage error comes before the option is read

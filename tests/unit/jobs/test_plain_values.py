@@ -19,8 +19,8 @@ from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 
 LEFT_OUT = {
-    "duckdb", "numpy.ma", "pandas", "pyarrow.compute", "pyarrow.csv", "pyarrow.dataset", "pyarrow.parquet", "pydantic",
-    "pyspark", "sqlite3", "typer._adapters",
+    "duckdb", "email.message", "http.client", "numpy.ma", "pandas", "pyarrow.compute", "pyarrow.csv",
+    "pyarrow.dataset", "pyarrow.parquet", "pydantic", "pyspark", "sqlite3", "ssl", "typer._adapters", "urllib.request",
 }  # fmt: skip
 
 
