@@ -60,7 +60,7 @@ def _summary(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSum
     live = [e for e in list_epochs(fs, layout, table, stream) if e.live and e.kind == "commit"]
     times = [e.time_ms for e in live] or [location.time_ms for location in state.locations.values()]
     rows = sum(location.rows for location in state.locations.values())
-    begun = max((made for made, to in _own(state) if to == 0), default=0)
+    begun = max((made for restored, made in state.rolled_back if restored == 0), default=0)
     return StreamSummary(
         table=str(table),
         stream=stream,
@@ -73,11 +73,6 @@ def _summary(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSum
         running=lock_owner(fs, layout.stream_lock(table, stream)),
         left="rows" if rows else "truncated locations" if state.locations else "log",
     )
-
-
-def _own(state: StreamState) -> list[tuple[int, int]]:
-    """Pairs (epoch of a rollback, restored epoch)."""
-    return [(made, to) for to, made in state.rolled_back]
 
 
 def _remains(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSummary:

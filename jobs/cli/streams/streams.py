@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.doctor.finding import ago
 from sparkhaven.jobs.options import (
     AnyTableArgument,
     DryRun,
@@ -27,8 +28,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 from sparkhaven.writers.removal.streams import remove_stream
-
-UNITS = (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")
 
 
 def register(app: typer.Typer) -> None:
@@ -109,16 +108,10 @@ def remove(
 
 
 def _cells(summary: StreamSummary, now: float) -> list[object]:
-    last = None if summary.last_ms is None else f"{_age(now - summary.last_ms / 1000)} ago"
+    last = None if summary.last_ms is None else f"{ago(now - summary.last_ms / 1000)} ago"
     running = None if summary.running is None else f"process {summary.running}" if summary.running > 0 else "yes"
     counts = [summary.epochs, summary.rows, last, running, summary.left]
     return [summary.table, summary.stream, summary.feed, *counts]
-
-
-def _age(seconds: float) -> str:
-    """A time span in its largest unit."""
-    size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size), UNITS[-1])
-    return f"{max(0, seconds) // size:.0f} {unit}"
 
 
 def _json(summary: StreamSummary) -> dict[str, Any]:
