@@ -37,7 +37,7 @@ def spark_quarantine(spark: SparkSession, root: Path) -> SparkQuarantine:
     """The same, written by Delta's own writer."""
     layout = Layout(root)
     owner = Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM)
-    return SparkQuarantine(lambda: spark, *owner, clock=lambda: NOW, file="s.toml")
+    return SparkQuarantine(spark, *owner, clock=lambda: NOW, file="s.toml")
 
 
 def spark_rows(spark: SparkSession, place: Path) -> list[dict[str, Any]]:

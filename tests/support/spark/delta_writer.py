@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -20,15 +20,15 @@ REJECTED_DDL = ", ".join(f"`{field.name}` {_TYPES[str(field.type)]}" for field i
 
 
 class SparkQuarantine(Quarantine):
-    """``open_session`` returns the session with Delta."""
+    """``spark`` is a session with Delta."""
 
-    def __init__(self, open_session: Callable[[], SparkSession], *owner: Any, **settings: Any) -> None:
+    def __init__(self, spark: SparkSession, *owner: Any, **settings: Any) -> None:
         super().__init__(*owner, **settings)
-        self._open_session = open_session
+        self._spark = spark
 
     def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
         """Adds the rejected rows of a batch, those of a retry once."""
-        spark = self._open_session()
+        spark = self._spark
         rejected = spark.read.schema(REJECTED_DDL).parquet(*(local_pattern(file.path) for file in files))
         values = {name: f.lit(value) for name, value in zip(OWNER, self._owner, strict=True)}
         values |= {field.name: f.col(field.name) for field in REJECTED}
