@@ -28,8 +28,7 @@ def goes_on(root: Path, acknowledged: int, boot: str = "boot-1") -> None:
     assert acknowledged <= held <= len(BATCHES)
     tell(CrashingFs(boot=boot), root)
     assert (numbers(root), epochs(root)) == (ROWS, len(BATCHES))
-    scratch = Layout(root).scratch(TABLE, STREAM)
-    assert [*scratch.glob("*")] == []
+    assert [*Layout(root).scratch(TABLE, STREAM).iterdir()] == []
 
 
 def test_killed_before_and_after_every_step(tmp_path: Path) -> None:

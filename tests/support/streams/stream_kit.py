@@ -211,6 +211,11 @@ def numbers(root: Path, state: StreamState) -> list[int]:
     return sorted(row["N"] for rows in read_all(root, state).values() for row in rows)
 
 
+def scratch_left(root: Path) -> list[str]:
+    """What batches left in the scratch directory of the stream; FileNotFoundError if none ever had one there."""
+    return sorted(path.name for path in Layout(root).scratch(TABLE, STREAM).iterdir())
+
+
 def tree_bytes(root: Path) -> dict[str, bytes]:
     """Every column file and definition of the table, by path; not the mark of an owner, which says its generation."""
     top = Layout(root).intraday(TABLE)

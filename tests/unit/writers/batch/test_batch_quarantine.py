@@ -14,7 +14,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.batch.rejects import reject_late
 from sparkhaven.writers.target import SplitNotes
-from tests.support.streams.stream_kit import numbers, open_log, put_file, record
+from tests.support.streams.stream_kit import numbers, open_log, put_file, record, scratch_left
 from tests.support.writers.quarantine_cases import DATE, Shelf, bad, spec, take, truncate
 
 FS = Fs()
@@ -32,7 +32,7 @@ def test_bad_rows_are_parked_and_their_neighbours_committed(tmp_path: Path) -> N
     row = shelf.rows["1", 2]
     assert (json.loads(row["Payload"]), row["Column"], row["Reason"]) == (bad(1), "N", "wrong-json-type")
     assert (row["Epoch"], row["SourceTime"]) == (1, 10**9)
-    assert not list((tmp_path / ".spool").rglob("*.parquet"))
+    assert scratch_left(tmp_path) == []
 
 
 def test_a_batch_without_bad_rows_asks_nobody(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ from tests.support.streams.stream_kit import (
     read_all,
     record,
     run_alone,
+    scratch_left,
     target_of,
     tree_bytes,
 )
@@ -78,7 +79,7 @@ def test_batches_append_to_their_locations_in_the_order_of_the_splits(tmp_path: 
     path = Layout(tmp_path).intraday_location(TABLE, A) / TABLE_SIZE
     published = decode_size(FS.read(path), path)
     assert (published.size, published.epoch, published.stream) == (25, 2, STREAM)
-    assert not (tmp_path / ".spool" / str(TABLE) / STREAM / "1-1").exists()
+    assert scratch_left(tmp_path) == []
 
 
 def test_a_reused_worker_finds_its_symbols_and_a_new_one_reads_them(tmp_path: Path) -> None:

@@ -94,12 +94,14 @@ def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: 
     shutil.copytree(original, tmp_path / "whole", symlinks=True)
     whole = Layout(tmp_path / "whole")
     taken = files_of_stream(FS, whole, TABLE, "rows")
+    beside = [whole.spark_checkpoint(TABLE, "rows"), whole.scratch(TABLE, "rows")]
+    tops = {path.relative_to(whole.root).parts[0] for path in beside}
     named = {part for path in taken for part in path.relative_to(whole.root).parts}
-    assert {".spark", "commits", "offsets", ".spool", "planned.json", "rows.log"} <= named
+    assert {*tops, "commits", "offsets", "planned.json", "rows.log"} <= named
     assert rows == 0 or {"rows.head", "rows.checkpoint"} <= named
     remove(whole, counting)
     assert [path for path in taken if path.exists()] == []
-    assert not any((whole.root / name).exists() for name in (".spark", ".spool"))
+    assert not tops & {path.name for path in whole.root.iterdir()}
     left_by_one = names(tmp_path / "whole")
     assert counting.calls > 12
     for call in range(1, counting.calls + 1):
