@@ -10,6 +10,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.load import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
@@ -53,7 +54,7 @@ def test_killed_before_any_change_of_the_disk(tmp_path: Path) -> None:
             assert len(rows(root)) >= 2 * len(done), change
         tell(CrashingFs(), root, [])
         assert rows(root) == expected(EPOCHS), change
-        assert not [path for path in Layout(root).streams(TABLE).iterdir() if ".tmp-" in path.name]
+        assert hidden(Layout(root).streams(TABLE)) == []
 
 
 def test_powered_off_before_any_change_of_the_disk(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from sparkhaven.writers.quarantine import edits
 from sparkhaven.writers.quarantine.choice import Chosen
 from sparkhaven.writers.quarantine.ledger import Requeue
 from sparkhaven.writers.quarantine.table import Quarantine
+from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.stream_kit import numbers, open_log, put_file, record
@@ -58,7 +59,7 @@ class Story:
             take(FS, self.root, log, [[self.files[2]]], quarantine.add, 3)
             assert numbers(self.root, log.state) == [0, 2, 4, 9], where
         assert marks(quarantine) == [(1, None), (2, None), (4, None)], where
-        assert not [name for name in FS.names(quarantine.place / LOG) if ".tmp-" in name], where
+        assert hidden(quarantine.place / LOG) == [], where
 
 
 @pytest.fixture

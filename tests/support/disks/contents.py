@@ -20,3 +20,8 @@ def flipped(data: bytes, byte: int, mask: int = 1) -> bytes:
 def flip(path: Path, byte: int, mask: int = 1) -> None:
     """Changes the bits of ``mask`` in one byte of a file."""
     path.write_bytes(flipped(path.read_bytes(), byte, mask))
+
+
+def hidden(directory: Path) -> list[str]:
+    """Names with a dot first, as all that is staged, replaced or retired has; FileNotFoundError for no directory."""
+    return sorted(path.name for path in directory.iterdir() if path.name.startswith("."))

@@ -15,6 +15,7 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.plan import MergeOptions
 from sparkhaven.writers.merge.result import DateResult
 from sparkhaven.writers.partitions import add_partition
+from tests.support.disks.contents import hidden
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
 
@@ -144,4 +145,4 @@ def check_tree(layout: Layout) -> None:
     index = sorted(e.key.internal for e in decode_tlmi(layout.metadata_index(TABLE).read_bytes(), "index"))
     assert tree == named == index
     assert [p for p in base.glob("*/*") if not any(p.iterdir())] == []
-    assert [p.name for p in layout.system("Test").iterdir() if p.name.startswith(".stage")] == []
+    assert hidden(layout.system("Test")) == []

@@ -12,6 +12,7 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.records import newest
 from sparkhaven.writers.merge.publish import volumes
 from sparkhaven.writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
+from tests.support.disks.contents import hidden
 from tests.support.writers.merge_cases import DAY, TABLE, read_location
 from tests.support.writers.merge_runs import FS, make, merge
 
@@ -62,7 +63,7 @@ def test_a_partition_on_a_volume_holds_the_data_there_also_of_later_generations(
     assert (db.layout.partitions("Test") / "1.g2").is_symlink()
     rows = [r for o in record.outputs for r in read_location(db.layout, db.schema, LocationKey(o.internal, DAY))]
     assert len(rows) == 60
-    assert [p.name for p in volume.rglob(".stage*")] == []
+    assert hidden(volume) == hidden(volume / "Test") == hidden(db.layout.system("Test")) == []
 
 
 def test_refusals(tmp_path: Path) -> None:

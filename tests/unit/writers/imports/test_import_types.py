@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError
+from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.writers.imports.leaf import LeafReader
 from sparkhaven.writers.imports.walk import FoundLeaf
 from tests.support.ingest.ingest_cases import schema as schema_of
@@ -95,9 +96,8 @@ def test_other_values_are_refused_with_their_place(tmp_path: Path, kind: str, ar
     assert error.expected
     assert error.found
     assert error.hint
-    assert not (layout.system("NS") / "Partitions").exists() or not list(
-        (layout.system("NS") / "Partitions").rglob("table.size")
-    )
+    assert not layout.history_location(TableName("NS", "T"), LocationKey("0", "d")).exists()
+    assert values(layout) == []
 
 
 def test_the_place_names_row_group_and_row(tmp_path: Path) -> None:

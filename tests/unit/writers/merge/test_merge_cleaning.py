@@ -18,6 +18,7 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.plan import MergeOptions
 from sparkhaven.writers.merge.status import table_status
 from tests.support.commands import run, run_json
+from tests.support.disks.contents import hidden
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
 
@@ -142,7 +143,7 @@ def test_a_date_that_cannot_be_cleaned_is_published_all_the_same(tmp_path: Path)
     assert (more.outcome, more.rows_out, more.clean_error is not None) == ("merged", 33, True)
     assert [each.clean_error for each in merge(db.layout, *both)] == [None, None]
     assert {found.unfinished for found in table_status(FS, db.layout, TABLE, NOW)} == {None}
-    assert not list(db.layout.system("Test").glob(".stage-*"))
+    assert hidden(db.layout.system("Test")) == []
 
 
 def test_replaced_history_that_cannot_be_removed_stops_no_other_date(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.frames import REMOVALS_MAGIC_1, read_header
 from sparkhaven.store.io.fs import Fs, Lock, Stat
 from sparkhaven.store.layout import Layout, LocationKey
+from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
@@ -275,7 +276,7 @@ def test_a_kill_or_a_power_cut_around_a_replace_loses_nothing(made: Path, name: 
         assert not done or name == "removals-fold" or found[-1][0] == OTHER, f"seed {seed}"
         with open_log(FS, root) as log:
             assert log.state.locations[OTHER].truncated == (found[-1][0] == OTHER)
-        assert not [path for path in _path(root).parent.iterdir() if ".tmp-" in path.name]
+        assert hidden(_path(root).parent) == []
         seen.add(len(found) if name == "removals-fold" else found[-1][0] == OTHER)
     assert len(seen) == 2
 

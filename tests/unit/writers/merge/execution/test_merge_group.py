@@ -19,7 +19,7 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan import plan
 from sparkhaven.writers.merge.plan.plan import MergeOptions
 from sparkhaven.writers.merge.result import DateResult
-from tests.support.disks.contents import flip
+from tests.support.disks.contents import flip, hidden
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
 from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
@@ -60,7 +60,7 @@ def check_all(layout: Layout, days: Iterable[str]) -> None:
         assert sum(len(read_location(layout, schema, key)) for key in keys) == ROWS
         expected.update(keys)
     assert indexed == expected
-    assert [p.name for p in layout.system("Test").iterdir() if p.name.startswith(".stage")] == []
+    assert hidden(layout.system("Test")) == []
 
 
 def damage(layout: Layout, day: str) -> None:
