@@ -26,7 +26,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	  $(BIN)/pip --python "$$made/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
 	    --only-binary :all: -r requirements/$(1).txt; \
 	  touch "$$made/.ready"; \
-	  $(BIN)/python -m sparkhaven.jobs.session.unused "$$made"; \
+	  $(BIN)/python -m sparkhaven.jobs.session.cache_cleanup "$$made"; \
 	fi; \
 	touch "$$made/.ready"; \
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
@@ -66,25 +66,25 @@ setup-machine: $(STAMP) ## Debian packages that some tests need (a browser, file
 	@$(BIN)/python -m tests.support.machine
 
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
-	@$(BIN)/python -m sparkhaven.jobs.demo.flights --db $(DB)
+	@$(BIN)/python -m demo.flights --db $(DB)
 
 demo-kafka: setup ## the same flights through a topic of a real Kafka broker, with a kill in between
-	@$(BIN)/python -m sparkhaven.jobs.demo.kafka_demo --db $(KAFKA_DB)
+	@$(BIN)/python -m demo.kafka_demo --db $(KAFKA_DB)
 
 demo-live: setup setup-deephaven ## trades through a broker and a Spark stream into a ticking Deephaven engine, with a picture of its grid
-	@$(BIN)/python -m sparkhaven.jobs.demo.live.run --db $(LIVE_DB)
+	@$(BIN)/python -m demo.live.run --db $(LIVE_DB)
 
 demo-airflow: setup setup-airflow ## one night of the flights in a real Airflow: ingest, merge, validate, truncate, delete
-	@$(BIN)/python -m sparkhaven.jobs.demo.nights --db $(AIRFLOW_DB)
+	@$(BIN)/python -m demo.nights --db $(AIRFLOW_DB)
 
 airflow: setup setup-airflow ## Airflow on 127.0.0.1:8080 with the flights and all DAGs, until Ctrl-C
-	@$(BIN)/python -m sparkhaven.jobs.demo.nights --db $(AIRFLOW_DB) --serve
+	@$(BIN)/python -m demo.nights --db $(AIRFLOW_DB) --serve
 
 kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
-	@$(BIN)/python -m sparkhaven.jobs.demo.broker
+	@$(BIN)/python -m tests.support.servers.broker
 
 cluster: setup ## a standalone Spark cluster on loopback, a master and two workers, until Ctrl-C
-	@$(BIN)/python -m sparkhaven.jobs.demo.cluster
+	@$(BIN)/python -m tests.support.servers.cluster
 
 test: setup setup-airflow setup-deephaven ## every test, with the slowest at the end
 	@$(BIN)/python -m tests.support.machine || true # what cannot be installed here is skipped, with its reason
@@ -105,12 +105,12 @@ check: $(STAMP) $(DOCS) ## format, lint, types, import rules, words, the documen
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m docs.generate.pages --check
-	$(BIN)/python -m docs.generate.words
+	$(BIN)/python -m tools.docs.pages --check
+	$(BIN)/python -m tools.docs.words
 	$(BIN)/sphinx-build $(SITE) -q
 
 reference: $(STAMP) ## the generated parts of the pages, written into them
-	@$(BIN)/python -m docs.generate.pages
+	@$(BIN)/python -m tools.docs.pages
 
 docs: $(STAMP) $(DOCS) ## the documentation as a site, in docs/_build
 	@$(BIN)/sphinx-build $(SITE) -q
@@ -153,12 +153,12 @@ bench: setup ## all benchmarks, each a table of ratios (long)
 	@set -e; for b in benchmarks/*.py benchmarks/parts/[a-z]*.py; do m=$${b%.py}; echo "== $$m"; $(BIN)/python -m $${m//\//.}; done
 
 changelog: $(STAMP) ## the files of changes/ as a section of CHANGELOG.md: make changelog VERSION=X.Y.Z
-	@$(BIN)/python -m docs.generate.changelog $(or $(VERSION),$(error VERSION is missing: make changelog VERSION=X.Y.Z))
+	@$(BIN)/python -m tools.docs.changelog $(or $(VERSION),$(error VERSION is missing: make changelog VERSION=X.Y.Z))
 
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 
 sparkhaven.zip: $(SOURCES) | $(STAMP)
-	@$(BIN)/python -m sparkhaven.jobs.session.zipped $@
+	@$(BIN)/python -m sparkhaven.jobs.session.submit_zip $@
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 environment: environment.tar.gz ## a Python environment for the workers of a cluster, for spark-submit --archives

@@ -26,12 +26,12 @@ from pathlib import Path
 import pyspark
 
 from benchmarks.ingest_files import SCHEMA, STREAM, write_feed
-from sparkhaven.jobs.demo.cluster import Cluster
 from sparkhaven.jobs.session.fast_start import python_launcher
 from sparkhaven.jobs.session.spark_session import JVM_OPTIONS
-from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
+from tests.support.servers.cluster import Cluster
 
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 LOCAL, CLUSTER = "local mode, two cores", "cluster, two workers of one core"

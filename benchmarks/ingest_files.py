@@ -40,11 +40,11 @@ from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Options
+from sparkhaven.jobs.streams.stream import Options
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 DELTA_CONF = {
     "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",

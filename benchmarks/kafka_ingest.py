@@ -38,23 +38,24 @@ from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.session.kafka_connector import connector_conf
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Options, open_stream
-from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.jobs.streams.stream import Options, open_stream
+from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.target import Decode, StreamTarget
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.target import StreamTarget
+from tests.support.servers.broker import Broker
 from tests.support.spark.delta_conf import delta_conf
 
 TOPIC = "trades"

@@ -33,14 +33,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, Watch, profile
 from benchmarks.kafka_ingest import STREAM, messages, parsed, peer
-from sparkhaven.jobs.demo.broker import Broker
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
-from sparkhaven.jobs.streams.run import Options
+from sparkhaven.jobs.streams.stream import Options
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from tests.support.servers.broker import Broker
 
 WARM_SECONDS = 20.0
 LOOK_SECONDS = 0.005

@@ -40,9 +40,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import add_record, record
 from benchmarks.served.writer import COLUMNS, DAY, OWN, Kind, rows, schema, write
-from sparkhaven.jobs.options import memory_bytes
-from sparkhaven.readers.live.places import Place
-from sparkhaven.readers.live.root import LiveRoot
+from sparkhaven.jobs.cli.options import memory_bytes
+from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_root import LiveRoot
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -36,11 +36,11 @@ from benchmarks.ingest_files import STOCK_JVM
 from benchmarks.steps import StepFs
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
-from sparkhaven.writers.merge.plan.keys import SortKey
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.spark import SparkExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from tests.support.tables.intraday_rows import IntradayRows
 
 DAY = "2024-03-05"

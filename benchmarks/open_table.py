@@ -31,14 +31,14 @@ from benchmarks.parts.commit_cost import TABLE, open_log, prepare
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import load_positions
-from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
-from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
+from sparkhaven.store.epochs.reading.stream_state import load_positions
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
+from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import TableSchema
 from tests.support.tables.column_files import create_column
 

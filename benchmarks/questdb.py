@@ -33,9 +33,9 @@ from pyarrow.json import ParseOptions, read_json
 
 from benchmarks.ingest_files import SCHEMA, apart, report
 from benchmarks.kafka_ingest import STREAM, TOPIC, fill, messages, run_ours
-from sparkhaven.jobs.demo.broker import Broker, free_port
 from sparkhaven.jobs.session.jars import Artifact, jars
 from sparkhaven.store.io.fs import Fs
+from tests.support.servers.broker import Broker, free_port
 
 VERSION = "9.3.4"
 JAR = Artifact("org.questdb", "questdb", VERSION, alone=True)

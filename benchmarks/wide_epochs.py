@@ -24,11 +24,11 @@ from pathlib import Path
 
 from benchmarks.parts.commit_cost import open_log, prepare
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 TABLE = TableName("Bench", "Commits")
 PAUSES, MEMORY, BYTES = 2.0, 250.0, 100.0

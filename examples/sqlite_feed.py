@@ -29,17 +29,24 @@ from pydantic import Field, field_validator
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
-from sparkhaven.ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
-from sparkhaven.ingest.formats.json.rows import JsonRows
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.ingest.options.traits import Traits
+from sparkhaven.ingest.feeds.spark_planning import (
+    Offset,
+    RangeReader,
+    RangeRun,
+    RangeStream,
+    committed_ends,
+    range_source,
+)
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
-from sparkhaven.ingest.spec import Target
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.spec.feed_traits import Traits
+from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.readers.spark.source_api import InputPartition, ReadLimit
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName

@@ -17,10 +17,10 @@ from typing import Literal
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LongLine
-from sparkhaven.ingest.spec import BadRowBudget
-from sparkhaven.store.epochs.state.values import IGNORED
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget
+from sparkhaven.store.epochs.state.log_values import IGNORED
 from sparkhaven.store.errors import ErrorBudgetExceeded
-from sparkhaven.store.rejected import REJECTED
+from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.types.frozen import frozen
 
 MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
@@ -105,7 +105,7 @@ def too_long(file: str, line: LongLine) -> BadRow:
 
 
 def as_batch(rows: Sequence[BadRow]) -> pa.RecordBatch:
-    """Rows in the shape of ``store.rejected``."""
+    """Rows in the shape of ``store.quarantine.rejected_rows``."""
     return pa.RecordBatch.from_pylist(
         [
             {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow
-from sparkhaven.ingest.options.formats import UTF8
+from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.store.errors import FeedError
 
 ENCODINGS = {

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
-from sparkhaven.ingest.declared import near_name
-from sparkhaven.ingest.spec import PartitionSpec, Target, ValueRule
-from sparkhaven.ingest.values.rows import Ints, Rows
+from sparkhaven.ingest.spec.stream_spec import PartitionSpec, Target, ValueRule
+from sparkhaven.ingest.targets.declared_columns import near_name
+from sparkhaven.ingest.values.typed_rows import Ints, Rows
 from sparkhaven.ingest.values.zones import ZoneTable, zone_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError
 from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.scan.dates import begin_of, is_well_formed, range_of, refuse_malformed, within
+from sparkhaven.store.scan.date_ranges import begin_of, is_well_formed, range_of, refuse_malformed, within
 from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -29,7 +29,8 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, run_task
-from sparkhaven.writers.target import SplitNotes, StreamTarget
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

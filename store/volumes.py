@@ -8,7 +8,7 @@ from pathlib import Path
 from sparkhaven.store.errors import RetryableStorageError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import MergeRecord, all_values, newest
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 

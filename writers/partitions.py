@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparkhaven.store.errors import InvalidNameError, SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, check_identifier, check_partition, without_generation
-from sparkhaven.store.schema.formula.evaluation import sort_partitions
 from sparkhaven.store.types.frozen import frozen
 
 DEFAULT_PARTITION = "0"

@@ -23,10 +23,10 @@ from benchmarks.figures import add_record, record
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Durability
-from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 TABLE = TableName("Bench", "Commits")
 COLUMNS = [f"column{number}" for number in range(20)]

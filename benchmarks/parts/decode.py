@@ -29,9 +29,9 @@ import pyarrow.parquet as pq
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Format
-from sparkhaven.ingest.spec import (
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.spec.payload_formats import Format
+from sparkhaven.ingest.spec.stream_spec import (
     BadRowBudget,
     Clock,
     ColumnSpec,
@@ -41,7 +41,7 @@ from sparkhaven.ingest.spec import (
     Unit,
     ValueRule,
 )
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema

@@ -30,10 +30,10 @@ import pyarrow as pa
 from benchmarks.figures import add_record, record
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.keys import SortKey
-from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 

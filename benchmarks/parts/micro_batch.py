@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.ingest_files import STOCK_JVM
 from sparkhaven.jobs.session.spark_session import build_session
-from sparkhaven.writers.batch.stream import BatchProgress
-from sparkhaven.writers.spark.stream import stream_conf
+from sparkhaven.writers.batch.stream_batches import BatchProgress
+from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import put_file, record

@@ -27,10 +27,10 @@ from benchmarks.parts.decode import COLUMNS, Row, bad_one_in_a_hundred, line_tex
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Options
+from sparkhaven.jobs.streams.stream import Options
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 WORST = 1.5
 SCHEMA = """<Table namespace="Bench" name="Rows" storageType="NestedPartitionedOnDisk">

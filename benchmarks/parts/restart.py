@@ -33,17 +33,18 @@ from benchmarks.ingest_files import SCHEMA, STREAM
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import open_stream
+from sparkhaven.jobs.streams.stream import open_stream
 from sparkhaven.readers import open_table
-from sparkhaven.store.epochs.reading.load import load_positions, load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.target import Decode, StreamTarget
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.target import StreamTarget
 
 LIMIT_SECONDS = 1.0
 FEW = 10

@@ -28,11 +28,11 @@ import pyarrow.csv
 from benchmarks.parts.decode import COLUMNS, JSON_FEEDS, Row, line_text, rows
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import line_blocks
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.formats.json.rows import JsonRows
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import BadRowBudget, Target
-from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
+from sparkhaven.ingest.values.typed_rows import Rows
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 

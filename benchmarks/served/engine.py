@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.live.root import LiveRoot
+from sparkhaven.readers.live.live_root import LiveRoot
 from sparkhaven.readers.live.service import Engine, EngineOptions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

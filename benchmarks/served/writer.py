@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.values import Batch
+from sparkhaven.store.epochs.state.log_values import Batch
 from tests.support.tables.intraday_rows import IntradayRows
 
 SCHEMA = b"""<Table namespace="Bench" name="NAME" storageType="NestedPartitionedOnDisk">

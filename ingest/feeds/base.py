@@ -1,7 +1,7 @@
 """What a feed is to the rest of the project: the interface of every source of rows, and how its blocks become batches.
 
 A ``Feed`` decodes splits. A ``PlannedFeed`` is one that a stream file can name: it also says which splits come next.
-``tests/contracts`` holds the suite that each of them passes; ``ingest.feeds.table`` lists them.
+``tests/contracts`` holds the suite that each of them passes; ``ingest.feeds.registry`` lists them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
-from sparkhaven.ingest.guard import FAILED_BLOCKS
-from sparkhaven.ingest.options.traits import FeedOptions
+from sparkhaven.ingest.decode_guard import FAILED_BLOCKS
 from sparkhaven.ingest.router import Routed, Router
-from sparkhaven.ingest.samples import Sample
+from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.settings.base_model import SettingsModel
-from sparkhaven.ingest.spec import BadRowBudget, StreamSpec, Target
+from sparkhaven.ingest.spec.feed_traits import FeedOptions
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, Target
 from sparkhaven.ingest.values.refusals import Refusal, attempted
-from sparkhaven.ingest.values.rows import Rows
-from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.store.epochs.state.file_positions import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -69,7 +69,7 @@ class Waiting:
     """What a run would take: counts by name for machines, and the same in a few words.
 
     A feed that tells how many ``bytes`` or ``rows`` wait can be ingested without Spark while they are few: its source
-    is then driven by the command itself, as Spark's trigger ``availableNow`` does (``ingest.feeds.available``).
+    is then driven by the command itself, as Spark's trigger ``availableNow`` does (``ingest.feeds.local_trigger``).
     ``nothing``: it is certain that a run would ingest nothing; then a new stream is not created.
     """
 
@@ -179,7 +179,7 @@ class PlannedFeed(Feed[O, S]):
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        """Rows of one source partition, of schema ``store.rejected.REJECTED``, decoded by the rules as they are now."""
+        """Rejected rows of one source partition (schema ``REJECTED``), decoded by the rules as they are now."""
 
     @classmethod
     def sample(cls, fs: Fs, options: O, rows: int) -> Sample:

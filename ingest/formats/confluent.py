@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
-from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.ingest.values.typed_rows import Rows
 
 HEAD = struct.Struct(">bI")
 LIKELY_IDS = 1 << 24  # a payload whose first bytes say a larger id is something else

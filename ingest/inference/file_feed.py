@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.ingest.content.file import chunks
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.packing import packing_of_name
+from sparkhaven.ingest.content.raw_file import chunks
+from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
 from sparkhaven.ingest.feeds.files.header import first_records, header_doubt
-from sparkhaven.ingest.feeds.files.listing import FeedListing
-from sparkhaven.ingest.formats.csv.records import read_record
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.csv.csv_records import read_record
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sparkhaven.ingest.declared import near_name
-from sparkhaven.ingest.formats.json.paths import path_of
-from sparkhaven.ingest.inference.facts import facts_of
-from sparkhaven.ingest.inference.names import column_names
-from sparkhaven.ingest.inference.partitions import Candidate
+from sparkhaven.ingest.formats.json.field_paths import path_of
+from sparkhaven.ingest.inference.column_names import column_names
+from sparkhaven.ingest.inference.field_facts import facts_of
+from sparkhaven.ingest.inference.field_readings import Reading, misfit, misfits
+from sparkhaven.ingest.inference.partition_choice import Candidate
 from sparkhaven.ingest.inference.proposal import POSITION, with_nulls
-from sparkhaven.ingest.inference.readings import Reading, misfit, misfits
 from sparkhaven.ingest.inference.types.column_type import choose, readings_of
-from sparkhaven.ingest.samples import Sample, shown
-from sparkhaven.ingest.spec import Meta, TextForm
+from sparkhaven.ingest.sample_rows import Sample, shown
+from sparkhaven.ingest.spec.stream_spec import Meta, TextForm
+from sparkhaven.ingest.targets.declared_columns import near_name
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema

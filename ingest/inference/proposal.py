@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sparkhaven.ingest.inference.facts import FRACTION, TEXT, WHOLE, Facts, facts_of
-from sparkhaven.ingest.inference.names import column_names
-from sparkhaven.ingest.inference.readings import Reading, misfit, misfits
-from sparkhaven.ingest.inference.types.choice import Choice
+from sparkhaven.ingest.inference.column_names import column_names
+from sparkhaven.ingest.inference.field_facts import FRACTION, TEXT, WHOLE, Facts, facts_of
+from sparkhaven.ingest.inference.field_readings import Reading, misfit, misfits
 from sparkhaven.ingest.inference.types.column_type import choose
-from sparkhaven.ingest.samples import Sample, shown
-from sparkhaven.ingest.spec import Meta
+from sparkhaven.ingest.inference.types.type_choice import Choice
+from sparkhaven.ingest.sample_rows import Sample, shown
+from sparkhaven.ingest.spec.stream_spec import Meta
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.types.frozen import frozen
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sparkhaven.ingest.options.formats import Limit
 from sparkhaven.ingest.settings.units import parse_duration, parse_size
+from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
 

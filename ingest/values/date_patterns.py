@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.ingest.values.columns import Typed, compact, mask_of, some
+from sparkhaven.ingest.values.arrow_columns import Typed, compact, mask_of, some
 from sparkhaven.store.types.frozen import frozen
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -1,7 +1,7 @@
 """One instant at a time, exactly: from ISO texts, local texts and numbers to nanoseconds since the epoch.
 
-Part of the definition in ``ingest.values.exact``: nothing is rounded, and a local time that a zone's clocks skip is
-refused.
+Part of the definition in ``ingest.values.exact_values``: nothing is rounded, and a local time that a zone's clocks skip
+is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
 from sparkhaven.ingest.values.zones import zone_table
 from sparkhaven.store.instants import UNIT_NS

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.ingest.spec import Target
-from sparkhaven.ingest.values.columns import (
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.arrow_columns import (
     Mask,
     Typed,
     compact,

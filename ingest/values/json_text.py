@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire import Moment, Written
+from sparkhaven.ingest.values.wire_values import Moment, Written
 
 _MOST_ZEROS = 1000  # digits that are written out for an exponent
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.ingest.spec import Target, TextForm
-from sparkhaven.ingest.values.columns import Mask, Typed, compact, either, mask_of, some
+from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, mask_of, some
 from sparkhaven.ingest.values.date_patterns import date_pattern
 
 NUMBERS = frozenset({"byte", "short", "int", "long", "float", "double"})

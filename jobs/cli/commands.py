@@ -11,8 +11,8 @@ from typing import Any
 import typer
 from typer.main import get_command, get_group
 
-from sparkhaven.jobs.context import Commands
-from sparkhaven.jobs.options import RootOption
+from sparkhaven.jobs.cli.context import Commands
+from sparkhaven.jobs.cli.options import RootOption
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("sparkhaven.jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sparkhaven.jobs.cli.setup.class_archive",
         "Creates a class archive, with which Spark starts faster.",
     ),
-    "doctor": ("sparkhaven.jobs.doctor.command", "Checks the database and names the next command to run."),
+    "doctor": ("sparkhaven.jobs.cli.setup.doctor", "Checks the database and names the next command to run."),
     "verify": ("sparkhaven.jobs.cli.reading.checks", "Checks tables for damage, read-only."),
     "inspect": ("sparkhaven.jobs.cli.reading.checks", "Decodes single files, reports corruption by byte offset."),
     "checkpoint": ("sparkhaven.jobs.cli.streams.checkpoint", "Repair Spark's checkpoint of a query."),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparkhaven.ingest.feeds.base import LOOK_S, Trial
-from sparkhaven.jobs.context import CliContext, report
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.failed_streams import report_failed
+from sparkhaven.jobs.cli.options import (
     DryRun,
     Json,
     LocalOption,
@@ -28,16 +29,16 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
-from sparkhaven.jobs.streams.starting import NotStarted, load_streams, report_failed, try_each
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
-from sparkhaven.store.epochs.state.files import NO_HORIZON
+from sparkhaven.jobs.streams.starting import NotStarted, load_streams, try_each
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
+from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
+from sparkhaven.store.epochs.state.log_values import ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import ignored_in
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
-from sparkhaven.store.schema.document.checks import unbuilt_indexes
+from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
+from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.streams.first_start import IdleRun
@@ -104,12 +105,12 @@ def ingest(
     if not streams:
         _end(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
-    from sparkhaven.jobs.logs.writer import LogWriter
+    from sparkhaven.jobs.logs.log_writer import LogWriter
     from sparkhaven.jobs.streams.process import run_streams
     from sparkhaven.jobs.streams.reports.metrics import Metrics, served
     from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS
     from sparkhaven.jobs.streams.reports.progress import Progress
-    from sparkhaven.jobs.streams.run import Options
+    from sparkhaven.jobs.streams.stream import Options
 
     progress = Progress(verbose=verbose)
     for one in failed:

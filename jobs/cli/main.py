@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.commands import LazyCommands
-from sparkhaven.jobs.context import CliContext, quiet_libraries
-from sparkhaven.jobs.options import Json, Verbose
+from sparkhaven.jobs.cli.context import CliContext, quiet_libraries
+from sparkhaven.jobs.cli.options import Json, Verbose
 from sparkhaven.store.io.local_path import local_path
 
 COLLECT_EVERY = 50_000  # objects

@@ -9,8 +9,8 @@ import uuid
 import warnings
 from collections.abc import Iterable, Mapping
 
-from sparkhaven.ingest.feeds.frames.rows import Fields, fit_frame, frame_columns
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.feeds.frames.frame_rows import Fields, fit_frame, frame_columns
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.streams.budget import Budget
@@ -18,7 +18,7 @@ from sparkhaven.jobs.streams.decoding import FrameDecoder
 from sparkhaven.jobs.streams.quarantines import catch_up, settle
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.errors import SettingsError, SparkhavenError
@@ -26,15 +26,15 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.schema.deployed.writable import require_writable
-from sparkhaven.store.schema.document.xmlfile import load_schema, parse_schema
+from sparkhaven.store.schema.deployed.writable_schema import require_writable
+from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine
 from sparkhaven.writers.batch.scratch import remove_scratch
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.frame import FramePlan
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.spark.frame_writes import FramePlan
+from sparkhaven.writers.task.target import StreamTarget
 
 
 @frozen
@@ -142,7 +142,9 @@ def remove_unwritten(fs: Fs, options: FrameOptions, begun: int, generation: int)
             return
         state = load_stream(fs, layout, table, options.stream)
         if (state.epoch, state.generation) == (begun, generation):
-            from sparkhaven.writers.removal.streams import remove_stream  # 50 modules that other writes do not need
+            from sparkhaven.writers.removal.stream_removal import (
+                remove_stream,  # 50 modules that other writes do not need
+            )
 
             remove_stream(fs, layout, table, options.stream, clock=time.time)
     except (SparkhavenError, OSError) as error:

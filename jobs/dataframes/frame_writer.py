@@ -15,15 +15,15 @@ from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_opt
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.store.epochs.retention import DEFAULTS
 from sparkhaven.store.epochs.state.commit_policy import Durability
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.frame import Source, batch_of_query, labelled, write_frame_batch
-from sparkhaven.writers.spark.stream import refuse_speculation
+from sparkhaven.writers.spark.frame_writes import Source, batch_of_query, labelled, write_frame_batch
+from sparkhaven.writers.spark.stream_query import refuse_speculation
 from sparkhaven.writers.spark.workers import check_workers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
-from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.readers.spark.error_messages import message_first
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -34,7 +34,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     def schema(self) -> StructType:
         """The columns of the data frame; pins the snapshot that it shows."""
         from sparkhaven.readers.spark.batch import shown_columns
-        from sparkhaven.readers.spark.types import spark_schema
+        from sparkhaven.readers.spark.spark_types import spark_schema
 
         options = self._options()
         self._table = self._opened(options)
@@ -74,20 +74,20 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
     @message_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a batch frame."""
-        from sparkhaven.jobs.dataframes.write import batch_writer
+        from sparkhaven.jobs.dataframes.source_writers import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     @message_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """The writer of the batches of a streaming query."""
-        from sparkhaven.jobs.dataframes.write import stream_writer
+        from sparkhaven.jobs.dataframes.source_writers import stream_writer
 
         return stream_writer(self.options, schema, overwrite)
 
     def _given(self, schema: StructType, options: ReadOptions) -> Table:
         """The pinned snapshot, or a new one for a frame whose schema the user has given."""
-        from sparkhaven.readers.spark.types import require_schema, spark_schema
+        from sparkhaven.readers.spark.spark_types import require_schema, spark_schema
 
         table, self._table = self._table or self._opened(options), None
         require_schema(schema, spark_schema(table.columns(options.columns), options), table.name)

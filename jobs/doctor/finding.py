@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import standing_tables
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.merge.status import DateStatus, table_status
+from sparkhaven.writers.merge.unfinished_work import DateStatus, table_status
 
 State = Literal["ok", "note", "wrong"]
 

@@ -10,9 +10,9 @@ from sparkhaven.jobs.doctor.finding import CheckContext, Found, each
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.layout import TableName
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.ledger import follow_log
-from sparkhaven.writers.quarantine.rows import QuarantineRows
+from sparkhaven.writers.quarantine.pending_changes import follow_log
+from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
+from sparkhaven.writers.quarantine.row_choice import Chosen
 
 
 def quarantined(context: CheckContext) -> Iterator[Found]:

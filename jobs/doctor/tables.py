@@ -9,7 +9,7 @@ from sparkhaven.jobs.doctor.finding import CheckContext, Found, each
 from sparkhaven.jobs.doctor.streams import of_damage
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.lock import lock_owner
-from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.layout import TableName
 
 

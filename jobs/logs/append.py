@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from sparkhaven.jobs.logs.tables import TIMESTAMP, LogRow, LogTable
+from sparkhaven.jobs.logs.log_tables import TIMESTAMP, LogRow, LogTable
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
@@ -27,7 +27,8 @@ from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.batch.scratch import remove_scratch
 from sparkhaven.writers.batch.task import Task, run_task
-from sparkhaven.writers.target import SplitNotes, StreamTarget
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 
 STREAMS = 64  # that one log table may have: processes that write to it at the same time
 PLACE = ("rows", 0)  # topic and partition of the positions: rows are counted from 0

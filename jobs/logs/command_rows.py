@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
-from sparkhaven.jobs.logs.storage import storage_rows
-from sparkhaven.jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
-from sparkhaven.jobs.logs.writer import LogWriter
+from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
+from sparkhaven.jobs.logs.log_writer import LogWriter
+from sparkhaven.jobs.logs.storage_rows import storage_rows
 from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import DATA_BYTES
-from sparkhaven.jobs.logs.tables import ADMIN, EPOCH, INGEST, LogRow, named
+from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LogRow, named
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 
 if TYPE_CHECKING:
-    from sparkhaven.jobs.logs.writer import LogWriter
+    from sparkhaven.jobs.logs.log_writer import LogWriter
     from sparkhaven.store.epochs.log import StreamLog
     from sparkhaven.store.schema.deployed.deploy import Deployment
-    from sparkhaven.writers.batch.stream import BatchProgress
+    from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 
 class StreamRecorder:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sparkhaven.jobs.session.choice import Choice, Where, choose
+from sparkhaven.jobs.session.spark_or_local import Choice, Where, choose
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.writers.merge.plan.plan import PARALLEL_ROWS
-from sparkhaven.writers.merge.result import DateResult
+from sparkhaven.writers.merge.date_result import DateResult
+from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS
 
 
 def choose_for_merge(where: Where, submitted: bool, rows: int, planned: Iterable[DateResult]) -> Choice:

@@ -23,7 +23,7 @@ class Repair:
     replaces_key: bool = False
 
     def of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The repaired row, a mapping of ``store.rejected.REJECTED``."""
+        """The repaired row, a mapping of ``store.quarantine.rejected_rows.REJECTED``."""
         if self.payload is not None:
             row = row | {"Payload": self.payload, "PayloadBytes": len(self.payload)}
         return row | {"Key": self.key} if self.replaces_key else row

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.delta.log import is_table
-from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
-from sparkhaven.writers.quarantine.rows import QuarantineRows
+from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
+from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine, requeued_rows
 
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from sparkhaven.jobs.context import CliContext
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
 from sparkhaven.store.epochs.recovery.rebuild import Choice, plan_state, rebuild
-from sparkhaven.store.epochs.recovery.remains import Found, find
+from sparkhaven.store.epochs.recovery.survey import Found, find
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
-from sparkhaven.store.epochs.state.kinds import VERSIONS
+from sparkhaven.store.epochs.state.position_kinds import VERSIONS
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.versions import packed
+from sparkhaven.store.epochs.state.table_versions import packed
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import lock_table
+from sparkhaven.store.merges.merge_records import lock_table
 
 LATER = (
     "the stream ingests nothing until its positions are given: run --from-locations again with --position"
@@ -65,7 +64,6 @@ def _moment(text: str | None) -> int | None:
 
 
 def rebuild_stream(
-    cli: CliContext,
     layout: Layout,
     table: TableName,
     stream: str,
@@ -73,6 +71,7 @@ def rebuild_stream(
     aside: list[LocationKey],
     *,
     dry_run: bool,
+    note: Callable[[str], None],
 ) -> dict[str, Any]:
     """Rebuilds a commit log, or with ``dry_run`` only plans it; returns the result as a JSON object."""
     fs, now = Fs(), int(time.time() * 1000)
@@ -89,9 +88,9 @@ def rebuild_stream(
         else:
             state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
     result = _result(found, state, choice)
-    cli.note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
+    note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
     for line in result["unknown"]:
-        cli.note(f"  not known: {line}")
+        note(f"  not known: {line}")
     return {"stream": stream, "dry_run": dry_run, **result}
 
 

@@ -24,28 +24,29 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.requeued import decode_requeued
-from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
+from sparkhaven.ingest.requeued_rows import decode_requeued
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
 from sparkhaven.jobs.operations.quarantine_lines import Repair
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.kinds import REQUEUED
-from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
+from sparkhaven.store.epochs.state.position_kinds import REQUEUED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.ledger import Requeue, requeue_path
+from sparkhaven.writers.quarantine.pending_changes import Requeue, requeue_path
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.target import SplitNotes, StreamTarget
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 
 ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
 QUERY = "requeue"

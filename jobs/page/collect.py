@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkhaven.jobs.doctor.command import of_data, of_machine
+from sparkhaven.jobs.doctor.checks import of_data, of_machine
 from sparkhaven.jobs.doctor.finding import CheckContext, Finding
 from sparkhaven.jobs.page.facts import PageFacts, TableFacts
-from sparkhaven.jobs.page.tables import table_facts
+from sparkhaven.jobs.page.table_facts import table_facts
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.store.epochs.files.ledger import read_ledger
-from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from sparkhaven.store.merges.records import all_values
+from sparkhaven.store.merges.merge_records import all_values
+from sparkhaven.store.quarantine.ledger import read_ledger
 from sparkhaven.store.types.frozen import frozen
 
 MOST_TABLES = 12

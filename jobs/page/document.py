@@ -10,10 +10,10 @@ from xml.etree.ElementTree import Element
 from sparkhaven.jobs.page.drawing import Draw
 from sparkhaven.jobs.page.facts import ErrorFacts, PageFacts
 from sparkhaven.jobs.page.markup import Content, element, raw, table, written
+from sparkhaven.jobs.page.number_texts import counted, moment, number
 from sparkhaven.jobs.page.sections import dates, disk, quarantine, streams, symbols
 from sparkhaven.jobs.page.style import REFRESH, STYLE
 from sparkhaven.jobs.page.summary import newest
-from sparkhaven.jobs.page.words import counted, moment, number
 
 Section = Callable[[PageFacts, Draw], list[Element]]
 STATES = ("wrong", "note")

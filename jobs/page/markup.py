@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, tostring
 
 from defusedxml.ElementTree import fromstring
 
-from sparkhaven.jobs.page.words import number, plain
+from sparkhaven.jobs.page.number_texts import number, plain
 
 Content = Element | str
 _TAGS = frozenset({"svg", "g", "path", "text", "line", "rect", "tspan"})

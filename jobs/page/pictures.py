@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkhaven.jobs.page.facts import TIERS
+from sparkhaven.jobs.page.number_texts import moment, plain
 from sparkhaven.jobs.page.summary import Growth, Heat, Point, Span, bands
-from sparkhaven.jobs.page.words import moment, plain
 
 Spec = dict[str, Any]
 STEP, WIDTH, PANEL = 16, 860, 90  # pixels

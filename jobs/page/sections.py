@@ -11,6 +11,7 @@ from sparkhaven.jobs.page import pictures
 from sparkhaven.jobs.page.drawing import Draw
 from sparkhaven.jobs.page.facts import TIERS, PageFacts, StreamFacts, TableFacts
 from sparkhaven.jobs.page.markup import Content, element, picture, table
+from sparkhaven.jobs.page.number_texts import counted, moment, number, size
 from sparkhaven.jobs.page.summary import (
     MOST_ROWS,
     MOST_SOURCES,
@@ -24,7 +25,6 @@ from sparkhaven.jobs.page.summary import (
     rejected,
     window,
 )
-from sparkhaven.jobs.page.words import counted, moment, number, size
 
 MOST_BARS = 30
 

@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from sparkhaven.jobs.session.cache_cleanup import is_old, note_use, remove_launchers
 from sparkhaven.jobs.session.java import find_java
-from sparkhaven.jobs.session.unused import is_old, note_use, remove_launchers
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import SchemaChangeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.scan.filled import filled
+from sparkhaven.store.scan.filled_columns import filled
 from sparkhaven.store.scan.ranges import Snapshot, make_plan
-from sparkhaven.store.schema.deployed.changes import ADDITIONS, Consent
 from sparkhaven.store.schema.deployed.deploy import Deployment, deployment, load_deployed
+from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
 
 
 def deploy_schema(

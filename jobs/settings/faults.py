@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from sparkhaven.ingest.feeds.table import PLANNED, is_foreign, settings_of
+from sparkhaven.ingest.feeds.registry import PLANNED, is_foreign, settings_of
 from sparkhaven.jobs.settings.stream_model import StreamModel
 from sparkhaven.store.errors import SettingsError
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.ingest.feeds.table import planned_class
+from sparkhaven.ingest.feeds.registry import planned_class
 from sparkhaven.ingest.inference.file_feed import file_feed
-from sparkhaven.ingest.inference.texts.toml import literal
-from sparkhaven.ingest.options.traits import FeedOptions
-from sparkhaven.ingest.samples import Sample
+from sparkhaven.ingest.inference.texts.toml_text import literal
+from sparkhaven.ingest.sample_rows import Sample
+from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.jobs.settings.stream_file import parse_stream
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

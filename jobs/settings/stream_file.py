@@ -15,9 +15,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from sparkhaven.ingest.feeds.base import PlannedFeed
-from sparkhaven.ingest.feeds.table import is_foreign, planned_class, planned_feed
+from sparkhaven.ingest.feeds.registry import is_foreign, planned_class, planned_feed
 from sparkhaven.ingest.settings.base_model import beside
-from sparkhaven.ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, TextForm, ValueRule
+from sparkhaven.ingest.spec.stream_spec import (
+    Clock,
+    ColumnSpec,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    TextForm,
+    ValueRule,
+)
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
 from sparkhaven.jobs.settings.toml_values import as_written, fill_environment, named_in

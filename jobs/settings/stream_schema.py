@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.settings.stream_file import StreamSettings, names_of
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.schema.document.xmlfile import load_schema
+from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
 
 

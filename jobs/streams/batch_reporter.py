@@ -14,7 +14,7 @@ from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.writers.batch.stream import BatchProgress, StreamTotals
+from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamTotals
 
 ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sparkhaven.ingest.bad_rows import BadRow, check_budget
-from sparkhaven.ingest.spec import BadRowBudget
-from sparkhaven.store.epochs.reading.load import EpochEntry
-from sparkhaven.store.epochs.state.values import REJECTED
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget
+from sparkhaven.store.epochs.reading.stream_state import EpochEntry
+from sparkhaven.store.epochs.state.log_values import REJECTED
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.target import LateRows, SplitNotes
+from sparkhaven.writers.task.notes import LateRows, SplitNotes
 
 HOUR_S = 3600.0
 PIECE_S = 60.0  # batches within it are counted together

@@ -11,16 +11,16 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.feeds.base import reject_late, route, split_of
-from sparkhaven.ingest.feeds.table import feed_of
-from sparkhaven.ingest.options.frames import FrameBatch
-from sparkhaven.ingest.spec import StreamSpec
-from sparkhaven.ingest.values.rows import Ints
-from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.ingest.feeds.frames.options import FrameBatch
+from sparkhaven.ingest.feeds.registry import feed_of
+from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.task.notes import SplitNotes
 
 
 @frozen

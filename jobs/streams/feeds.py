@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.ingest.feeds.base import Remote
-from sparkhaven.ingest.options.files import DAY_S
+from sparkhaven.ingest.spec.stream_spec import DAY_S
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
-from sparkhaven.store.epochs.state.values import FileId, OffsetRange
+from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.batch.splits import SplitOf, file_of, range_of
+from sparkhaven.writers.batch.split_rows import SplitOf, file_of, range_of
 from sparkhaven.writers.spark.workers import require_planner
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Options
+from sparkhaven.jobs.streams.stream import Options
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
@@ -28,7 +28,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.batch.stream import StreamTotals
+from sparkhaven.writers.batch.stream_batches import StreamTotals
 
 
 @frozen
@@ -106,7 +106,9 @@ def remove_uncommitted(fs: Fs, layout: Layout, runs: Iterable[Run], new: Collect
     """Removes what the first starts of streams have created that ended without an epoch; an error is a warning."""
     for run in runs:
         if run.epoch == run.begun and run.settings.file in new:
-            from sparkhaven.writers.removal.streams import remove_stream  # 50 modules that other starts do not need
+            from sparkhaven.writers.removal.stream_removal import (
+                remove_stream,  # 50 modules that other starts do not need
+            )
 
             try:
                 remove_stream(fs, layout, run.settings.table, run.name, clock=time.time)

@@ -14,21 +14,21 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import Waiting
-from sparkhaven.jobs.session.choice import Choice, choose, choose_by_input, is_submitted
+from sparkhaven.jobs.session.spark_or_local import Choice, choose, choose_by_input, is_submitted
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, look_at_start, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
-from sparkhaven.jobs.streams.run import Application, Options, fail, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
+from sparkhaven.jobs.streams.stream import Application, Options, fail, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.spark.stream import stream_conf
+from sparkhaven.writers.spark.stream_query import stream_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.delta.log import is_table
-from sparkhaven.store.epochs.files.ledger import read_ledger
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
+from sparkhaven.store.quarantine.ledger import read_ledger
+from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.table import Quarantine
 
 

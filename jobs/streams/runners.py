@@ -11,11 +11,11 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import SPLIT_OF, open_feed
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.local import run_local
-from sparkhaven.writers.batch.stream import StreamPlan, StreamTotals
-from sparkhaven.writers.spark.stream import run_stream
-from sparkhaven.writers.spark.tasks import jvm_gone
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.batch.local_stream import run_local
+from sparkhaven.writers.batch.stream_batches import StreamPlan, StreamTotals
+from sparkhaven.writers.spark.spark_tasks import jvm_gone
+from sparkhaven.writers.spark.stream_query import run_stream
+from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,7 @@ class LocalRunner:
         stop: threading.Event,
     ) -> StreamTotals:
         """One batch after the other, each as one task."""
-        from sparkhaven.ingest.feeds.available import AvailableNow  # PySpark's classes of sources take their time
+        from sparkhaven.ingest.feeds.local_trigger import AvailableNow  # PySpark's classes of sources take their time
 
         feed = settings.feed
         plan = replace(plan, split_of=SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)

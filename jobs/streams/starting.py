@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from sparkhaven.jobs.context import CliContext, report
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_file
 from sparkhaven.jobs.settings.stream_schema import checked_schema
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.types.frozen import frozen
@@ -77,14 +76,3 @@ def checked(fs: Fs, settings: StreamSettings) -> StreamSettings:
     checked_schema(fs, settings)
     settings.feed.check(fs)
     return settings
-
-
-def report_failed(cli: CliContext, failed: Iterable[NotStarted]) -> int:
-    """Reports each failure; returns the exit code of the first."""
-    code = EXIT_DONE
-    for stream in failed:
-        error = stream.error if isinstance(stream.error, SparkhavenError) else SparkhavenError(str(stream.error))
-        about = {"file": str(stream.file)} if stream.name is None else {"stream": stream.name}
-        failed_code = report(cli, error, **about)
-        code = code or failed_code
-    return code

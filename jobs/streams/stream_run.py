@@ -14,7 +14,7 @@ from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.batch.stream import StreamTotals
+from sparkhaven.writers.batch.stream_batches import StreamTotals
 
 
 @dataclass(slots=True)

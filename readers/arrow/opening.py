@@ -12,17 +12,17 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.reading.load import StreamState, list_epochs, list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import StreamState, list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.nearest import near
 from sparkhaven.store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
+from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import TableSchema
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from sparkhaven.store.epochs.pins import Pin, left
 from sparkhaven.store.errors import FormatError, SnapshotMovedError
-from sparkhaven.store.format.parquet.names import in_parquet
+from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.kernels import pc
-from sparkhaven.store.predicate.expression import Predicate
+from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.columnfile import ColumnFile, ParquetColumns, open_column, open_parquet
+from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
 from sparkhaven.store.scan.ranges import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage

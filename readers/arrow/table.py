@@ -10,17 +10,17 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader, arrow_type
 from sparkhaven.readers.arrow.stream import stream_capsule
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.recovery.aside import SetAside, list_set_aside, refuse_set_aside
+from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside, refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.nearest import near
-from sparkhaven.store.predicate.expression import Predicate, parse_predicate
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.ranges import Filter, Plan, Slice, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, check_tier
+from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.volumes import require_named
 

@@ -6,12 +6,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from sparkhaven.readers.checks.findings import Finding, finding
-from sparkhaven.store.epochs.recovery.aside import SET_ASIDE
-from sparkhaven.store.epochs.state.removal import DOOMED
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE
+from sparkhaven.store.epochs.state.tombstone import DOOMED
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.merge_records import MergeRecord
 
 
 def check_intraday_directories(
@@ -78,7 +78,7 @@ def check_history_directories(
             elif value in records:
                 yield finding("note", path, "replaced by a newer merge: kept until no reader can use it")
             else:
-                whole = fs.stat(path / tablesize.NAME) is not None
+                whole = fs.stat(path / table_size.NAME) is not None
                 yield finding(
                     "error" if whole else "warning",
                     path,

@@ -6,21 +6,21 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sparkhaven.readers.checks.column_values import Expected, check_values
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.readers.checks.parquet_location import check_indexes, check_parquet
-from sparkhaven.readers.checks.published import RECOVER, LaterEpochs, check_record
-from sparkhaven.readers.checks.sound import is_sound
-from sparkhaven.readers.checks.values import Expected, check_values
-from sparkhaven.store.epochs.files.publish import OWNER, TABLE_DEFINITION
+from sparkhaven.readers.checks.published_size import RECOVER, LaterEpochs, check_record
+from sparkhaven.readers.checks.sound_columns import is_sound
+from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_DEFINITION
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.prefix import Prefix
-from sparkhaven.store.format.parquet.names import NAME
-from sparkhaven.store.format.table.tablesize import NAME as TABLE_SIZE
-from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
+from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.store.scan.columnfile import OVR, column_header, committed_prefix
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.scan.column_file import OVR, column_header, committed_prefix
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
 
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"

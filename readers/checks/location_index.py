@@ -10,10 +10,10 @@ from pathlib import Path
 from sparkhaven.readers.checks.findings import Finding, Severity, finding, from_error
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.merge_records import MergeRecord
 
 
 def check_index(
@@ -65,7 +65,7 @@ def _entry_time(
     if entry.modified_ms in times.get(entry.key.value, ()):
         return
     with suppress(SparkhavenError, OSError):  # reported with the location
-        size = tablesize.load(fs, layout.history_location(table, entry.key))
+        size = table_size.load(fs, layout.history_location(table, entry.key))
         if size is None or size.last_modified_ms == entry.modified_ms:
             return
         yield finding(

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from sparkhaven.readers.checks.column_values import Expected, check_values
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
-from sparkhaven.readers.checks.values import Expected, check_values
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.parquet.names import NAME, in_parquet
+from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.store.scan.columnfile import open_parquet
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.scan.column_file import open_parquet
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 
 REMERGE = "merge the date again with --rewrite; rows are read without the index"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.kernels import pc
+from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.frozen import frozen
 
 MOST_BYTES = 64 << 20

@@ -12,13 +12,14 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from sparkhaven.readers.checks.column_values import Expected
 from sparkhaven.readers.checks.directories import check_history_directories, check_intraday_directories
-from sparkhaven.readers.checks.extended import check_extended
+from sparkhaven.readers.checks.extended_tree import check_extended
 from sparkhaven.readers.checks.findings import Finding, Report, finding, from_error
 from sparkhaven.readers.checks.location import check_location
 from sparkhaven.readers.checks.location_index import check_index
-from sparkhaven.readers.checks.published import LaterEpochs
-from sparkhaven.readers.checks.streams import (
+from sparkhaven.readers.checks.published_size import LaterEpochs
+from sparkhaven.readers.checks.stream_files import (
     check_beside,
     check_head,
     check_log,
@@ -26,20 +27,19 @@ from sparkhaven.readers.checks.streams import (
     check_removals,
     stray_stream_files,
 )
-from sparkhaven.readers.checks.values import Expected
-from sparkhaven.store.epochs.files.publish import record_bytes
-from sparkhaven.store.epochs.reading.load import StreamState, list_streams, load_stream
-from sparkhaven.store.epochs.recovery.aside import list_set_aside
+from sparkhaven.store.epochs.files.published_size import record_bytes
+from sparkhaven.store.epochs.reading.stream_state import StreamState, list_streams, load_stream
+from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
-from sparkhaven.store.merges import records as merges
-from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges import merge_records as merges
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.scan.ranges import Stream
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
-from sparkhaven.store.schema.deployed.versions import definitions
+from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volume
 

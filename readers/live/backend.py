@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.readers.live.columns import Plain
-from sparkhaven.readers.live.places import Place
-from sparkhaven.readers.live.shown import Update
-from sparkhaven.readers.live.table import LiveTable
+from sparkhaven.readers.live.live_column import Plain
+from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_table import LiveTable
+from sparkhaven.readers.live.shown_locations import Update
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.reading.load import Loaded, load_read
-from sparkhaven.store.epochs.reading.reader import read_rollbacks
-from sparkhaven.store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
+from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
+from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState, grown
 from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
-from sparkhaven.store.framing.frames import FRAME, frame, refuse_damage, scan
+from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, scan
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.types.frozen import frozen

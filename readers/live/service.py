@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
-from sparkhaven.readers.live.pages import Pages
-from sparkhaven.readers.live.places import Place
-from sparkhaven.readers.live.regions import Regions
+from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.memory_pages import Pages
+from sparkhaven.readers.live.memory_regions import Regions
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.types.frozen import frozen
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.table import Table
-from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.readers.spark.error_messages import message_first
 from sparkhaven.readers.spark.options import ReadOptions
+from sparkhaven.readers.spark.slice_tasks import ReadTask, make_tasks, read_task
 from sparkhaven.readers.spark.source_api import DataSourceReader, InputPartition
-from sparkhaven.readers.spark.tasks import ReadTask, make_tasks, read_task
-from sparkhaven.readers.spark.types import require_exact
-from sparkhaven.store.predicate.expression import Predicate, parse_predicate
+from sparkhaven.readers.spark.spark_types import require_exact
+from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.types.model import Column, TableSchema
 

@@ -20,9 +20,9 @@ from sparkhaven.readers.spark.option_texts import (
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.nearest import meant
 from sparkhaven.store.scan.checksums import ChecksumVerify, chosen_mode
 from sparkhaven.store.scan.selection import Tier, check_tier
+from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
 
 Instants = Literal["timestamp", "long", "timestamp-truncate"]

@@ -14,8 +14,9 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.opening import pinned_table
 from sparkhaven.readers.arrow.table import Table, filter_of
 from sparkhaven.readers.spark.batch import read_columns, shown_columns, where_of
-from sparkhaven.readers.spark.messages import message_first
+from sparkhaven.readers.spark.error_messages import message_first
 from sparkhaven.readers.spark.options import Epochs, ReadOptions
+from sparkhaven.readers.spark.slice_tasks import ReadTask, make_tasks, read_task
 from sparkhaven.readers.spark.source_api import (
     DataSourceStreamReader,
     InputPartition,
@@ -24,22 +25,21 @@ from sparkhaven.readers.spark.source_api import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from sparkhaven.readers.spark.tasks import ReadTask, make_tasks, read_task
-from sparkhaven.readers.spark.types import require_exact
+from sparkhaven.readers.spark.spark_types import require_exact
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.reading.changes import Added, Changes, Step
-from sparkhaven.store.epochs.reading.load import list_streams
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.reading.epoch_changes import Added, Changes, Step
+from sparkhaven.store.epochs.reading.stream_state import list_streams
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.nearest import near
 from sparkhaven.store.scan.checksums import checks_of
-from sparkhaven.store.scan.dates import is_well_formed, refuse_malformed
+from sparkhaven.store.scan.date_ranges import is_well_formed, refuse_malformed
 from sparkhaven.store.scan.ranges import Slice, kept_slices
 from sparkhaven.store.scan.selection import Selection
-from sparkhaven.store.scan.sources import refuse_ambiguous_source
+from sparkhaven.store.scan.source_names import refuse_ambiguous_source
+from sparkhaven.store.suggestions import near
 
 
 class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

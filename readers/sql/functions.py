@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sparkhaven.readers.sql.engine import BEYOND, Tree
-from sparkhaven.readers.sql.names import nodes
+from sparkhaven.readers.sql.table_names import nodes
 from sparkhaven.store.errors import SettingsError
 
 TABLES = frozenset(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from sparkhaven.readers.sql.conditions import conjuncts
 from sparkhaven.readers.sql.engine import Tree
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.predicate.expression import Predicate, parse_predicate
+from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 

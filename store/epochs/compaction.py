@@ -15,13 +15,13 @@ from sparkhaven.store.epochs.files.checkpoint import checkpoint_parts, open_save
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
-from sparkhaven.store.epochs.files.saved import Checkpoint
+from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.reading.opening import mapped
-from sparkhaven.store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.frames import HEADER, LOG_MAGIC, header, walk
+from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, header, walk
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.types.frozen import frozen

@@ -10,12 +10,10 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from sparkhaven.store.collector import gc_paused
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
 from sparkhaven.store.epochs.files.logfile import Lease, LogFile
-from sparkhaven.store.epochs.files.removed import read_removed
+from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
-from sparkhaven.store.epochs.recovery.aside import list_set_aside
 from sparkhaven.store.epochs.recovery.recover import (
     RecoveryReport,
     apply,
@@ -25,11 +23,13 @@ from sparkhaven.store.epochs.recovery.recover import (
 )
 from sparkhaven.store.epochs.recovery.removed_stream import begin_anew, remove_empty
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
+from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.retention import Retention
-from sparkhaven.store.epochs.state.records import OpenRecord, RollbackRecord, encode, schema_columns
+from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, refused
-from sparkhaven.store.framing.frames import frame
+from sparkhaven.store.framing.log_frames import frame
+from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.io.fs import Fs, Lock, SyncGuard
 from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
 from sparkhaven.store.types.frozen import frozen

@@ -2,8 +2,8 @@
 
 Files in ``.streams``:
 
-``<stream>.log``         frames of ``store.framing.frames``, magic ``SHVLOG1``, number = epoch at which the log begins,
-                         payloads of ``store.epochs.state.records``
+``<stream>.log``         frames of ``store.framing.log_frames``, magic ``SHVLOG1``, number = epoch at which the log
+                         begins, payloads of ``store.epochs.state.log_records``
 ``<stream>.checkpoint``  state at the rollback floor (``store.epochs.files.checkpoint``): that epoch, for a moment a
                          later one
 ``<stream>.head``        cache of the state at a recent record (``store.epochs.files.head``): may be missing, old or
@@ -23,25 +23,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
+from sparkhaven.store.epochs.commit_checks import require
 from sparkhaven.store.epochs.compaction import new_floor
 from sparkhaven.store.epochs.files.lock import commits_held
 from sparkhaven.store.epochs.files.logfile import Lease
-from sparkhaven.store.epochs.files.publish import publish_location
+from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.files.unsynced import Unsynced
 from sparkhaven.store.epochs.generation import Generation, Opening, open_generation, take_over_generation
-from sparkhaven.store.epochs.reading.reader import read_rolled_back_epochs
+from sparkhaven.store.epochs.log_maintenance import Shortening
+from sparkhaven.store.epochs.reading.log_reader import read_rolled_back_epochs
 from sparkhaven.store.epochs.recovery.recover import apply
-from sparkhaven.store.epochs.requirements import require
 from sparkhaven.store.epochs.retention import DEFAULTS, Retention
 from sparkhaven.store.epochs.rollback import plan_rollback
-from sparkhaven.store.epochs.shortening import Shortening
-from sparkhaven.store.epochs.state.records import CommitRecord, SyncRecord
-from sparkhaven.store.epochs.state.removal import RemovalPhase
-from sparkhaven.store.epochs.state.values import Batch
+from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord
+from sparkhaven.store.epochs.state.log_values import Batch
+from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import lock_table
+from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.types.model import TableSchema
 
 

@@ -19,20 +19,20 @@ from dataclasses import replace
 from pathlib import Path
 from weakref import WeakSet
 
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.reading.load import Loaded, load_read
-from sparkhaven.store.epochs.reading.reader import read_rollbacks
-from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
+from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
+from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.locations import Locations
+from sparkhaven.store.epochs.state.log_records import ROLLBACK, RollbackRecord, decode
 from sparkhaven.store.epochs.state.offsets import Offsets
-from sparkhaven.store.epochs.state.records import ROLLBACK, RollbackRecord, decode
-from sparkhaven.store.epochs.state.removal import RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
+from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.frames import FRAME, Frame, frame, refuse_damage, scan
+from sparkhaven.store.framing.log_frames import FRAME, Frame, frame, refuse_damage, scan
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 

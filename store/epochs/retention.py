@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkhaven.store.epochs.compaction import COMPACT_BYTES, LEAST_WORK
 from sparkhaven.store.epochs.files.head import HEAD_BYTES
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.store.epochs.state.file_positions import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.types.frozen import frozen
 
 

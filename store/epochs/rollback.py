@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sparkhaven.store.epochs.merged import require_unmerged
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.recovery.settlement import Settlement, settle_locations
-from sparkhaven.store.epochs.state.records import RollbackRecord
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
+from sparkhaven.store.epochs.rollback_guard import require_unmerged
+from sparkhaven.store.epochs.state.log_records import RollbackRecord
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs

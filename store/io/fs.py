@@ -22,8 +22,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from sparkhaven.store.io.durability import Durability
-from sparkhaven.store.io.locking import Lock
-from sparkhaven.store.io.opened import Opened, shorter
+from sparkhaven.store.io.file_lock import Lock
+from sparkhaven.store.io.open_files import Opened, shorter
 from sparkhaven.store.io.stat import Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming

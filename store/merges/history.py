@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import MergeRecord, generations, load_record
+from sparkhaven.store.merges.merge_records import MergeRecord, generations, load_record
 from sparkhaven.store.types.frozen import frozen
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from sparkhaven.store.digest import add, from_hex, to_hex
-from sparkhaven.store.merges.records import MergeOutput, MergeRecord
+from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
 from sparkhaven.store.types.model import TableSchema
 
 V = TypeVar("V")

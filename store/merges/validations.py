@@ -2,8 +2,8 @@
 
 One file per merge, ``<merges of the table>/<value>/<generation>.validation``, the last validation of that merge.
 
-The file has the frames of ``store.framing.frames``: magic ``SHVVAL1``, as number the generation (equal to that in the
-file name), and one frame, to the end of the file. Its payload has the keys ``table``, ``value``, ``generation``,
+The file has the frames of ``store.framing.log_frames``: magic ``SHVVAL1``, as number the generation (equal to that in
+the file name), and one frame, to the end of the file. Its payload has the keys ``table``, ``value``, ``generation``,
 ``rows``, ``epochs`` (stream -> epoch at which its rows were pinned), ``binding``, ``tolerant``, ``timeMs`` (since the
 epoch) and ``results``, lists [rule, column, mode, measured, lower, upper, passed, message]; ``passed`` is null for a
 rule that was not evaluated, numbers that JSON has no form for are texts.
@@ -27,10 +27,10 @@ from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.framing.canonical import dump, load
-from sparkhaven.store.framing.frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Rule
 

@@ -1,4 +1,4 @@
-"""Sums of hashes by the compiled core; None where there is none. ``store.digest`` says what is hashed."""
+"""Sums of hashes by the compiled core; None where there is none. ``store.digest.column_digest`` says what is hashed."""
 
 from __future__ import annotations
 

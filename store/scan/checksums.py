@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.native.verified import crc32_each
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.native.verified_bytes import crc32_each
+from sparkhaven.store.types.committed_columns import FileState
 
 ChecksumVerify = Literal["open", "read", "scrub", "off"]
 MODES: tuple[str, ...] = get_args(ChecksumVerify)

@@ -19,15 +19,22 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from sparkhaven.store.epochs.state.locations import Locations
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import MergeInput, MergeRecord, all_values, merged_rows, newest, record_missing
+from sparkhaven.store.merges.merge_records import (
+    MergeInput,
+    MergeRecord,
+    all_values,
+    merged_rows,
+    newest,
+    record_missing,
+)
 from sparkhaven.store.merges.totals import renamed
 from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
-from sparkhaven.store.scan.sources import refuse_merged_sources, refuse_unknown_sources
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.nearest import near
-from sparkhaven.store.scan.dates import range_of, refuse_malformed, within
-from sparkhaven.store.scan.sources import directories_of
+from sparkhaven.store.scan.date_ranges import range_of, refuse_malformed, within
+from sparkhaven.store.scan.source_names import directories_of
+from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.frozen import frozen
 
 Tier = Literal["intraday", "history", "all"]

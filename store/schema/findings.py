@@ -14,7 +14,7 @@ from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
-    from sparkhaven.store.schema.tree import Element
+    from sparkhaven.store.schema.xml_tree import Element
 
 
 RULES: dict[str, str] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkhaven.jobs.demo.live.browser import program
+from demo.live.browser import program
 from sparkhaven.jobs.page.document import SECTIONS, page
 from sparkhaven.jobs.page.drawing import Drawings
 from sparkhaven.jobs.page.server import Pages, serving

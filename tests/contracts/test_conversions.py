@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.conversions.plain import plain
-from sparkhaven.store.conversions.sources import SOURCES, Group, source_of
-from sparkhaven.store.conversions.table import COLUMNS, PARTITION, Take, rule
+from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, Take, rule
+from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.source_types import SOURCES, Group, source_of
 from tests.support.ingest.conversion_doors import Door, delta, files, frames, imported, requeue
 from tests.support.ingest.conversion_values import BAD, expected, sources
 

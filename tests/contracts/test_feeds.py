@@ -18,13 +18,13 @@ import pytest
 
 from examples.sqlite_feed import NAME, SqliteOptions
 from sparkhaven.ingest.feeds.frames.feed import FramesFeed
+from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
-from sparkhaven.ingest.feeds.table import GIVEN, PLANNED, feed_class, planned_class
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
+from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
+from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.delta_tables import put_version, unpack
 from tests.support.ingest.feed_contract import Case, FeedContract, PlannedCase, PlannedContract, rows_of, spec_of

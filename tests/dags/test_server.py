@@ -82,7 +82,7 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert PYTHON.exists(), "Airflow's environment is missing: make setup-airflow"
     base = tmp_path_factory.mktemp("server") / "demo"
-    line = [sys.executable, "-m", "sparkhaven.jobs.demo.nights", "--db", str(base), "--serve", "--port", "0"]
+    line = [sys.executable, "-m", "demo.nights", "--db", str(base), "--serve", "--port", "0"]
     environ = {**os.environ, **quick_java()}
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environ) as running:
         assert running.stdout is not None

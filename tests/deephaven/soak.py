@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.jobs.options import memory_bytes
+from sparkhaven.jobs.cli.options import memory_bytes
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete, truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.served import Served, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import FS, merge

@@ -17,8 +17,8 @@ import pytest
 
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete, truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.deephaven.soak import MERGES, VARIABLE, Soak, sample
 from tests.support.schemas.altered_table import AlteredTable
 from tests.support.schemas.changes import FIRST, Change, D, Step, instead, without

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pyspark
 
-from sparkhaven.jobs.demo.cluster import Cluster
 from sparkhaven.readers import open_table
 from tests.support.places import REPOSITORY
+from tests.support.servers.cluster import Cluster
 from tests.support.spark.place import PATIENCE, ROWS, SUBMIT, Place
 
 FILES, WIDTH = 4, 1 << 16  # together too large for the driver

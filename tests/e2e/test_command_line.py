@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.jobs.demo.feed import json_line, rows
+from demo.feed import json_line, rows
 from sparkhaven.store.io.fs import Fs
 from tests.support.commands import run
 from tests.support.places import REPOSITORY

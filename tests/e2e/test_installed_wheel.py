@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.airflow_home import PYTHON, AirflowHome

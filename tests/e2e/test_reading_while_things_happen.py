@@ -12,11 +12,11 @@ import pytest
 
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.stats import table_stats, tables
+from sparkhaven.readers.table_stats import table_stats, tables
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete, truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import make, merge

@@ -14,7 +14,7 @@ from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.column.symbols import assign_numbers, encode_symbols
 from sparkhaven.store.format.index.grouping import encode_ovr
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import column_sets, decode_tbl, encode_tbl
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.datatypes import BY_NAME
@@ -55,11 +55,11 @@ def test_ovr() -> None:
 
 def test_table_size() -> None:
     sizes = {"Note.bytes": 3, "Note.dat": 24, "Size.dat": 12, "Sym.dat": 12, "Sym.sym": 16, "Sym.sym.bytes": 8}
-    record = tablesize.TableSize(3, 1528385769565, sizes, {"trades-0": "41877"}, epoch=17, stream="trades")
-    data = tablesize.encode(record)
+    record = table_size.TableSize(3, 1528385769565, sizes, {"trades-0": "41877"}, epoch=17, stream="trades")
+    data = table_size.encode(record)
     assert len(data) == 654
     assert sha(data) == "e53d3279ede7cdb8a35a7c112e192333fddcfaaaa31a2fdc1d424602f607b781"
-    assert tablesize.decode(data, "x") == record
+    assert table_size.decode(data, "x") == record
 
 
 def test_column_sets_of_a_tbl() -> None:

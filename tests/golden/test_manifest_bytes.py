@@ -9,7 +9,7 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.committed_columns import FileState
 
 GOLDEN = Path(__file__).with_name("export-v1-manifest.json")
 GOLDEN_2 = GOLDEN.with_name("export-v2-manifest.json")

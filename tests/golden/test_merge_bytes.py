@@ -7,10 +7,17 @@ from dataclasses import replace
 import pytest
 
 from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.merges.merge_records import (
+    MergeInput,
+    MergeOutput,
+    MergeRecord,
+    Proof,
+    decode_record,
+    encode_record,
+)
+from sparkhaven.store.merges.merge_run import MergeRun
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, Proof, decode_record, encode_record
-from sparkhaven.store.merges.run import MergeRun
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from tests.support.places import GOLDEN
 
 DIGEST = "0123456789abcdef0123456789abcdef"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
-from sparkhaven.store.epochs.files.folded import encode_folded
+from sparkhaven.store.epochs.files.folded_removals import encode_folded
 from sparkhaven.store.epochs.files.head import Head, decode_head, encode_head, open_head
 from sparkhaven.store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
-from sparkhaven.store.epochs.files.saved import Checkpoint
-from sparkhaven.store.epochs.state.files import NO_HORIZON
+from sparkhaven.store.epochs.files.saved_state import Checkpoint
+from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.locations import Locations
-from sparkhaven.store.epochs.state.records import (
+from sparkhaven.store.epochs.state.log_records import (
     CommitRecord,
     OpenRecord,
     Record,
@@ -24,11 +24,11 @@ from sparkhaven.store.epochs.state.records import (
     decode,
     encode,
 )
-from sparkhaven.store.epochs.state.removal import Named, Removal
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState, chain
-from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport, OffsetRange
+from sparkhaven.store.epochs.state.tombstone import Named, Removal
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.frames import (
+from sparkhaven.store.framing.log_frames import (
     LOG_MAGIC,
     REMOVALS_MAGIC,
     REMOVALS_MAGIC_1,
@@ -39,7 +39,7 @@ from sparkhaven.store.framing.frames import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 HERE = Path(__file__).parent
 JFK = LocationKey("JFK", "2013-01-01")

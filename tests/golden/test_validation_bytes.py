@@ -11,8 +11,8 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import MergeRecord
 from sparkhaven.store.merges.validations import (
     RuleResult,
     Validation,

@@ -12,9 +12,9 @@ import pytest
 from sparkhaven.store.format.column.charset import BY_NAME as CHARSETS
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr
-from sparkhaven.store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
-from sparkhaven.store.format.java.writer import dumps
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
+from sparkhaven.store.format.java.object_writer import dumps
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import ColumnRecord, Definition, definition_of
 from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.types.datatypes import BY_NAME, TYPES
@@ -97,7 +97,7 @@ def test_a_stock_jvm_reads_every_stream(tmp_path: Path) -> None:
     ranges = group_ranges([None, "", "AAPL", "日本", "\U0001f600"], [1, 3, 2, 1, 1], symbol.type)
     many = group_ranges(range(100), [2] * 100, BY_NAME["Instant"])
     sizes = {f"C{number:02}.dat": number << 33 for number in range(40)}
-    record = tablesize.TableSize(
+    record = table_size.TableSize(
         2**40,
         1528385769565,
         sizes,
@@ -142,7 +142,7 @@ def test_a_stock_jvm_reads_every_stream(tmp_path: Path) -> None:
         "Ts.ovr": (encode_ovr(many), ranges_shown(many, JLong)),
         "boxes": (dumps(boxes), shown(boxes)),
         "table.size": (
-            tablesize.encode(record),
+            table_size.encode(record),
             shown(
                 {
                     "version": JInt(1),

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.ingest.feeds.kafka.broker import reader
-from sparkhaven.jobs.demo.broker import Broker
 from sparkhaven.store.io.fs import Fs
+from tests.support.servers.broker import Broker
 
 HERE = Path(__file__).parent
 MADE: list[Broker] = []

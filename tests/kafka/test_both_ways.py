@@ -16,11 +16,10 @@ from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
-from sparkhaven.jobs.demo.broker import Broker
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError, SparkhavenError
-from sparkhaven.store.native import messages as native
+from sparkhaven.store.native import kafka_messages as native
 from tests.support.kafka.messages import listed, messages
 from tests.support.kafka.topics import (
     QUIET,
@@ -30,6 +29,7 @@ from tests.support.kafka.topics import (
     send,
     send_in_transactions,
 )
+from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

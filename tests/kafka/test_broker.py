@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.demo.broker import Broker, free_port
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.io.fs import Fs
 from tests.support.processes import ends, runs
+from tests.support.servers.broker import Broker, free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 
@@ -30,7 +30,7 @@ def test_port_in_use_is_reported_with_the_end_of_the_log(tmp_path: Path, broker:
 OWNER = """
 import sys, time
 from pathlib import Path
-from sparkhaven.jobs.demo.broker import Broker
+from tests.support.servers.broker import Broker
 from sparkhaven.store.io.fs import Fs
 broker = Broker(Fs(), Path(sys.argv[1]))
 broker.start()

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.demo.broker import Broker
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.kafka.topics import make_topic, send
+from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 

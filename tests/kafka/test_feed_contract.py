@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.ingest.spec.payload_formats import Limit
 from tests.support.ingest.feed_contract import PlannedCase, PlannedContract, rows_of
 from tests.support.kafka.topics import make_topic, send
+from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

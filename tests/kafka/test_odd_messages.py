@@ -7,13 +7,13 @@ from confluent_kafka import Producer
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.feed import KafkaFeed
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.jobs.demo.broker import Broker
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import PLENTY, schema
 from tests.support.kafka.topics import make_topic
+from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sparkhaven.jobs.cli.main import app
-from sparkhaven.jobs.demo.broker import Broker
 from tests.support.kafka.ticks import ids, stream_file, tick, ticks
 from tests.support.kafka.topics import make_topic, send
+from tests.support.servers.broker import Broker
 from tests.support.spark.one_session import one_session
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]

@@ -11,12 +11,12 @@ from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, RangeReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
-from sparkhaven.jobs.demo.broker import Broker
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
 from tests.support.kafka.messages import listed, messages
 from tests.support.kafka.topics import delete_before, drop_topic, make_topic, send, send_in_transactions
+from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

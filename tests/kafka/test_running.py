@@ -16,15 +16,14 @@ from rich.console import Console
 
 from sparkhaven.ingest.feeds.kafka.broker.remote import Broker as Remote
 from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, KafkaTopics
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.jobs.demo.broker import Broker
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
 from sparkhaven.jobs.streams.restarts import is_retryable
-from sparkhaven.jobs.streams.run import Application, Options, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.runners import SparkRunner
+from sparkhaven.jobs.streams.stream import Application, Options, keep_one, look_at_source, open_stream
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import (
@@ -38,6 +37,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.support.kafka.ticks import ids, stream_file, ticks
 from tests.support.kafka.topics import drop_topic, make_topic, send
+from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 

@@ -20,13 +20,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
-from sparkhaven.jobs.demo.broker import Broker, free_port
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
 from sparkhaven.jobs.session.spark_session import import_root
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import EXIT_USAGE, FeedError, FeedSettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from tests.support.kafka.topics import make_topic, send
+from tests.support.servers.broker import Broker, free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sparkhaven.jobs.demo.broker import Broker
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import ErrorBudgetExceeded, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -22,6 +21,7 @@ from tests.support.kafka.topics import (
     send,
     send_in_transactions,
 )
+from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 

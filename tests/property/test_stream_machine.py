@@ -24,10 +24,10 @@ from hypothesis.stateful import (
 )
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import list_epochs, load_positions, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_positions, load_stream
 from sparkhaven.store.epochs.recovery.resume import resume
-from sparkhaven.store.epochs.state.removal import Removal
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey

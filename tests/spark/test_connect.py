@@ -12,10 +12,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from sparkhaven.jobs.demo.broker import free_port
 from sparkhaven.jobs.session.fast_start import python_launcher
 from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
+from tests.support.servers.broker import free_port
 from tests.support.spark.quick_java import quick_java
 from tests.support.tables.small_tables import SmallTable
 

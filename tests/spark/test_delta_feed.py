@@ -17,12 +17,12 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.reports.metrics import Metrics, served
 from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Application, Options, open_stream, run_one
 from sparkhaven.jobs.streams.runners import SparkRunner
+from sparkhaven.jobs.streams.stream import Application, Options, open_stream, run_one
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.readers import open_table
 from sparkhaven.store.delta.log import list_log
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import SOURCE, FilesSource, source_options
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import PositionGapError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
-from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan
-from sparkhaven.writers.spark.stream import run_stream
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan
+from sparkhaven.writers.spark.stream_query import run_stream
+from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
 

@@ -14,11 +14,11 @@ from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer, write_fram
 from sparkhaven.jobs.dataframes.frames import register
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.readers import open_table
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.testing import make_table
-from sparkhaven.writers.spark.stream import stream_conf
+from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.ingest.content.parts import SMALL_BATCH
+from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.format.table.tablesize import decode
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.commands import run

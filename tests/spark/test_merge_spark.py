@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sparkhaven.store.merges.records import newest
-from sparkhaven.writers.merge import dates
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.writers.merge import date_merges
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
-from sparkhaven.writers.merge.plan.keys import SortKey
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.spark import SparkExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
+from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, history_bytes
@@ -46,7 +46,7 @@ def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
 def test_tasks_in_spark_write_the_same_bytes(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dates, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
+    monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
     here = run(tmp_path / "here", LocalExecutor(), 1 << 30)
     marker = tmp_path / "marker"  # which workers must see
     marker.write_bytes(b"here")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.ledger import Requeue
+from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
+from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import delta_session, places, quarantine, same_for_spark
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record

@@ -15,9 +15,9 @@ from sparkhaven.store.delta.commit import CHECKPOINT_EACH
 from sparkhaven.store.delta.log import LOG, list_log, version_file
 from sparkhaven.store.delta.snapshot import read_snapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine.choice import Chosen
 from sparkhaven.writers.quarantine.edits import MANY_SMALL
-from sparkhaven.writers.quarantine.ledger import Requeue
+from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.spark.delta_cases import delta_session, same_for_spark, spark_quarantine, spark_rows
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import quarantine_at, rejected_at

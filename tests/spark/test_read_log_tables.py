@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, TimestampType
 
 import sparkhaven
-from sparkhaven.jobs.logs.tables import EPOCH, LOG_TABLES
+from sparkhaven.jobs.logs.log_tables import EPOCH, LOG_TABLES
 from tests.support.commands import run
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.log_rows import rows_of

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 import pytest
 from pyspark.sql import SparkSession
 
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.io.fs import Fs
 from tests.support.spark.one_session import shared_session
 

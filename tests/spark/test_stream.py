@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.writers.batch.stream import BatchProgress
-from sparkhaven.writers.spark.stream import Batches
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.batch.stream_batches import BatchProgress
+from sparkhaven.writers.spark.stream_query import Batches
+from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.support.witness.damage import permissions_hold

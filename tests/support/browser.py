@@ -16,7 +16,7 @@ from pathlib import Path
 from select import select
 from typing import Any
 
-from sparkhaven.jobs.demo.live.browser import program
+from demo.live.browser import program
 
 HOW = "no Chromium: apt-get install chromium, or put one on the PATH"
 PATIENCE_S = 120.0

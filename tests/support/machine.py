@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from sparkhaven.jobs.demo.live.browser import PROGRAMS
+from demo.live.browser import PROGRAMS
 from tests.crash.disk import images
 
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # where mkfs and losetup are

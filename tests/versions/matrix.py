@@ -21,12 +21,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkhaven.jobs.demo.broker import Broker
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
 from tests.support.installed_wheel import build_wheel
 from tests.support.kafka.topics import make_topic, send
 from tests.support.places import REPOSITORY
+from tests.support.servers.broker import Broker
 from tests.versions.walk import GOOD
 
 SPARKS = ("4.0", "4.1", "4.2", "4.3")

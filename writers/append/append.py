@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.files.publish import (
+from sparkhaven.store.epochs.files.published_size import (
     OWNER,
     TABLE_DEFINITION,
     TABLE_SIZE,
@@ -23,10 +23,10 @@ from sparkhaven.store.epochs.files.publish import (
     owner_mark,
     physical_size,
 )
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
-from sparkhaven.store.epochs.state.rules import PAGE
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
+from sparkhaven.store.epochs.state.log_values import LocationReport
+from sparkhaven.store.epochs.state.resume_rules import PAGE
 from sparkhaven.store.epochs.state.statistics.join import join
-from sparkhaven.store.epochs.state.values import LocationReport
 from sparkhaven.store.errors import (
     CommitError,
     CorruptFileError,
@@ -38,17 +38,17 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.symbols import decode_symbols
-from sparkhaven.store.format.table.tablesize import TableSize, decode
+from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.checksums import crc32
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.append.append_statistics import range_stats
+from sparkhaven.writers.append.column_values import column_values, nulls_like
 from sparkhaven.writers.append.empty_location import WorkerCache, location_columns
-from sparkhaven.writers.append.statistics import range_stats
-from sparkhaven.writers.append.symbols import Ids, SymbolKey
-from sparkhaven.writers.append.values import column_values, nulls_like
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.append.symbol_cache import Ids, SymbolKey
+from sparkhaven.writers.task.target import StreamTarget
 
 LOCK_PAUSES = (0.001, 0.01, 0.05, *[0.1] * 100)  # seconds; another attempt holds the lock for one append
 EMPTY = FileState(0, 0)

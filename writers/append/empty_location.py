@@ -8,7 +8,7 @@ from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.writers.append.symbols import SymbolCache
+from sparkhaven.writers.append.symbol_cache import SymbolCache
 
 
 @frozen

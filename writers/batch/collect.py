@@ -6,18 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkhaven.store.epochs.state.values import FileId, LocationReport, OffsetRange, Split
+from sparkhaven.store.epochs.state.log_values import FileId, LocationReport, OffsetRange, Split
 from sparkhaven.store.errors import EpochConflictError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.batch_sync import make_durable
 from sparkhaven.writers.batch.combine import Appended, SpillFile, combine, split_order
-from sparkhaven.writers.batch.durable import make_durable
 from sparkhaven.writers.batch.file_parts import by_position
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.batch.scratch import close_scratch
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.target import Decode, SplitNotes, StreamTarget
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 
 DRIVER = -1  # the task number of the driver
 

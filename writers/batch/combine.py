@@ -23,15 +23,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.values import FileId, FilePart, LocationReport, Split
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart, LocationReport, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender, writing
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.scratch import check_open
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.task.target import StreamTarget
 
 READ_BACK_ROWS = BUNDLE_ROWS = 262_144
 

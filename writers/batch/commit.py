@@ -21,8 +21,8 @@ from dataclasses import field
 from functools import partial
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.files import Resolution
-from sparkhaven.store.epochs.state.values import REJECTED, Batch, OffsetRange, Split
+from sparkhaven.store.epochs.state.file_positions import Resolution
+from sparkhaven.store.epochs.state.log_values import REJECTED, Batch, OffsetRange, Split
 from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
@@ -32,7 +32,9 @@ from sparkhaven.writers.batch.collect import Collected, collect
 from sparkhaven.writers.batch.file_parts import by_position, classified
 from sparkhaven.writers.batch.scratch import running, scratch_name
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.target import Decode, RejectedFile, SplitNotes, StreamTarget
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.notes import RejectedFile, SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
 """Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result per task."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from sparkhaven.store.epochs.state.files import Resolution
-from sparkhaven.store.epochs.state.values import FileId, FilePart, Split
+from sparkhaven.store.epochs.state.file_positions import Resolution
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart, Split
 from sparkhaven.store.errors import EpochConflictError
 
 

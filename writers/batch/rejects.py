@@ -14,13 +14,14 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.rejected import encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import encode_rejected
 from sparkhaven.writers.append.append import writing
-from sparkhaven.writers.target import Decode, LateRows, RejectedFile, SplitNotes
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.notes import LateRows, RejectedFile, SplitNotes
 
 
 class RejectedFiles:
@@ -32,7 +33,7 @@ class RejectedFiles:
         self.files: list[RejectedFile] = []
 
     def __call__(self, rows: pa.RecordBatch) -> None:
-        """Writes one chunk, of schema ``store.rejected.REJECTED``."""
+        """Writes one chunk, of schema ``store.quarantine.rejected_rows.REJECTED``."""
         with writing(self._directory, "reject"):
             path = self._directory / f"{self._name}.{len(self.files)}.parquet"
             self._fs.write_new(path, encode_rejected(pa.Table.from_batches([rows])))

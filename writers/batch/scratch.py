@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkhaven.store.errors import CommitError, LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.append.append import writing
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.task.target import StreamTarget
 
 OPEN = "open"
 _RUNS = count()

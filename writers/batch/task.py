@@ -12,18 +12,20 @@ from dataclasses import field
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError, phase_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.batch_sync import make_durable
 from sparkhaven.writers.batch.combine import Appended, AttemptScratch, Row, SpillFile, SplitRows, split_rows
-from sparkhaven.writers.batch.durable import make_durable
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.shared_root import require_root
-from sparkhaven.writers.target import Decode, SplitNotes, StreamTarget
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 
 MAX_BUFFERED = 128 << 20  # bytes of Arrow rows that a task holds
 

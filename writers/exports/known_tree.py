@@ -12,7 +12,7 @@ from sparkhaven.store.format.parquet.trees import MANIFEST, TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.totals import agree
 from sparkhaven.store.scan.checksums import checksum
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 
 

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkhaven.store.digest import add, digest_array
+from sparkhaven.store.digest.column_digest import add, digest_array
 from sparkhaven.store.format.column.codecs import DAT, Base, encode_column
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
 from sparkhaven.store.format.parquet.fields import compacted, file_schema
 from sparkhaven.store.format.parquet.footer import Footer
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.writers.merge.write.parquet import GROUP_BYTES, GROUP_ROWS
-from sparkhaven.writers.merge.write.sink import FileSink, parquet_writer
+from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
+from sparkhaven.writers.merge.write.parquet_write import GROUP_BYTES, GROUP_ROWS
 
 
 @dataclass(slots=True)
@@ -121,9 +121,9 @@ def write_column_leaf(
     lengths = {name: bases[column.name].size(name) for column in schema.stored for name in column.files}
     definition = encode_tbl(schema) if storage_type is None else encode_tbl(schema, storage_type=storage_type)
     fs.write_new(directory / "table.tbl", definition)
-    record = tablesize.TableSize(written.rows, now_ms, lengths, schema_version=schema.version, checksums=sums)
-    fs.write_new(directory / tablesize.NAME, tablesize.encode(record))
-    written.files = [directory / name for name in (*sums, "table.tbl", tablesize.NAME)]
+    record = table_size.TableSize(written.rows, now_ms, lengths, schema_version=schema.version, checksums=sums)
+    fs.write_new(directory / table_size.NAME, table_size.encode(record))
+    written.files = [directory / name for name in (*sums, "table.tbl", table_size.NAME)]
     written.bytes = bytes_of(fs, directory)
     return written
 

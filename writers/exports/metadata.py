@@ -20,7 +20,7 @@ from sparkhaven.store.format.parquet.footer import KEY, Footer, encode_footer
 from sparkhaven.store.format.parquet.trees import COMMON_METADATA, METADATA
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.merge.write.sink import FileSink, parquet_writer
+from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
 
 PER_FILE = b"deephaven_per_file_"
 

@@ -1,4 +1,4 @@
-"""Executors of merge tasks: in this process or in local processes; ``writers.merge.spark`` has Spark's."""
+"""Executors of merge tasks: in this process or in local processes; ``writers.spark.merge_executor`` has Spark's."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from typing import Literal
 
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry, decode_tlmi, encode_tlmi
-from sparkhaven.store.format.parquet.names import in_parquet
+from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.history import load_history
-from sparkhaven.store.merges.records import MergeOutput, MergeRecord, all_values, lock_table
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, lock_table
 from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["lost", "damaged", "missing", "extra", "size", "format", "time"]

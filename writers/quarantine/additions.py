@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from sparkhaven.store.delta.snapshot import DeltaSnapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.rejected import REJECTED, decode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.quarantine.choice import owned
 from sparkhaven.writers.quarantine.data_files import NewFiles, read_columns
 from sparkhaven.writers.quarantine.edits import Change, Key, having, keys_of
-from sparkhaven.writers.quarantine.schema import COLUMNS, KEY, OWNER, PROPERTIES, PROTOCOL, schema_text
-from sparkhaven.writers.target import RejectedFile
+from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, KEY, OWNER, PROPERTIES, PROTOCOL, schema_text
+from sparkhaven.writers.quarantine.row_choice import owned
+from sparkhaven.writers.task.notes import RejectedFile
 
 
 @frozen

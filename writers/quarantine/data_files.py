@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine.schema import COLUMNS
+from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS
 
 FILE_BYTES = 32 << 20  # of a file; it is held in memory until it is written
 PORTION_BYTES = 8 << 20  # of rows that are read or encoded together, as far as they are of about one size

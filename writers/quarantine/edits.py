@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.kernels import pc
+from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.quarantine.choice import CHOOSING, Mask
 from sparkhaven.writers.quarantine.data_files import FILE_BYTES, NewFiles, read_columns, read_rows
-from sparkhaven.writers.quarantine.schema import COLUMNS, KEY, UTC_TIME
+from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, KEY, UTC_TIME
+from sparkhaven.writers.quarantine.row_choice import CHOOSING, Mask
 
 EDITING = tuple(dict.fromkeys((*CHOOSING, *KEY)))
 SMALL_BYTES = FILE_BYTES // 2

@@ -6,10 +6,10 @@
                                        no duplicates, while a recreated topic, or a new file of an old name, has
                                        other rows at the same positions. Rows of an epoch that the ledger did not
                                        know are appended, in the same time however many there are already
-the columns of ``store.rejected``      position, reason, what was expected and found, the row as received
+the columns of ``rejected_rows``       position, reason, what was expected and found, the row as received
 ``Epoch``                              the epoch to be committed when the row was written. If the commit log lacks that
                                        epoch, the row does not count: its batch failed or was rolled back, and the
-                                       source is read again. See ``writers.quarantine.ledger``
+                                       source is read again. See ``writers.quarantine.pending_changes``
 ``Time``                               when it was written
 ``RequeuedEpoch``, ``RequeuedTime``    the epoch that requeued it successfully; null while it is pending
 =====================================  =================================================================================
@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, is_table
-from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.errors import CommitError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.rejected import decode_rejected
-from sparkhaven.writers.quarantine.choice import Chosen, Dead
-from sparkhaven.writers.quarantine.ledger import Requeue
-from sparkhaven.writers.target import RejectedFile
+from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
+from sparkhaven.store.quarantine.rejected_rows import decode_rejected
+from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.row_choice import Chosen, Dead
+from sparkhaven.writers.task.notes import RejectedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,14 +114,14 @@ class Quarantine:
 
     def rows(self, chosen: Chosen) -> Iterator[dict[str, Any]]:
         """Matching rows of the stream, by source and position; later changes of the table are not seen."""
-        from sparkhaven.writers.quarantine.rows import QuarantineRows
+        from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
 
         return QuarantineRows(self._fs, self.place, self._owner).rows(chosen)
 
     def mark(self, requeue: Requeue) -> None:
         """Marks the rows of a committed requeue, durably, and removes its file; idempotent."""
-        from sparkhaven.writers.quarantine.choice import epochs_of, owned
         from sparkhaven.writers.quarantine.edits import Edit, Mark, having, keys_of
+        from sparkhaven.writers.quarantine.row_choice import epochs_of, owned
 
         with self._fs.during("quarantine-mark"):
             keys = frozenset(keys_of(decode_rejected(self._fs.read(requeue.path))))
@@ -138,8 +138,8 @@ class Quarantine:
 
     def drop(self, chosen: Chosen, after: int | None = None) -> int:
         """Deletes matching rows, except those of epochs ``after`` the newest committed one; returns how many."""
-        from sparkhaven.writers.quarantine.choice import fitting
         from sparkhaven.writers.quarantine.edits import Edit, Mark
+        from sparkhaven.writers.quarantine.row_choice import fitting
 
         later: Dead = () if after is None else ((after, None),)
 
@@ -163,8 +163,8 @@ class Quarantine:
 
     def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         """Removes the rows of dead epochs, and the marks of requeues by them."""
-        from sparkhaven.writers.quarantine.choice import among, epochs_of, owned
         from sparkhaven.writers.quarantine.edits import Edit, Mark
+        from sparkhaven.writers.quarantine.row_choice import among, epochs_of, owned
 
         if not self.exists:
             return
@@ -266,7 +266,7 @@ def require_quarantine(snapshot: DeltaSnapshot) -> None:
     """UnsupportedVersionError: the table has other columns, or rules of writing that are not supported."""
     from sparkhaven.store.delta.commit import require_writable
     from sparkhaven.store.delta.errors import unwritable
-    from sparkhaven.writers.quarantine.schema import lacking
+    from sparkhaven.writers.quarantine.quarantine_columns import lacking
 
     if not snapshot.metadata:
         return

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from sparkhaven.store.digest import add, digest_array
+from sparkhaven.store.digest.column_digest import add, digest_array
+from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.epochs.state.values import OffsetRange, Split
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
@@ -27,8 +27,9 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.spark.tasks import task_number
-from sparkhaven.writers.target import SplitNotes, StreamTarget
+from sparkhaven.writers.spark.spark_tasks import task_number
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 
 Ints = npt.NDArray[np.int64]
 MAX_RANGES = 10_000  # that a task may report of one source partition

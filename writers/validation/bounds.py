@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.schema.document.rules import Bound
+from sparkhaven.store.schema.document.validator_rules import Bound
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Rule
-from sparkhaven.writers.validation.results import NotEvaluatedError
-from sparkhaven.writers.validation.rows import Cells, Mask
-from sparkhaven.writers.validation.scope import not_above, value_of
+from sparkhaven.writers.validation.date_rows import Cells, Mask
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.rule_scope import not_above, value_of
 
 
 @frozen

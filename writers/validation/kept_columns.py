@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import MergeOutput, MergeRecord
-from sparkhaven.store.scan.filled import filled
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
+from sparkhaven.store.scan.filled_columns import filled
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from sparkhaven.store.digest import add, digest_nulls, from_hex, to_hex
-from sparkhaven.store.merges.records import MergeRecord
+from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
+from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.native.gather import count_ids
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.plan.parquet_source import open_source
-from sparkhaven.writers.merge.plan.proof import Digests
-from sparkhaven.writers.validation.keys import counted, feed, row_keys
-from sparkhaven.writers.validation.rows import RowSet
-from sparkhaven.writers.validation.scope import SHOWN, some
+from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation.key_hashes import counted, feed, row_keys
+from sparkhaven.writers.validation.rule_scope import SHOWN, some
 
 TEXT_ROWS = 1 << 16
 

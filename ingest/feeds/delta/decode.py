@@ -7,20 +7,20 @@ from functools import cache, partial
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.decode_guard import guarded_file
 from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.errors import file_gone
 from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_numbers, partition_values
 from sparkhaven.ingest.feeds.delta.planner import entries_of
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.ingest.feeds.files.decode import Known, file_blocks
-from sparkhaven.ingest.guard import guarded_file
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.spec import StreamSpec
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.store.delta.errors import damaged
-from sparkhaven.store.epochs.state.values import FileId, OffsetRange
-from sparkhaven.store.epochs.state.versions import unpacked
+from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
+from sparkhaven.store.epochs.state.table_versions import unpacked
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 

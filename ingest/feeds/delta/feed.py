@@ -7,12 +7,12 @@ from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.settings import DeltaFeedModel, delta_options
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.samples import Sample
-from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.sample_rows import Sample
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.model import TableSchema

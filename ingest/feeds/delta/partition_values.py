@@ -12,8 +12,8 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from sparkhaven.ingest.formats.parquet.file import ParquetFile, no_parquet
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetFile, no_parquet
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sparkhaven.ingest.content.parts import SMALL_BATCH
+from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
 from sparkhaven.ingest.feeds.delta.log import (
     Added,
@@ -19,12 +19,12 @@ from sparkhaven.ingest.feeds.delta.log import (
     require_readable,
     require_whole,
 )
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.snapshot import TableView, look, snapshot
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.delta.log import list_log, version_file
-from sparkhaven.store.epochs.state.values import OffsetRange
-from sparkhaven.store.epochs.state.versions import TABLE, packed, unpacked
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.table_versions import TABLE, packed, unpacked
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen

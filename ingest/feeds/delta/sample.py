@@ -6,13 +6,13 @@ from pathlib import Path
 
 from sparkhaven.ingest.feeds.delta.decode import data_files
 from sparkhaven.ingest.feeds.delta.errors import file_gone
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import partition_values
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.ingest.feeds.files.decode import Known
 from sparkhaven.ingest.feeds.files.sample import sample_of
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.samples import Sample
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.sample_rows import Sample
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.options.formats import MissingColumns
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
+from sparkhaven.ingest.spec.payload_formats import MissingColumns
 
 
 class DeltaFeedModel(SettingsModel):

@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkhaven.ingest.content.parts import SMALL_BATCH
+from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
-from sparkhaven.ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
-from sparkhaven.ingest.options.delta import DeltaOptions
+from sparkhaven.ingest.feeds.spark_planning import (
+    Offset,
+    RangeReader,
+    RangeRun,
+    RangeStream,
+    committed_ends,
+    range_source,
+)
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
-from sparkhaven.store.epochs.state.values import FileId
-from sparkhaven.store.epochs.state.versions import unpacked
+from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.epochs.state.table_versions import unpacked
 from sparkhaven.store.errors import PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
 

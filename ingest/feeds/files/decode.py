@@ -15,26 +15,26 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects, Unit, bad_row
-from sparkhaven.ingest.content.file import changed, chunks, verify
+from sparkhaven.ingest.content.file_parts import part_lines
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.content.parts import part_lines
-from sparkhaven.ingest.declared import require_columns
+from sparkhaven.ingest.content.raw_file import changed, chunks, verify
+from sparkhaven.ingest.decode_guard import guarded_file
 from sparkhaven.ingest.encodings import in_own_bytes, utf8_chunks
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
-from sparkhaven.ingest.formats.csv.parts import RecordRange, find_records, record_lines
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.formats.json.rows import JsonRows
-from sparkhaven.ingest.formats.parquet.rows import ParquetRows
-from sparkhaven.ingest.guard import guarded_file
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import UTF8, Format
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.csv.csv_parts import RecordRange, find_records, record_lines
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetRows
 from sparkhaven.ingest.router import Router, reference_ns
-from sparkhaven.ingest.spec import StreamSpec, Target
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.spec.payload_formats import UTF8, Format
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
+from sparkhaven.ingest.targets.declared_columns import require_columns
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import out_of_range
-from sparkhaven.ingest.values.rows import Rows
-from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.io.fs import Fs

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import SHOWN, Rejects
-from sparkhaven.ingest.content.parts import can_be_cut
 from sparkhaven.ingest.feeds.base import (
     PATIENCE_S,
     SILENT,
@@ -22,18 +21,18 @@ from sparkhaven.ingest.feeds.base import (
     Waiting,
     try_rows,
 )
+from sparkhaven.ingest.feeds.files.discovery.managed_directories import refuse_managed, refuse_managed_above
+from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory, split_pattern
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import OLDER_NAMED
 from sparkhaven.ingest.feeds.files.header import remarks_on
-from sparkhaven.ingest.feeds.files.managed import refuse_managed, refuse_managed_above
-from sparkhaven.ingest.feeds.files.passed import OLDER_NAMED
-from sparkhaven.ingest.feeds.files.pattern import missing_directory, split_pattern
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.settings import FilesFeedModel, files_options
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.samples import Sample
-from sparkhaven.ingest.spec import Target
-from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.ingest.sample_rows import Sample
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import FileId
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
@@ -71,7 +70,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         """What a decoder of CSV refuses, before a task does."""
         options = self.options
         if options.format == "csv":
-            from sparkhaven.ingest.formats.csv.rows import CsvRows
+            from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 
             payload = [target for target in targets if target.meta is None]
             CsvRows(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
@@ -81,7 +80,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
 
         table, stream = TableName.parse(self.spec.table), self.spec.stream
-        parts = can_be_cut(self.options, self.spec.partition.clock)
+        parts = self.options.can_be_cut(self.spec.partition.clock)
         return Source(FilesSource, source_options(root, table, stream, self.options, tasks=tasks, parts=parts))
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from sparkhaven.ingest.content.file import chunks
 from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.content.raw_file import chunks
 from sparkhaven.ingest.encodings import utf8_chunks
-from sparkhaven.ingest.formats.csv.heads import DoubtfulHeader, doubtful_header
-from sparkhaven.ingest.formats.csv.records import read_record
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.csv.csv_records import read_record
+from sparkhaven.ingest.formats.csv.header_records import DoubtfulHeader, doubtful_header
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 

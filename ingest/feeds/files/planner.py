@@ -1,11 +1,11 @@
 """Which files of a feed come next: a planner without Spark, over a file system and clocks that are handed in.
 
 Files are taken once, oldest first by (mtime, path), as soon as they are seen and rest
-(``ingest.feeds.files.settling``); so a producer writes under a hidden name and renames. What was taken is remembered in
-a ``FileWindow`` that is bounded by ``max_file_age``: a file older than its horizon that is not remembered is never
-taken. Whether it was taken long ago cannot be known then, so all of them are counted, and one that came after the first
-look, or whose inode changed after the horizon, is reported in ``Plan.older``. At each plan a few remembered files are
-looked at again; one that is not what was taken stops the stream.
+(``ingest.feeds.files.discovery.settling``); so a producer writes under a hidden name and renames. What was taken is
+remembered in a ``FileWindow`` that is bounded by ``max_file_age``: a file older than its horizon that is not remembered
+is never taken. Whether it was taken long ago cannot be known then, so all of them are counted, and one that came after
+the first look, or whose inode changed after the horizon, is reported in ``Plan.older``. At each plan a few remembered
+files are looked at again; one that is not what was taken stops the stream.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from sparkhaven.ingest.content.file import changed
-from sparkhaven.ingest.feeds.files.listing import FeedListing, Found
-from sparkhaven.ingest.feeds.files.passed import Passed
-from sparkhaven.ingest.feeds.files.pattern import missing_directory
-from sparkhaven.ingest.feeds.files.settling import Settling
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.store.epochs.state.files import FileWindow, moment
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.content.raw_file import changed
+from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing, Found
+from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory
+from sparkhaven.ingest.feeds.files.discovery.settling import Settling
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import Passed
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.store.epochs.state.file_positions import FileWindow, moment
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen

@@ -13,16 +13,16 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.encodings import in_own_bytes, to_utf8
 from sparkhaven.ingest.feeds.base import RequeuedRows, Row
 from sparkhaven.ingest.feeds.files.decode import FAR_FILE, unit_of
-from sparkhaven.ingest.formats.csv.records import Header
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.formats.json.rows import JsonRows, strict_object
-from sparkhaven.ingest.formats.parquet.repaired import from_row_text
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import UTF8
-from sparkhaven.ingest.spec import StreamSpec, Target
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.csv.csv_records import Header
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows, strict_object
+from sparkhaven.ingest.formats.parquet.repaired_types import from_row_text
+from sparkhaven.ingest.spec.payload_formats import UTF8
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_range
-from sparkhaven.ingest.values.rows import Rows, typed_array
+from sparkhaven.ingest.values.typed_rows import Rows, typed_array
 
 One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
 

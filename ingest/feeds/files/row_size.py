@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkhaven.ingest.content.file import RawFile, chunks
 from sparkhaven.ingest.content.packing import packing_of_name
-from sparkhaven.ingest.options.formats import Format
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.content.raw_file import RawFile, chunks
+from sparkhaven.ingest.spec.payload_formats import Format
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 

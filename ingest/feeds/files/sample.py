@@ -9,19 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.content.file import chunks
 from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.content.raw_file import chunks
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.ingest.feeds.base import SILENT
 from sparkhaven.ingest.feeds.files.decode import Known
+from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
+from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory
 from sparkhaven.ingest.feeds.files.header import header_doubt, header_remark
-from sparkhaven.ingest.feeds.files.listing import FeedListing
-from sparkhaven.ingest.feeds.files.pattern import missing_directory
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.sample import CsvRecords
 from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.samples import Sample, TypedPart, Unreadable
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.sample_rows import Sample, TypedPart, Unreadable
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 

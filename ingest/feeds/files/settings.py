@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sparkhaven.ingest.options.files import UNFINISHED, FilesOptions, MissingDirectory
-from sparkhaven.ingest.options.formats import CsvOptions, MissingColumns
+from sparkhaven.ingest.feeds.files.options import UNFINISHED, FilesOptions, MissingDirectory
 from sparkhaven.ingest.settings.base_model import (
     DIALECT,
     Encoding,
@@ -20,7 +19,8 @@ from sparkhaven.ingest.settings.base_model import (
     beside,
     dialect,
 )
-from sparkhaven.store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
+from sparkhaven.store.epochs.state.file_positions import DEFAULT_MAX_FILE_AGE_S
 
 
 class FilesFeedModel(SettingsModel):

@@ -16,18 +16,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-from sparkhaven.ingest.content.parts import MIN_PART, SMALL_BATCH, is_cuttable
+from sparkhaven.ingest.content.file_parts import MIN_PART, SMALL_BATCH, is_cuttable
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import OLDER_NAMED
 from sparkhaven.ingest.feeds.files.header import remarks_on
-from sparkhaven.ingest.feeds.files.passed import OLDER_NAMED
+from sparkhaven.ingest.feeds.files.options import FilesOptions, MissingDirectory
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
-from sparkhaven.ingest.feeds.planning import Offset, PlanningReader
-from sparkhaven.ingest.options.files import FilesOptions, MissingDirectory
-from sparkhaven.ingest.options.formats import CsvOptions, Format, Limit
+from sparkhaven.ingest.feeds.spark_planning import Offset, PlanningReader
+from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, Limit
 from sparkhaven.readers.spark.source_api import DataSource, DataSourceStreamReader, InputPartition, ReadLimit
-from sparkhaven.store.epochs.reading.load import load_positions
-from sparkhaven.store.epochs.state.files import FileWindow
-from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.store.epochs.reading.stream_state import load_positions
+from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import SettingsError, TableNotFoundError, carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

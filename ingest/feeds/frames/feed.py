@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
-from sparkhaven.ingest.feeds.frames.rows import frame_blocks
-from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
+from sparkhaven.ingest.feeds.frames.frame_rows import frame_blocks
+from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 

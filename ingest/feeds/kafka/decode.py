@@ -14,12 +14,12 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.router import Router, newest_instant
-from sparkhaven.ingest.spec import StreamSpec, Target
-from sparkhaven.ingest.targets import resolve_targets
-from sparkhaven.store.collector import gc_paused
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
+from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.types.model import TableSchema
 

@@ -18,13 +18,13 @@ from sparkhaven.ingest.feeds.base import (
     Source,
     Waiting,
 )
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.samples import Sample
-from sparkhaven.ingest.spec import HEADER, Target
+from sparkhaven.ingest.sample_rows import Sample
+from sparkhaven.ingest.spec.stream_spec import HEADER, Target
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.model import TableSchema
@@ -62,7 +62,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         """Offsets between the positions and the ends."""
         from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
         from sparkhaven.ingest.feeds.kafka.planner import Position, lag, newcomers, verified
-        from sparkhaven.ingest.feeds.kafka.starts import first_offsets
+        from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
 
         del fs
         feed = self.options

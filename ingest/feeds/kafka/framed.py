@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.encodings import to_utf8
 from sparkhaven.ingest.feeds.kafka.blocks import Part, Payloads
-from sparkhaven.ingest.options.formats import UTF8
-from sparkhaven.ingest.values.columns import Mask
-from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.ingest.spec.payload_formats import UTF8
+from sparkhaven.ingest.values.arrow_columns import Mask
+from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.types.frozen import frozen
 
 

@@ -17,20 +17,20 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, Rejects, bad_row
+from sparkhaven.ingest.decode_guard import Records, guarded_rows
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.formats.binary_records import RecordRows
 from sparkhaven.ingest.formats.confluent import Decode, likely_frame, without_frames
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.formats.json.rows import JsonRows
-from sparkhaven.ingest.formats.raw import RawRows
-from sparkhaven.ingest.formats.records import RecordRows
-from sparkhaven.ingest.guard import Records, guarded_rows
-from sparkhaven.ingest.options.formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import HEADER, StreamSpec, Target
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.raw_payloads import RawRows
+from sparkhaven.ingest.spec.payload_formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
+from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, out_of_range
-from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.ingest.values.typed_rows import Rows
 from sparkhaven.store.types.frozen import frozen
 
 _UNREAD = ("not JSON", "not UTF-8", "not Protobuf", "not Avro")
@@ -141,12 +141,12 @@ def _decoder(
     if format == "raw":
         return RawRows(targets, alias=alias).decode
     if isinstance(schema, AvroSource):
-        from sparkhaven.ingest.formats.avro.records import AvroRecords  # fastavro only where it is used
+        from sparkhaven.ingest.formats.avro.avro_records import AvroRecords  # fastavro only where it is used
 
         avro = AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns, bytes_too=bytes_too)
         return RecordRows(targets, ignore, avro).decode
     if isinstance(schema, ProtobufSource):
-        from sparkhaven.ingest.formats.protobuf.records import ProtobufRecords  # and protobuf
+        from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords  # and protobuf
 
         protobuf = ProtobufRecords(targets, schema, alias=alias, bytes_too=bytes_too, framed=framed)
         return RecordRows(targets, ignore, protobuf).decode

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from sparkhaven.ingest.content.parts import SMALL_BATCH as SMALL_BYTES
+from sparkhaven.ingest.content.file_parts import SMALL_BATCH as SMALL_BYTES
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
@@ -21,8 +21,8 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
     topic_gone,
 )
 from sparkhaven.ingest.feeds.kafka.broker.topics import TopicView
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.types.frozen import frozen
 
 SMALL_BATCH = 20_000  # messages up to which one task does a batch alone

@@ -9,8 +9,8 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import RequeuedRows, Row
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows, headers_of
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import StreamSpec, Target
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.store.types.frozen import frozen
 

@@ -10,12 +10,12 @@ from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.confluent import HEAD, likely_frame, schema_id
 from sparkhaven.ingest.formats.csv.sample import CsvRecords
 from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.samples import Sample, Unreadable
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.sample_rows import Sample, Unreadable
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, SettingsError
 
 SAMPLED = ("json", "csv")

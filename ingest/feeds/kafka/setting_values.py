@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sparkhaven.ingest.options.kafka import ClientSettings, Start
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, Start
 from sparkhaven.ingest.settings.units import parse_instant_ns
 
 _PARTITION = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<partition>\d{1,9})\Z")

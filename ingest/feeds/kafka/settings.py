@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, Frame, KafkaOptions, Start
 from sparkhaven.ingest.feeds.kafka.setting_values import parse_client, parse_pattern, parse_start
-from sparkhaven.ingest.options.formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
-from sparkhaven.ingest.options.kafka import ClientSettings, Frame, KafkaOptions, Start
 from sparkhaven.ingest.settings.base_model import (
     DIALECT,
     Encoding,
@@ -21,6 +20,7 @@ from sparkhaven.ingest.settings.base_model import (
     dialect,
     mounted,
 )
+from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 

@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
+from sparkhaven.ingest.feeds.kafka.message_size import MessageSizes
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
     lag,
@@ -20,14 +22,12 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     small_batch,
     verified,
 )
-from sparkhaven.ingest.feeds.kafka.sizes import MessageSizes
-from sparkhaven.ingest.feeds.kafka.starts import first_offsets
-from sparkhaven.ingest.feeds.planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
+from sparkhaven.ingest.feeds.spark_planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
+from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
 

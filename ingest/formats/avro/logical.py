@@ -13,7 +13,7 @@ from uuid import UUID
 
 from fastavro.read import LOGICAL_READERS
 
-from sparkhaven.ingest.values.wire import DAY_NS, Moment, MomentKind, Written, fraction_text
+from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, MomentKind, Written, fraction_text
 from sparkhaven.store.instants import UNIT_NS
 
 Schema = Any

@@ -24,9 +24,9 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import fastavro
 
 from sparkhaven.ingest.formats.avro.logical import with_own_names
-from sparkhaven.ingest.formats.avro.proof import Check, checker
-from sparkhaven.ingest.formats.avro.whole import Definitions, definitions_in, whole
-from sparkhaven.ingest.formats.records import NotARecordError
+from sparkhaven.ingest.formats.avro.payload_proof import Check, checker
+from sparkhaven.ingest.formats.avro.whole_columns import Definitions, definitions_in, whole
+from sparkhaven.ingest.formats.binary_records import NotARecordError
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.formats.csv.records import Field, Header, read_record
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.samples import Quoted
+from sparkhaven.ingest.formats.csv.csv_records import Field, Header, read_record
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.sample_rows import Quoted
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.refusals import Value
 
 

@@ -1,8 +1,8 @@
 """CSV records to typed columns in one pass by the compiled core, strict by construction.
 
 A record that the scanner accepts, on one line or over several, has the values that the exact pass finds in it
-(``ingest.formats.csv.rows``); every other record is in doubt. What a column's settings make of its texts is left to
-``ingest.values.typed``, which may leave further records in doubt.
+(``ingest.formats.csv.csv_rows``); every other record is in doubt. What a column's settings make of its texts is left to
+``ingest.values.typed_columns``, which may leave further records in doubt.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.scan.columns import ScanColumns
 from sparkhaven.ingest.formats.scan.layout import TEXT, CsvLayout
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import Target
-from sparkhaven.ingest.values.rows import Ints
-from sparkhaven.ingest.values.typed import csv_texts
+from sparkhaven.ingest.formats.scan.scan_columns import ScanColumns
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.typed_columns import csv_texts
+from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.native.library import core
 
 _LONG_TEXT = 62  # the bit of null texts of so many bytes and more

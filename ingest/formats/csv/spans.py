@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.ingest.content.lines import HEAD, MAX_LINE, LineBlock
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.values.rows import Ints
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.types.frozen import frozen
 
 MAX_RECORD = MAX_LINE  # bytes that one record may span over lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkhaven.ingest.formats.json.paths import Path, path_of
-from sparkhaven.ingest.formats.json.rows import MAX_DEPTH, strict_object, too_deep
+from sparkhaven.ingest.formats.json.field_paths import Path, path_of
+from sparkhaven.ingest.formats.json.json_rows import MAX_DEPTH, strict_object, too_deep
 
 MAX_KEYS = 100  # of objects in one field; beyond, keys are taken for data
 MAX_LEVELS = 8  # of objects in each other whose fields become columns

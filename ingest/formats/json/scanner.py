@@ -1,8 +1,8 @@
 """JSON lines to typed columns in one pass by the compiled core, strict by construction.
 
-A line that the scanner accepts has the values that the exact pass finds in it (``ingest.formats.json.rows``); every
-other line is in doubt. What a column's settings make of its texts is left to ``ingest.values.typed``: the scanner then
-cuts out the JSON texts, and conversions in whole columns may leave further lines in doubt.
+A line that the scanner accepts has the values that the exact pass finds in it (``ingest.formats.json.json_rows``);
+every other line is in doubt. What a column's settings make of its texts is left to ``ingest.values.typed_columns``: the
+scanner then cuts out the JSON texts, and conversions in whole columns may leave further lines in doubt.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.json.names import Names
-from sparkhaven.ingest.formats.json.paths import Path
-from sparkhaven.ingest.formats.scan.columns import ScanColumns
+from sparkhaven.ingest.formats.json.field_names import Names
+from sparkhaven.ingest.formats.json.field_paths import Path
 from sparkhaven.ingest.formats.scan.layout import TOKEN
-from sparkhaven.ingest.spec import Target
-from sparkhaven.ingest.values.rows import Ints
-from sparkhaven.ingest.values.typed import json_tokens
+from sparkhaven.ingest.formats.scan.scan_columns import ScanColumns
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.typed_columns import json_tokens
+from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.native.library import core
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sparkhaven.ingest.formats.json.paths import Path
+from sparkhaven.ingest.formats.json.field_paths import Path
 
 _BLANKS = " \t\n\r"
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from sparkhaven.ingest.formats.parquet.file import Batch, ParquetFile, column_twice, no_parquet
-from sparkhaven.ingest.samples import TypedPart
-from sparkhaven.store.conversions.plain import plain
-from sparkhaven.store.conversions.sources import Group, source_of
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.formats.parquet.parquet_batches import Batch, ParquetFile, column_twice, no_parquet
+from sparkhaven.ingest.sample_rows import TypedPart
+from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 
 

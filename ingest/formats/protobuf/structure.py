@@ -11,10 +11,10 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from sparkhaven.ingest.formats.protobuf.schema import BOUNDS, DURATION, TIMESTAMP, WRAPPERS, F
+from sparkhaven.ingest.formats.protobuf.message_type import BOUNDS, DURATION, TIMESTAMP, WRAPPERS, F
 from sparkhaven.ingest.values.json_text import NoTextError
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire import Moment, Written, fraction_text
+from sparkhaven.ingest.values.wire_values import Moment, Written, fraction_text
 from sparkhaven.store.instants import NS_PER_SECOND
 
 _MOST_NS = NS_PER_SECOND - 1

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from sparkhaven.ingest.inference.facts import ARRAY, BOOLEAN, FRACTION, OBJECT, PLURAL, TEXT, WHOLE, Facts
-from sparkhaven.ingest.inference.readings import Reading
+from sparkhaven.ingest.inference.field_facts import ARRAY, BOOLEAN, FRACTION, OBJECT, PLURAL, TEXT, WHOLE, Facts
+from sparkhaven.ingest.inference.field_readings import Reading
 from sparkhaven.ingest.inference.types import hints
-from sparkhaven.ingest.inference.types.choice import Choice, Fits, first, seen
 from sparkhaven.ingest.inference.types.moments import EPOCHS, moments, patterned, units
-from sparkhaven.ingest.inference.types.numbers import forms, numbers, quoted, written_otherwise
-from sparkhaven.ingest.samples import Form
-from sparkhaven.ingest.spec import TextForm
-from sparkhaven.store.conversions.sources import Group, source_of
+from sparkhaven.ingest.inference.types.number_types import forms, numbers, quoted, written_otherwise
+from sparkhaven.ingest.inference.types.type_choice import Choice, Fits, first, seen
+from sparkhaven.ingest.sample_rows import Form
+from sparkhaven.ingest.spec.stream_spec import TextForm
+from sparkhaven.store.conversions.source_types import Group, source_of
 
 CHARS = 100  # values of one letter that make a char
 AS_TEXT = TextForm(as_text=True)

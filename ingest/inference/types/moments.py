@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from sparkhaven.ingest.inference.facts import FRACTION, WHOLE, Facts
-from sparkhaven.ingest.inference.readings import Reading
-from sparkhaven.ingest.inference.types.choice import Choice, Fits, first, seen
-from sparkhaven.ingest.spec import TextForm, Unit
+from sparkhaven.ingest.inference.field_facts import FRACTION, WHOLE, Facts
+from sparkhaven.ingest.inference.field_readings import Reading
+from sparkhaven.ingest.inference.types.type_choice import Choice, Fits, first, seen
+from sparkhaven.ingest.spec.stream_spec import TextForm, Unit
 
 EPOCHS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
 """Units of time since 1970, and how many of them a second has."""

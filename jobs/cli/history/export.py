@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
     DryRun,
@@ -25,11 +25,11 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.format.parquet.trees import LAYOUTS, TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.nearest import meant
 from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
-from sparkhaven.writers.exports.plan import LEAVES, ExportOptions, LeafFormat, rows_of
-from sparkhaven.writers.exports.target import target_of
-from sparkhaven.writers.exports.tree import Exported, ExportOutcome, export_tree
+from sparkhaven.store.suggestions import meant
+from sparkhaven.writers.exports.export_plan import LEAVES, ExportOptions, LeafFormat, rows_of
+from sparkhaven.writers.exports.export_target import target_of
+from sparkhaven.writers.exports.export_tree import Exported, ExportOutcome, export_tree
 
 
 def register(app: typer.Typer) -> None:

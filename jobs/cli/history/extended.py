@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.exports.extended import follow_history
+from sparkhaven.writers.exports.extended_tree import follow_history
 
 
 def follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None:

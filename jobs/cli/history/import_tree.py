@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.history.extended import follow
-from sparkhaven.jobs.context import CliContext, error_json
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli.options import (
     DryRun,
     Json,
     TableArgument,
@@ -23,24 +23,24 @@ from sparkhaven.jobs.options import (
     split_dates,
 )
 from sparkhaven.jobs.settings.deployment import deploy_schema
-from sparkhaven.store.conversions.table import SIGNIFICANT
+from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.records import all_values
-from sparkhaven.store.scan.dates import refuse_malformed
+from sparkhaven.store.merges.merge_records import all_values
+from sparkhaven.store.scan.date_ranges import refuse_malformed
 from sparkhaven.store.schema.deployed.deploy import load_history
-from sparkhaven.store.schema.document.xmlfile import load_schema
+from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.imports.columns import Options
-from sparkhaven.writers.imports.dates import Imported, ImportOptions, ImportOutcome, import_dates
-from sparkhaven.writers.imports.tree import FoundTree, find_tree
+from sparkhaven.writers.imports.date_import import Imported, ImportOptions, ImportOutcome, import_dates
+from sparkhaven.writers.imports.foreign_values import Options
+from sparkhaven.writers.imports.tree_leaves import FoundTree, find_tree
 from sparkhaven.writers.imports.value_template import ValueTemplate
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.planning import merged_schema
+from sparkhaven.writers.merge.plan.date_plan import merged_schema
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 
 
 def register(app: typer.Typer) -> None:

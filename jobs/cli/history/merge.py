@@ -12,11 +12,9 @@ from typing import Annotated
 
 import typer
 
+from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.history.status import show_status
-from sparkhaven.jobs.context import CliContext, error_json
-from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
-from sparkhaven.jobs.operations.merge_choice import choose_for_merge, rows_of
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
     Json,
@@ -30,24 +28,26 @@ from sparkhaven.jobs.options import (
     memory_bytes,
     old_spelling,
 )
-from sparkhaven.jobs.session.choice import is_submitted
-from sparkhaven.store.epochs.reading.load import newest_states
+from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
+from sparkhaven.jobs.operations.merge_choice import choose_for_merge, rows_of
+from sparkhaven.jobs.session.spark_or_local import is_submitted
+from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import all_values
+from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.schema.document.checks import unbuilt_indexes
+from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
-from sparkhaven.writers.merge.plan.keys import parse_sort
-from sparkhaven.writers.merge.plan.pins import after_sync
-from sparkhaven.writers.merge.plan.plan import FORMATS, Format, MergeOptions, schema_format
-from sparkhaven.writers.merge.result import DateResult, MergeOutcome
+from sparkhaven.writers.merge.plan.merge_pins import after_sync
+from sparkhaven.writers.merge.plan.merge_plan import FORMATS, Format, MergeOptions, schema_format
+from sparkhaven.writers.merge.plan.sort_keys import parse_sort
 
 DEFAULT_FORMAT = "default"
 
@@ -168,7 +168,7 @@ def merge(
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
                 from sparkhaven.jobs.session.spark_session import build_session, end_session
-                from sparkhaven.writers.merge.spark import SparkExecutor
+                from sparkhaven.writers.spark.merge_executor import SparkExecutor
 
                 session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
                 opened.callback(end_session, session)

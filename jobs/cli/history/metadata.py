@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, report
-from sparkhaven.jobs.options import DryRun, Json, Verbose, group, help_end
-from sparkhaven.jobs.text_table import table
+from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, group, help_end
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.index.tlmi import IndexEntry
 from sparkhaven.store.io.fs import Fs

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import DryRun, Json, Verbose, group, help_end
-from sparkhaven.jobs.text_table import table
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, group, help_end
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path

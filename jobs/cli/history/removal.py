@@ -8,23 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice
-from sparkhaven.jobs.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
-from sparkhaven.store.epochs.reading.load import newest_states
+from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.records import all_values
-from sparkhaven.store.scan.sources import directory_of
+from sparkhaven.store.merges.merge_records import all_values
+from sparkhaven.store.scan.source_names import directory_of
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.merge.plan.pins import Pins
-from sparkhaven.writers.merge.publish_phase import GRACE_S
-from sparkhaven.writers.removal import remove
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import Removed
-from sparkhaven.writers.removal.states import States
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+from sparkhaven.writers.removal import row_removal
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import Removed
+from sparkhaven.writers.removal.state_cache import States
 
 SourceOption = Annotated[
     str | None,
@@ -60,7 +60,7 @@ def truncate(
     its last merge is validated first.
     """
     chosen = _Chosen(name, parse_choice(dates), source, allow_unevaluated, dry_run)
-    _remove(ctx.obj, chosen, remove.truncate)
+    _remove(ctx.obj, chosen, row_removal.truncate)
 
 
 def delete(
@@ -79,7 +79,7 @@ def delete(
     Only once no reader can be using them. After that a date takes new rows again.
     """
     chosen = _Chosen(name, parse_choice(dates), source, allow_unevaluated, dry_run)
-    _remove(ctx.obj, chosen, remove.delete, grace_s=grace)
+    _remove(ctx.obj, chosen, row_removal.delete, grace_s=grace)
 
 
 @frozen

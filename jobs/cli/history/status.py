@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, report
-from sparkhaven.jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
-from sparkhaven.jobs.text_table import table
+from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed, user_tables
-from sparkhaven.writers.merge.cleaning import Replaced, clean
-from sparkhaven.writers.merge.status import DateStatus, table_status
+from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
+from sparkhaven.writers.merge.unfinished_work import DateStatus, table_status
 
 
 def register(app: typer.Typer) -> None:

@@ -7,19 +7,19 @@ from typing import Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
-from sparkhaven.jobs.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
-from sparkhaven.jobs.text_table import table
-from sparkhaven.store.epochs.reading.load import newest_states
+from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.records import all_values, newest
+from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, store_validation
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.merge.plan.pins import Pins
-from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.validation.date_validation import validate_date
 
 NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "message")
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import AnyTableArgument, Json, Verbose, help_end
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import AnyTableArgument, Json, Verbose, help_end
 from sparkhaven.readers.checks.verify import verify as verify_tables
-from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.errors import EXIT_BAD_DATA
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import Json, Verbose, help_end
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import Json, Verbose, help_end
 from sparkhaven.jobs.page.collect import Asked, Collector
 from sparkhaven.jobs.page.document import page as document
 from sparkhaven.jobs.page.drawing import Drawings, require_library

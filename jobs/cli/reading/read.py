@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from sparkhaven.jobs import text_table
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli import text_table
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
     Json,
@@ -28,7 +28,7 @@ from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.kernels import pc
+from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"

@@ -13,10 +13,10 @@ from typing import Annotated, TextIO
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, exit_code
-from sparkhaven.jobs.options import Json, Verbose, help_end, memory_bytes
-from sparkhaven.readers.live.root import Health, LiveRoot
-from sparkhaven.readers.live.served import served_schema
+from sparkhaven.jobs.cli.context import CliContext, exit_code
+from sparkhaven.jobs.cli.options import Json, Verbose, help_end, memory_bytes
+from sparkhaven.readers.live.live_root import Health, LiveRoot
+from sparkhaven.readers.live.served_columns import served_schema
 from sparkhaven.readers.live.service import Engine, EngineOptions, is_installed
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs

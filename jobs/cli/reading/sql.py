@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from sparkhaven.jobs.cli.reading.read import cell_values, note_set_aside, pinned, show_rows
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import (
     AsOfOption,
     Json,
     LimitOption,
@@ -25,6 +24,7 @@ from sparkhaven.jobs.options import (
     help_end,
     memory_bytes,
 )
+from sparkhaven.jobs.cli.reading.read import cell_values, note_set_aside, pinned, show_rows
 from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.errors import SettingsError

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, report
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.failed_streams import report_failed
+from sparkhaven.jobs.cli.options import (
     AsOfOption,
     Json,
     OldFeedOption,
@@ -16,13 +17,13 @@ from sparkhaven.jobs.options import (
     help_end,
     table_and_files,
 )
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.data_warnings import fields
-from sparkhaven.jobs.streams.starting import load_streams, report_failed
-from sparkhaven.jobs.text_table import table
-from sparkhaven.readers.stats import table_stats
-from sparkhaven.readers.stats import tables as list_tables
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.jobs.streams.starting import load_streams
+from sparkhaven.readers.table_stats import table_stats
+from sparkhaven.readers.table_stats import tables as list_tables
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

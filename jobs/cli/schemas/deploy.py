@@ -6,20 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import DryRun, Json, TableArgument, Verbose, help_end
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import DryRun, Json, TableArgument, Verbose, help_end
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.settings.deployment import deploy_schema
-from sparkhaven.jobs.text_table import table
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.schema.deployed.changes import Consent, compare
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import Version, retired_columns
 from sparkhaven.store.schema.deployed.numbering import recorded_schema
-from sparkhaven.store.schema.document.checks import unbuilt_indexes
-from sparkhaven.store.schema.document.xmlfile import load_schema
+from sparkhaven.store.schema.deployed.schema_changes import Consent, compare
+from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
+from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
 
 FILE = "A schema file, or a deployed table, NS.T."

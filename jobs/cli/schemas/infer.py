@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import DryRun, Json, Verbose, help_end
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, help_end
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName, check_stream
-from sparkhaven.store.schema.document.xmlfile import load_schema, parse_schema
+from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 
 if TYPE_CHECKING:
     from sparkhaven.ingest.inference.fitting import Fit
     from sparkhaven.ingest.inference.proposal import Proposal
-    from sparkhaven.ingest.samples import Sample
+    from sparkhaven.ingest.sample_rows import Sample
     from sparkhaven.jobs.settings.feed_part import FeedPart
 
 ROWS = 10_000
@@ -92,10 +92,10 @@ def infer(
     Writes a .schema (XML) with the reason for each type as a comment, to standard output or to --out. A column for each
     field, partitioning, grouping: all are proposals to be looked over. `schema new` writes the stream file.
     """
-    from sparkhaven.ingest.inference.names import identifier
+    from sparkhaven.ingest.inference.column_names import identifier
     from sparkhaven.ingest.inference.proposal import propose
-    from sparkhaven.ingest.inference.texts.schema import SchemaWishes, schema_text
-    from sparkhaven.ingest.targets import check_zone
+    from sparkhaven.ingest.inference.texts.schema_text import SchemaWishes, schema_text
+    from sparkhaven.ingest.targets.target_columns import check_zone
     from sparkhaven.jobs.settings.feed_part import feed_part
 
     cli: CliContext = ctx.obj
@@ -134,8 +134,8 @@ def new(
     the schema, or at --out. With --dry-run it is printed.
     """
     from sparkhaven.ingest.inference.fitting import fit_schema
-    from sparkhaven.ingest.inference.texts.stream import StreamWishes, stream_text
-    from sparkhaven.ingest.targets import check_zone
+    from sparkhaven.ingest.inference.texts.stream_text import StreamWishes, stream_text
+    from sparkhaven.ingest.targets.target_columns import check_zone
     from sparkhaven.jobs.settings.feed_part import feed_part
     from sparkhaven.jobs.settings.stream_file import parse_stream
     from sparkhaven.jobs.settings.stream_schema import checked_schema
@@ -160,7 +160,7 @@ def new(
 
 def _table_of(source: str) -> str:
     """A name for the table of a file: ``Sample`` and the first part of its name."""
-    from sparkhaven.ingest.inference.names import identifier
+    from sparkhaven.ingest.inference.column_names import identifier
 
     stem = identifier(Path(source).name.partition(".")[0].strip("*?")) or "Rows"
     return f"Sample.{stem[:1].upper()}{stem[1:]}"

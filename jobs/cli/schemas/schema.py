@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from sparkhaven.jobs.cli.context import CliContext, error_json
+from sparkhaven.jobs.cli.options import Json, Verbose, group, help_end
 from sparkhaven.jobs.cli.schemas import deploy as deploy_commands
 from sparkhaven.jobs.cli.schemas import infer as infer_commands
-from sparkhaven.jobs.context import CliContext, error_json
-from sparkhaven.jobs.options import Json, Verbose, group, help_end
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -18,7 +18,7 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import Deployment, load_deployed
 from sparkhaven.store.schema.document.describe import describe, findings_text, schema_text
-from sparkhaven.store.schema.document.xmlfile import check_schema, load_schema
+from sparkhaven.store.schema.document.schema_file import check_schema, load_schema
 
 
 def register(app: typer.Typer) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import Json, Verbose, help_end
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import Json, Verbose, help_end
 from sparkhaven.jobs.session.fast_start import AT_EXIT, class_archive, keep_archive
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.errors import SettingsError

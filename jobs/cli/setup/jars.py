@@ -6,8 +6,8 @@ import os
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import Json, Verbose, help_end
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import Json, Verbose, help_end
 from sparkhaven.jobs.session.delta_jars import VERSION, delta_jars
 from sparkhaven.store.io.fs import Fs
 

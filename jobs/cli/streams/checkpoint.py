@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
-from sparkhaven.jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
-from sparkhaven.jobs.text_table import table
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, group, help_end, old_spelling
+from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName, check_stream
-from sparkhaven.writers.spark.checkpoint import apply_repair, plan_repair
+from sparkhaven.writers.spark.checkpoint_repair import apply_repair, plan_repair
 
 
 def register(app: typer.Typer) -> None:

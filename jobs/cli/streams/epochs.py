@@ -9,17 +9,17 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
-from sparkhaven.jobs.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
 from sparkhaven.jobs.streams.reports.data_warnings import fields
-from sparkhaven.jobs.text_table import table
-from sparkhaven.store.epochs.merged import require_unmerged
-from sparkhaven.store.epochs.preview import preview_rollback
-from sparkhaven.store.epochs.reading.load import EpochEntry, list_epochs, load_stream
+from sparkhaven.store.epochs.dry_run import preview_rollback
+from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.epochs.rollback_guard import require_unmerged
+from sparkhaven.store.epochs.state.log_values import ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import ignored_in
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName, check_stream
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparkhaven.jobs.context import CliContext
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.options import DryRun, Json, TableArgument, Verbose, group, help_end, old_spelling
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.quarantine_lines import read_repairs, row_value
 from sparkhaven.jobs.operations.quarantined_stream import find, ledger_of, no_stream
-from sparkhaven.jobs.options import DryRun, Json, TableArgument, Verbose, group, help_end, old_spelling
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.quarantines import settle
-from sparkhaven.jobs.text_table import table
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -25,7 +25,7 @@ from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.operations.requeue import Requeued
-    from sparkhaven.writers.quarantine.choice import Chosen
+    from sparkhaven.writers.quarantine.row_choice import Chosen
 
 SHOWN = 1000
 
@@ -157,7 +157,7 @@ def requeue(
     chosen = _chosen(reason, source, epoch, "pending")
     from sparkhaven.jobs.operations.requeue import Requeued, requeue_pending, try_pending
     from sparkhaven.jobs.streams.reports.progress import Progress
-    from sparkhaven.jobs.streams.run import open_stream
+    from sparkhaven.jobs.streams.stream import open_stream
 
     fs, done = Fs(), Requeued()
     if dry_run:
@@ -249,7 +249,7 @@ def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown:
 
 
 def _chosen(reason: str | None, source: str | None, epoch: int | None, state: str) -> Chosen:
-    from sparkhaven.writers.quarantine.choice import Chosen
+    from sparkhaven.writers.quarantine.row_choice import Chosen
 
     if state not in ("all", "pending", "requeued"):
         raise SettingsError("unknown state", expected="all, pending or requeued", found=state)

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, error_json
+from sparkhaven.jobs.cli.context import CliContext, error_json
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.operations.rebuilding import parse_choice, rebuild_stream
-from sparkhaven.jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
-from sparkhaven.jobs.text_table import table
-from sparkhaven.store.epochs.preview import preview_recovery
-from sparkhaven.store.epochs.reading.load import list_streams
-from sparkhaven.store.epochs.recovery.aside import set_aside
+from sparkhaven.store.epochs.dry_run import preview_recovery
+from sparkhaven.store.epochs.reading.stream_state import list_streams
+from sparkhaven.store.epochs.recovery.directory_plan import damage_of
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
-from sparkhaven.store.epochs.recovery.settlement import damage_of
+from sparkhaven.store.epochs.recovery.set_aside import set_aside
 from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
@@ -90,7 +90,7 @@ def recover(
                 "--from-locations is given without a stream", expected="recover NS.T STREAM --from-locations"
             )
         parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
-        rebuilt = rebuild_stream(cli, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
+        rebuilt = rebuild_stream(layout, parsed, check_stream(stream), choice, places, dry_run=dry_run, note=cli.note)
         if dry_run:
             cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
             return

@@ -9,9 +9,8 @@ from typing import Any
 
 import typer
 
-from sparkhaven.jobs.context import CliContext, report
-from sparkhaven.jobs.doctor.finding import ago
-from sparkhaven.jobs.options import (
+from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.options import (
     AnyTableArgument,
     DryRun,
     Json,
@@ -21,13 +20,14 @@ from sparkhaven.jobs.options import (
     group,
     help_end,
 )
-from sparkhaven.jobs.text_table import table
-from sparkhaven.readers.streams import StreamSummary, table_streams
+from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.jobs.doctor.finding import ago
+from sparkhaven.readers.stream_summaries import StreamSummary, table_streams
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
-from sparkhaven.writers.removal.streams import remove_stream
+from sparkhaven.writers.removal.stream_removal import remove_stream
 
 
 def register(app: typer.Typer) -> None:

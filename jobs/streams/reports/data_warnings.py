@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sparkhaven.store.epochs.state.values import ignored_in
+from sparkhaven.store.epochs.state.log_values import ignored_in
 
 if TYPE_CHECKING:
     from sparkhaven.writers.batch.commit import BatchOutcome

@@ -15,13 +15,13 @@ from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
 from sparkhaven.ingest.bad_rows import reason_code
+from sparkhaven.ingest.decode_guard import FAILED_BLOCKS
 from sparkhaven.ingest.feeds.base import DATA_BYTES
-from sparkhaven.ingest.guard import FAILED_BLOCKS
 from sparkhaven.ingest.router import NULL_DATE, OUT_OF_BOUNDS
 from sparkhaven.ingest.values.refusals import DECODER_FAILED
 from sparkhaven.jobs.metrics import catalogue as named
 from sparkhaven.jobs.metrics.catalogue import CATALOGUE, MODE, OF_LOGS, OF_TOPICS, PREFIX, STREAM, Metric
-from sparkhaven.jobs.metrics.tables import TableCollector, TableFigures
+from sparkhaven.jobs.metrics.table_metrics import TableCollector, TableFigures
 from sparkhaven.jobs.streams.reports.metrics_sink import MetricsSink, StreamSink
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
@@ -29,7 +29,7 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 LOOPBACK = "127.0.0.1"
 OUTSIDE_REASONS = tuple(map(reason_code, (NULL_DATE, OUT_OF_BOUNDS)))

@@ -10,7 +10,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 
 class StreamSink:

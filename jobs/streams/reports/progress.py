@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from sparkhaven.ingest.feeds.base import DATA_FILES
-from sparkhaven.ingest.options.traits import FILES
+from sparkhaven.ingest.spec.feed_traits import FILES
 from sparkhaven.jobs.streams.reports.partition_progress import SHOWN
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.stream import BatchProgress, StreamTotals
+from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamTotals
 
 NAMED = 10  # paths that a start names of what its recovery changed, without --verbose
 

@@ -1,6 +1,6 @@
 """The checkpoint of a stream: its state at the rollback floor, in one file that is replaced as a whole.
 
-``<stream>.checkpoint`` has the frames of ``store.framing.frames``, magic ``SHVCKP2``, number = the floor's epoch:
+``<stream>.checkpoint`` has the frames of ``store.framing.log_frames``, magic ``SHVCKP2``, number = the floor's epoch:
 
 1. head, JSON: ``epoch``, ``n`` (last record folded in), ``generation``, ``query``, ``batch``, ``boot``, ``durability``,
    ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in); where there are some: ``offsets``
@@ -10,7 +10,8 @@
 2. taken files by (mtime, path), up to 5,000 a frame: u4 count, i8 mtime (ns) of each, i8 size of each, their paths in
    UTF-8 with a zero byte between two
 3. one frame a location (``store.epochs.state.locations``), by value of the partitioning column, then internal partition
-4. index: JSON {``files`` (count), ``internals``, ``values``, ``shapes`` (``store.epochs.state.reports``)}, a line feed,
+4. index: JSON {``files`` (count), ``internals``, ``values``, ``shapes`` (``store.epochs.state.packed_reports``)}, a
+line feed,
    and for each location u4 place of its internal partition, u4 place of its value, u4 length and u8 offset of its frame
 5. tail of 32 bytes, the frame around: u8 offset of the index, u8 offset of the first location, u4 CRC-32 of all bytes
    before this frame, u4 zero
@@ -31,7 +32,7 @@ from itertools import islice
 from typing import Any
 
 from sparkhaven.store.epochs.files.checkpoint_v1 import open_v1
-from sparkhaven.store.epochs.files.saved import (
+from sparkhaven.store.epochs.files.saved_state import (
     ENTRY,
     TAIL,
     TAIL_BYTES,
@@ -43,13 +44,13 @@ from sparkhaven.store.epochs.files.saved import (
     read_tail,
 )
 from sparkhaven.store.epochs.state.locations import encode_location
+from sparkhaven.store.epochs.state.log_records import BROKEN
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.offsets import encode_offsets
-from sparkhaven.store.epochs.state.records import BROKEN
+from sparkhaven.store.epochs.state.packed_reports import Numbering, encode_shapes
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.reports import Numbering, encode_shapes
-from sparkhaven.store.epochs.state.values import FileId
 from sparkhaven.store.framing.canonical import BEHIND, dump, load
-from sparkhaven.store.framing.frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
+from sparkhaven.store.framing.log_frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
 
 FILES_A_FRAME = 5000
 

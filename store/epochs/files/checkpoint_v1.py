@@ -1,9 +1,9 @@
 """Checkpoints and heads of version 1, as they were written once: JSON throughout.
 
-Frames of ``store.framing.frames``, magic ``SHVCKP1`` or ``SHVHED1``: 1. head, as in version 2, with ``locations`` and
-``files`` (counts); 2. taken files, up to 1,000 a frame: ``taken`` [[path, size, mtime ns], ...] by (mtime, path);
+Frames of ``store.framing.log_frames``, magic ``SHVCKP1`` or ``SHVHED1``: 1. head, as in version 2, with ``locations``
+and ``files`` (counts); 2. taken files, up to 1,000 a frame: ``taken`` [[path, size, mtime ns], ...] by (mtime, path);
 3. one frame a location, by key: ``at``, ``since``, ``epoch``, ``rows``, ``files`` {name: [bytes, crc]}, ``stats``
-{column: [range, ...]} (``store.epochs.state.records``), ``schema``, ``time``, ``truncated``; 4. tail: ``end`` true,
+{column: [range, ...]} (``store.epochs.state.log_records``), ``schema``, ``time``, ``truncated``; 4. tail: ``end`` true,
 ``crc`` (CRC-32 of all bytes before this frame). Every byte is looked at when the file is opened.
 """
 
@@ -12,12 +12,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from sparkhaven.store.epochs.files.saved import Saved, SavedLocations, damaged
-from sparkhaven.store.epochs.state.records import BROKEN, decode_files, decode_location
-from sparkhaven.store.epochs.state.remembered import Taken
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.files.saved_state import Saved, SavedLocations, damaged
+from sparkhaven.store.epochs.state.log_records import BROKEN, decode_files, decode_location
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.taken_files import Taken
 from sparkhaven.store.framing.canonical import load
-from sparkhaven.store.framing.frames import Frame, scan
+from sparkhaven.store.framing.log_frames import Frame, scan
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 

@@ -31,11 +31,11 @@ from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_sav
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import last_removal
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
-from sparkhaven.store.epochs.files.saved import Checkpoint, Saved
-from sparkhaven.store.epochs.state.records import BROKEN, decode_key
+from sparkhaven.store.epochs.files.saved_state import Checkpoint, Saved
+from sparkhaven.store.epochs.state.log_records import BROKEN, decode_key
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.frames import FRAME, HEAD_MAGIC, Source
+from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, Source
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.types.frozen import frozen

@@ -1,14 +1,14 @@
 """Removals of a stream: which of its locations were truncated or deleted, and with what proof.
 
-``<stream>.removals`` has the frames of ``store.framing.frames``, magic ``SHVREM1``, number 0. One payload a removal:
-``at`` [internal, value], ``since`` (epoch that made the location), ``made`` (ms, time of the commit that made it, where
-that is known), ``rows`` (what it held), ``phase`` ("truncate" or "delete"), ``epoch`` and ``generation`` (of the stream
-at that time), ``proof`` (object), ``time`` (ms). Several removals that are recorded
-together are one payload, ``group`` [removal, ...], so that a power failure keeps all of them or none.
+``<stream>.removals`` has the frames of ``store.framing.log_frames``, magic ``SHVREM1``, number 0. One payload a
+removal: ``at`` [internal, value], ``since`` (epoch that made the location), ``made`` (ms, time of the commit that made
+it, where that is known), ``rows`` (what it held), ``phase`` ("truncate" or "delete"), ``epoch`` and ``generation`` (of
+the stream at that time), ``proof`` (object), ``time`` (ms). Several removals that are recorded together are one
+payload, ``group`` [removal, ...], so that a power failure keeps all of them or none.
 
 A file that was replaced has magic ``SHVREM2``. Its number is by how many bytes it was shortened: a record keeps its
 *place*, which is the number and its byte in the file. The records before a place are then one record of
-``store.epochs.files.folded``, which ends at that place.
+``store.epochs.files.folded_removals``, which ends at that place.
 
 *Writer.* Appends under the commit lock, a lock on this file; a commit of the stream takes the same lock, so no rows can
 arrive between the check and the record. The header is synced before the first frame is written; without a sound header
@@ -30,12 +30,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.store.epochs.files.folded import OPENING, decode_folded, encode_folded, named_in_folded
+from sparkhaven.store.epochs.files.folded_removals import OPENING, decode_folded, encode_folded, named_in_folded
 from sparkhaven.store.epochs.files.lock import replace_locked, take_commit_lock
-from sparkhaven.store.epochs.state.removal import Named, Removal, from_json, named_in_json, to_json
+from sparkhaven.store.epochs.state.tombstone import Named, Removal, from_json, named_in_json, to_json
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import dump, load
-from sparkhaven.store.framing.frames import (
+from sparkhaven.store.framing.log_frames import (
     FRAME,
     HEADER,
     REMOVALS_MAGIC,

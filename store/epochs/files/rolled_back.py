@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sparkhaven.store.epochs.state.records import CommitRecord, Record, RollbackRecord
+from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.publish import OWNER, TABLE_DEFINITION
-from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_DEFINITION
+from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 

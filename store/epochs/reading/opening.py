@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from sparkhaven.store.epochs.files.checkpoint import open_saved
 from sparkhaven.store.epochs.files.head import HeadFiles
-from sparkhaven.store.epochs.files.saved import Saved
-from sparkhaven.store.epochs.state.records import decode
+from sparkhaven.store.epochs.files.saved_state import Saved
+from sparkhaven.store.epochs.state.log_records import decode
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.framing.frames import HEADER, LOG_MAGIC, Source, Survey, read_header, walk
+from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, Source, Survey, read_header, walk
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.types.frozen import frozen

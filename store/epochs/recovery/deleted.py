@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkhaven.store.epochs.recovery.aside import aside_of
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.recovery.set_aside import aside_of
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import MergeInput
+from sparkhaven.store.merges.merge_records import MergeInput
 
 
 def gone_after_merge(

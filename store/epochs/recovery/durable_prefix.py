@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.publish import DATA_OFFSET, TABLE_DEFINITION, physical_size
+from sparkhaven.store.epochs.files.published_size import DATA_OFFSET, TABLE_DEFINITION, physical_size
 from sparkhaven.store.epochs.files.unsynced import Unsynced
-from sparkhaven.store.epochs.state.records import CommitRecord
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.state.log_records import CommitRecord
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.column.prefix import decode_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.committed_columns import FileState
 
 CHUNK = 8 << 20
 

@@ -12,23 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.publish import (
+from sparkhaven.store.epochs.files.published_size import (
     TABLE_DEFINITION,
     TABLE_SIZE,
     named_owner,
     publish_location,
     read_published,
 )
-from sparkhaven.store.epochs.recovery.aside import SetAside
-from sparkhaven.store.epochs.recovery.named import named_beyond
+from sparkhaven.store.epochs.recovery.directory_plan import Moved, Settlement, settle_locations
+from sparkhaven.store.epochs.recovery.named_epochs import named_beyond
 from sparkhaven.store.epochs.recovery.resume import Resumed
-from sparkhaven.store.epochs.recovery.settlement import Moved, Settlement, settle_locations
+from sparkhaven.store.epochs.recovery.set_aside import SetAside
 from sparkhaven.store.epochs.recovery.strays import find_strays
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.schema.deployed.versions import definitions
+from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.frozen import frozen
 
 

@@ -1,9 +1,9 @@
 """Takes the files of a stream away for good, so that a kill between any two steps loses and doubles nothing.
 
-1. the note with the numbers of the log (``store.epochs.files.removed``), durably: while there is a log it means nothing
-2. caches: Spark's checkpoint of the stream and scratch files
-3. the log is unlinked, durably: from here on the stream does not exist
-4. checkpoint, head, removals and lock are unlinked, then directories that are empty; the note goes if nothing needs it
+1. the note with the numbers of the log (``store.epochs.files.removal_note``), durably: while there is a log it means
+nothing 2. caches: Spark's checkpoint of the stream and scratch files 3. the log is unlinked, durably: from here on the
+stream does not exist 4. checkpoint, head, removals and lock are unlinked, then directories that are empty; the note
+goes if nothing needs it
 
 After a kill before step 3 the stream is as it was, and its next start removes the note. After a later one a repeat goes
 on with step 4, and so does the first start of a new stream of that name. The ledger of the quarantine stays.
@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.ledger import read_ledger, write_ledger
 from sparkhaven.store.epochs.files.lock import in_progress
-from sparkhaven.store.epochs.files.removed import RemovedStream, write_removed
+from sparkhaven.store.epochs.files.removal_note import RemovedStream, write_removed
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.quarantine.ledger import read_ledger, write_ledger
 
 REST = (".checkpoint", ".head", ".removals")  # beside a log, in the order in which they are unlinked; then the lock
 

@@ -13,19 +13,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE, named_owner, physical_size, read_mark, walk_locations
+from sparkhaven.store.epochs.files.published_size import (
+    TABLE_SIZE,
+    named_owner,
+    physical_size,
+    read_mark,
+    walk_locations,
+)
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.recovery.aside import SET_ASIDE
+from sparkhaven.store.epochs.recovery.directory_plan import Moved, Settlement
 from sparkhaven.store.epochs.recovery.resume import Resumed
-from sparkhaven.store.epochs.recovery.settlement import Moved, Settlement
+from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import FormatError
-from sparkhaven.store.format.table.tablesize import published
+from sparkhaven.store.format.table.table_size import published
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.merge_records import newest
 
 LEAST_BYTES = 1 << 20
 

@@ -16,20 +16,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import named_generation
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE, walk_locations
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, walk_locations
+from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
-from sparkhaven.store.epochs.files.removed import read_removed
-from sparkhaven.store.epochs.reading.load import StreamState, load_stream
+from sparkhaven.store.epochs.reading.stream_state import StreamState, load_stream
 from sparkhaven.store.epochs.recovery.deleted import gone_after_merge, words_of
-from sparkhaven.store.epochs.recovery.named import Known, named_by_head, named_by_ledger
-from sparkhaven.store.epochs.state.removal import Named
+from sparkhaven.store.epochs.recovery.named_epochs import Known, named_by_head, named_by_ledger
 from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
-from sparkhaven.store.format.table.tablesize import TRUNCATED, decode, published
-from sparkhaven.store.framing.frames import HEADER
+from sparkhaven.store.format.table.table_size import TRUNCATED, decode, published
+from sparkhaven.store.framing.log_frames import HEADER
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.merges.records import MergeRecord, all_values, newest
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
 from sparkhaven.store.types.frozen import frozen
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log

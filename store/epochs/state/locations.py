@@ -2,8 +2,8 @@
 
 A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i8
 time when it was made (ms), i4 schema version, u1 truncated, u4 place of its shape; files
-(``store.epochs.state.packed``); for each group of columns u4 number of rows of statistics, the u4 length of each, and
-the rows (``store.epochs.state.statistics.rows``).
+(``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics, the u4 length of
+each, and the rows (``store.epochs.state.statistics.packed_row``).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from itertools import accumulate, pairwise
 from typing import Protocol
 
-from sparkhaven.store.epochs.state.packed import Files, Stats
-from sparkhaven.store.epochs.state.reports import Shape
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.packed_location import Files, Stats
+from sparkhaven.store.epochs.state.packed_reports import Shape
 from sparkhaven.store.layout import LocationKey
 
 _FIXED = struct.Struct("<qqqqqiBI")

@@ -26,11 +26,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from sparkhaven.store.epochs.state.files import Resolution
-from sparkhaven.store.epochs.state.kinds import REBUILT, REQUEUED, VERSIONS, PositionKind, PositionSource, source_of
-from sparkhaven.store.epochs.state.rules import ResumeRule
-from sparkhaven.store.epochs.state.values import OffsetRange, Split
-from sparkhaven.store.epochs.state.versions import unpacked
+from sparkhaven.store.epochs.state.file_positions import Resolution
+from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
+from sparkhaven.store.epochs.state.position_kinds import (
+    REBUILT,
+    REQUEUED,
+    VERSIONS,
+    PositionKind,
+    PositionSource,
+    source_of,
+)
+from sparkhaven.store.epochs.state.resume_rules import ResumeRule
+from sparkhaven.store.epochs.state.table_versions import unpacked
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.types.frozen import frozen
 

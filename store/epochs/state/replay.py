@@ -11,15 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from sparkhaven.store.epochs.state.commit_policy import Durability, syncs_each_batch
-from sparkhaven.store.epochs.state.files import FileWindow, Resolution
+from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
 from sparkhaven.store.epochs.state.locations import Locations
-from sparkhaven.store.epochs.state.offsets import Offsets
-from sparkhaven.store.epochs.state.packed import Files, Stats
-from sparkhaven.store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
-from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
-from sparkhaven.store.epochs.state.reports import Reports
-from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
-from sparkhaven.store.epochs.state.values import (
+from sparkhaven.store.epochs.state.log_records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
+from sparkhaven.store.epochs.state.log_values import (
     REJECTED,
     FileId,
     LocationReport,
@@ -27,6 +22,11 @@ from sparkhaven.store.epochs.state.values import (
     OffsetRange,
     Split,
 )
+from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.packed_location import Files, Stats
+from sparkhaven.store.epochs.state.packed_reports import Reports
+from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
+from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.format.column.charset import Place, charset, decode_values, encode_values, row_place
-from sparkhaven.store.format.column.ends import WIDTH, decode_ends, encode_ends
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.native.checked import check_texts
+from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
+from sparkhaven.store.native.checked_columns import check_texts
 
 
 def encode_blobs(

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
-from sparkhaven.store.format.java.reader import HINT
-from sparkhaven.store.kernels import null_mask, pc
+from sparkhaven.store.format.java.object_reader import HINT
+from sparkhaven.store.lazy_compute import null_mask, pc
 from sparkhaven.store.types.frozen import frozen
 
 Ends = npt.NDArray[np.int64]

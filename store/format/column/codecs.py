@@ -14,11 +14,11 @@ import pyarrow as pa
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.column.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.format.column.charset import Place
-from sparkhaven.store.format.column.ends import WIDTH
 from sparkhaven.store.format.column.fixed import decode_fixed, encode_fixed
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder, charset_of
+from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
-from sparkhaven.store.format.java.reader import HINT
+from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage

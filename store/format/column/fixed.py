@@ -15,8 +15,8 @@ import pyarrow as pa
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.charset import Mask, Place, row_place
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.kernels import null_mask
-from sparkhaven.store.native.checked import count_nulls, valid_bits
+from sparkhaven.store.lazy_compute import null_mask
+from sparkhaven.store.native.checked_columns import count_nulls, valid_bits
 from sparkhaven.store.types.datatypes import DataType
 
 

@@ -34,9 +34,9 @@ from sparkhaven.store.errors import (
     UnsupportedVersionError,
 )
 from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr, read_map, write_map
-from sparkhaven.store.format.java.reader import HINT, Reader
-from sparkhaven.store.format.java.values import JInt, JLong, JMap
-from sparkhaven.store.format.java.writer import Writer
+from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
+from sparkhaven.store.format.java.object_reader import HINT, Reader
+from sparkhaven.store.format.java.object_writer import Writer
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import CHARSETS, Column, Storage

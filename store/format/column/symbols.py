@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import Place, decode_values, encode_values
-from sparkhaven.store.format.column.ends import WIDTH, decode_ends, encode_ends
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
-from sparkhaven.store.format.java.reader import HINT
-from sparkhaven.store.kernels import FEW, null_mask, pc, positions
-from sparkhaven.store.native.checked import check_ids, valid_bits
+from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
+from sparkhaven.store.format.java.object_reader import HINT
+from sparkhaven.store.lazy_compute import FEW, null_mask, pc, positions
+from sparkhaven.store.native.checked_columns import check_ids, valid_bits
 from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.types.datatypes import INT_NULL
 

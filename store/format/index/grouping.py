@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.java.reader import HINT, loads
-from sparkhaven.store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
-from sparkhaven.store.format.java.writer import Writer, dumps
+from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
+from sparkhaven.store.format.java.object_reader import HINT, loads
+from sparkhaven.store.format.java.object_writer import Writer, dumps
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 

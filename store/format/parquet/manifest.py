@@ -26,7 +26,7 @@ from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import dump
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 
 FORMAT, VERSION, WITH_SUMS = "sparkhaven-export", 1, 2

@@ -28,7 +28,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from sparkhaven.store.errors import InvalidNameError
-from sparkhaven.store.format.parquet.names import NAME
+from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.layout import check_partition
 
 TreeLayout = Literal["nested", "flat", "kv", "metadata", "hive"]

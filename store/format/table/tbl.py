@@ -18,7 +18,7 @@ from sparkhaven.store.format.java.classes import (
     HASH_MAP,
     TABLE_DEFINITION,
 )
-from sparkhaven.store.format.java.writer import Writer, blocks, utf
+from sparkhaven.store.format.java.object_writer import Writer, blocks, utf
 from sparkhaven.store.format.table.definition import (
     COLUMN_TYPES,
     NESTED,
@@ -27,7 +27,7 @@ from sparkhaven.store.format.table.definition import (
     Definition,
     definition_of,
 )
-from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 

@@ -7,7 +7,7 @@ Deploying runs in this order, so that a stop between any two steps leaves the ol
 
 1. take the lock of the directory; read the deployed version
 2. compare: another storage of existing data is refused (E161), and without consent all but additions
-   (``store.schema.deployed.changes``)
+   (``store.schema.deployed.schema_changes``)
 3. replace the history, which then names the new version and the SHA-256 of its bytes
 4. replace the schema file: from here on the new version is the deployed one
 
@@ -31,7 +31,16 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from sparkhaven.store.schema.deployed.changes import (
+from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
+from sparkhaven.store.schema.deployed.numbering import (
+    dropped_ids,
+    ids,
+    kept_text,
+    numbered,
+    recorded_schema,
+    renamed_back,
+)
+from sparkhaven.store.schema.deployed.schema_changes import (
     ADDITIONS,
     Consent,
     SchemaChange,
@@ -43,18 +52,9 @@ from sparkhaven.store.schema.deployed.changes import (
     require_sensible,
     same_meaning,
 )
-from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
-from sparkhaven.store.schema.deployed.lock import locked_schemas, running_streams
-from sparkhaven.store.schema.deployed.numbering import (
-    dropped_ids,
-    ids,
-    kept_text,
-    numbered,
-    recorded_schema,
-    renamed_back,
-)
-from sparkhaven.store.schema.deployed.supported import check_supported, refuse_table_twin, refuse_unstored
-from sparkhaven.store.schema.document.xmlfile import SchemaFile, load_schema, parse_schema
+from sparkhaven.store.schema.deployed.schema_lock import locked_schemas, running_streams
+from sparkhaven.store.schema.deployed.supported_types import check_supported, refuse_table_twin, refuse_unstored
+from sparkhaven.store.schema.document.schema_file import SchemaFile, load_schema, parse_schema
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.schema.deployed.changes import Consent, SchemaChange
 from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, names_of_ids, retired_columns
+from sparkhaven.store.schema.deployed.schema_changes import Consent, SchemaChange
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkhaven.store.schema.document.rules import RULE_SPECS
-from sparkhaven.store.schema.document.sources import ImportSource
-from sparkhaven.store.schema.document.xmlfile import SchemaFile
+from sparkhaven.store.schema.document.import_sources import ImportSource
+from sparkhaven.store.schema.document.schema_file import SchemaFile
+from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
 from sparkhaven.store.schema.findings import Finding
 from sparkhaven.store.types.model import Column, TableSchema
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sparkhaven.store.nearest import meant
 from sparkhaven.store.schema.findings import Collector
-from sparkhaven.store.schema.tree import Element
+from sparkhaven.store.schema.xml_tree import Element
+from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
 
 STORAGE_TYPES = ("NestedPartitionedOnDisk", "SplayedOnDisk")

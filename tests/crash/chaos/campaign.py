@@ -19,10 +19,9 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from sparkhaven.jobs.demo.broker import Broker
 from sparkhaven.jobs.streams.process import stopping
-from sparkhaven.store.epochs.files.publish import physical_size
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.files.published_size import physical_size
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.crash.chaos.faults import Checkpoint, jvm_of, kill, kill_all, workers_of
@@ -32,6 +31,7 @@ from tests.crash.chaos.run import Job, Watcher
 from tests.crash.chaos.tally import Campaign
 from tests.crash.chaos.topic import PARTITIONS, STREAM, TABLE, TOPIC, Source, stream_file
 from tests.support.kafka.topics import make_topic
+from tests.support.servers.broker import Broker
 
 PATIENCE = 150.0  # seconds in which a stream must have committed again
 GIVE_UP = 5  # restarts in one round that were not asked for

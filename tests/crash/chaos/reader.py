@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.table import Table
-from sparkhaven.store.epochs.reading.load import list_epochs, load_stream
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

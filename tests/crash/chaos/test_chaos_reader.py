@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.crash.chaos.reader import Ledger, column_findings, location_findings
 from tests.crash.chaos.topic import BLOCK, DAYS, PARTITIONS, offsets_of
 

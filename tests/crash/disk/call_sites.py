@@ -18,7 +18,7 @@ from types import FrameType
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Lock, Stat
-from sparkhaven.store.io.opened import Opened
+from sparkhaven.store.io.open_files import Opened
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 

@@ -13,10 +13,10 @@ import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.values import Batch, FileId
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import Batch, FileId
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed

@@ -14,7 +14,7 @@ import pytest
 
 from sparkhaven.store.epochs.recovery import durable_prefix
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.opened import Opened
+from sparkhaven.store.io.open_files import Opened
 from tests.support.disks.cuts import problem, problems
 from tests.support.disks.power_cut_fs import PowerCutFs
 

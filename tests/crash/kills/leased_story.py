@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from sparkhaven.jobs.dataframes.write import BATCH_ID, QUERY_ID, begin, commit, run
+from sparkhaven.jobs.dataframes.source_writers import BATCH_ID, QUERY_ID, begin, commit, run
 from sparkhaven.jobs.settings.source_options import write_options
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.spark.frame import Source, batch_of_query
+from sparkhaven.writers.spark.frame_writes import Source, batch_of_query
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.spark.data_source import TYPES, in_task, options, rows
 

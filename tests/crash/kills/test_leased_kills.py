@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.crash.kills.kill_steps import in_child, in_turns

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.merge_records import newest
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, check_tree, make, merge
@@ -21,9 +21,9 @@ from pathlib import Path
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.support.writers.merge_cases import DAY, TABLE
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 
 class Dying(Fs):
     def step(self, name):

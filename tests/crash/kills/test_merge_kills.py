@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.merge_records import newest
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, naive_order, read_location
 from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same

@@ -17,8 +17,8 @@ from sparkhaven.store.delta.log import LOG, list_log
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.quarantine import edits
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.ledger import Requeue
+from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE, read_published
-from sparkhaven.store.format.table.tablesize import decode
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, read_published
+from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs

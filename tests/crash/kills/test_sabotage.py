@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs import log as stream_log
-from sparkhaven.store.epochs.state.files import Resolution
+from sparkhaven.store.epochs.state.file_positions import Resolution
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, LockLostError
 from sparkhaven.store.io.fs import Fs, Lock

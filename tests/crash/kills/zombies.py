@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.support.places import REPOSITORY

@@ -33,7 +33,7 @@ from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.spark.stream import stream_conf
+from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.crash.spark.sink_job import SCHEMA
 from tests.support.places import REPOSITORY
 from tests.support.streams.stream_kit import TABLE, put_file, record

@@ -27,13 +27,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkhaven.jobs.demo.cluster import Cluster, Daemon
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.crash.chaos.faults import kill, processes
+from tests.support.servers.cluster import Cluster, Daemon
 from tests.support.spark.place import PATIENCE, ROWS, Place
 
 TABLE = "Nyc13.Flight"

@@ -24,14 +24,14 @@ import pyarrow as pa
 import sparkhaven.store.epochs.files.lock
 import sparkhaven.writers.append.append
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.values import OffsetRange, Split
+from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.streams.stream_kit import LocalExecutor, decode, open_log, target_of
 
 TOPIC = "topic"

@@ -24,10 +24,10 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
 from sparkhaven.readers import open_table
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.batch.stream_batches import BatchProgress
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.stream_job import run, session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, put_file, read_all, record

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.options.formats import CsvOptions
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import (
     NUMBERS,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import ColumnSpec
-from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from tests.support.ingest.ingest_cases import decode, schema, stream, values, write
 from tests.support.ingest.naive_lines import Found, csv_records
 from tests.support.ingest.small_blocks import small_blocks
@@ -108,7 +108,7 @@ def test_blocks_and_parts_of_any_size_say_what_a_naive_reader_says(
     block, chunk, count = sizes
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr("sparkhaven.ingest.formats.csv.rows.csv_scanner", lambda *given: None)
+            patch.setattr("sparkhaven.ingest.formats.csv.csv_rows.csv_scanner", lambda *given: None)
         small_blocks(patch, block, max_record, max_line=max_line, chunk=chunk, lines=count)
         wanted = expected(content, options, max_line, max_record)
         assert reported([file], options) == wanted

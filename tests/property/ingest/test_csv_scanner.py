@@ -14,10 +14,10 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.line_ends import line_ends
 from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
-from sparkhaven.ingest.formats.csv.rows import CsvRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner, ScannedRecords, csv_scanner
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import Target, TextForm
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from sparkhaven.store.native import library
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import PLENTY, target

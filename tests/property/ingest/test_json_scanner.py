@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.line_ends import line_ends, plain_line_ends
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.json.names import UNKNOWN
+from sparkhaven.ingest.formats.json.field_names import UNKNOWN
 from sparkhaven.ingest.formats.json.scanner import Scanner
-from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.spec.stream_spec import Target
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of

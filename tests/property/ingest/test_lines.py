@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkhaven.ingest.content.file_parts import part_lines
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.content.parts import part_lines
 from sparkhaven.ingest.encodings import utf8_chunks
-from sparkhaven.store.epochs.state.values import FilePart
+from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import write
 from tests.support.ingest.naive_lines import BOM, lines_of, text_length

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import line_blocks
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.formats.json.rows import JsonRows
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import Target, TextForm
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from sparkhaven.ingest.values.date_patterns import DatePattern, date_pattern
-from sparkhaven.ingest.values.exact import from_text
+from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
 from sparkhaven.ingest.values.refusals import OutOfRange, Refusal
-from sparkhaven.ingest.values.typed import csv_texts
+from sparkhaven.ingest.values.typed_columns import csv_texts
 from tests.support.ingest.ingest_cases import PLENTY, target
 
 QUICK = settings(max_examples=60, deadline=None)

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner
 from sparkhaven.ingest.formats.json.scanner import Scanner
-from sparkhaven.ingest.formats.scan import columns, text_ids
+from sparkhaven.ingest.formats.scan import scan_columns, text_ids
 from sparkhaven.ingest.formats.scan.layout import SLOT, ColumnLayout
 from sparkhaven.ingest.formats.scan.text_ids import TextIds, most_texts, plain_ids
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.store.types.model import Storage
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
@@ -269,7 +269,7 @@ def test_nothing_is_touched_behind_the_buffers(length: int, monkeypatch: pytest.
 def test_nothing_is_touched_behind_the_buffers_when_ids_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of a record in doubt stands first, so that short ones lie near the end of the room."""
     few(monkeypatch, 2)
-    monkeypatch.setattr(columns, "_SPARE", 0)
+    monkeypatch.setattr(scan_columns, "_SPARE", 0)
     given_block = block([b"x" * 20 + b",?", b"b,1", b"c,1"])
     for _ in range(2):
         with ExitStack() as areas:

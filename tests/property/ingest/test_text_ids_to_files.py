@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 from sparkhaven.ingest import router
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.formats.json.rows import JsonRows
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.formats.scan import text_ids
-from sparkhaven.ingest.options.formats import CsvOptions
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec import InternalRule, PartitionSpec, ValueRule
-from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, ValueRule
+from sparkhaven.ingest.values.typed_rows import Rows
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.writers.append.append import LocationAppender
+from sparkhaven.writers.append.column_values import column_values
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.append.values import column_values
 from sparkhaven.writers.batch.combine import AttemptScratch
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.task.target import StreamTarget
 from tests.support.ingest.ingest_cases import PLENTY, schema, target
 
 FS = Fs()

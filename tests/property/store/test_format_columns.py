@@ -20,7 +20,7 @@ from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.columnfile import open_column, read_column
+from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import CHARSETS, Column, Kind, Storage
 from tests.support.tables.big_endian import big_endian

@@ -17,12 +17,12 @@ from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.index.grouping import decode_ovr, encode_ovr
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
-from sparkhaven.store.format.java.reader import Reader
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.java.object_reader import Reader
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.scan.columnfile import read_column, read_grouping
+from sparkhaven.store.scan.column_file import read_column, read_grouping
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.places import GOLDEN
@@ -33,7 +33,7 @@ TEXT = BY_NAME["String"]
 SYMBOL = Column("C", TEXT, Kind.GROUPING, Storage.SYMBOL, 2, "UTF_8")
 GROUPS = group_ranges([None, "AAPL", "MSFT"], [1, 3, 2], TEXT)
 SIZES = {"Note.bytes": 3, "Note.dat": 24, "Sym.dat": 12}
-RECORD = tablesize.TableSize(3, 5, SIZES, {"a": "b"}, epoch=17, stream="s", schema_version=2, checksums=SIZES)
+RECORD = table_size.TableSize(3, 5, SIZES, {"a": "b"}, epoch=17, stream="s", schema_version=2, checksums=SIZES)
 INDEX = [IndexEntry(LocationKey(str(n), "2017-08-04"), 7, 5) for n in range(3)]
 
 KINDS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
         lambda data: decode_prefix(data, "C.dat").grouping(SYMBOL, "C.dat"),
     ),
     "ovr": (encode_ovr(GROUPS), lambda data: decode_ovr(data, TEXT, "C.ovr").check(6, "C.ovr")),
-    "table.size": (tablesize.encode(RECORD), lambda data: tablesize.decode(data, "table.size")),
+    "table.size": (table_size.encode(RECORD), lambda data: table_size.decode(data, "table.size")),
     "tbl": ((GOLDEN / "splayed.tbl").read_bytes(), lambda data: decode_tbl(data, "table.tbl")),
     "ten-column tbl": ((GOLDEN / "ten-columns.tbl").read_bytes(), lambda data: decode_tbl(data, "table.tbl").schema()),
     "tlmi": (encode_tlmi(INDEX), lambda data: decode_tlmi(data, "T.tlmi")),

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.native import messages as native
+from sparkhaven.store.native import kafka_messages as native
 from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.kafka_messages import MessageFacts, frame, look, plain_frame, plain_look, release
 from sparkhaven.store.native.library import core
-from sparkhaven.store.native.messages import MessageFacts, frame, look, plain_frame, plain_look, release
 from tests.support.guard_pages import guarded
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.laid_out import laid_out

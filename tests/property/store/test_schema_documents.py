@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.schema.document.xmlfile import parse_schema
-from sparkhaven.store.schema.tree import parse_document
+from sparkhaven.store.schema.document.schema_file import parse_schema
+from sparkhaven.store.schema.xml_tree import parse_document
 from tests.support.places import REPOSITORY
 from tests.support.tables.xml_trees import walk
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.writers.merge.plan import argsort as argsort_module
 from sparkhaven.writers.merge.plan.argsort import argsort
-from sparkhaven.writers.merge.plan.keys import (
+from sparkhaven.writers.merge.plan.sort_keys import (
     INT_NULL,
     from_ordinals,
     look_up,
@@ -24,7 +24,7 @@ from sparkhaven.writers.merge.plan.keys import (
     rank_ordinals,
     sorted_symbols,
 )
-from sparkhaven.writers.merge.write.order import at_or_after
+from sparkhaven.writers.merge.write.row_order import at_or_after
 from tests.support.writers.merge_cases import naive_key
 
 FIXED = ["Boolean", "byte", "char", "short", "int", "long", "float", "double", "Instant"]

@@ -18,13 +18,13 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import truncate
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import same_for_spark
 from tests.support.spark.one_session import one_session

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
 from sparkhaven.readers import open_table
-from sparkhaven.store.epochs.reading.load import list_epochs, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
 from sparkhaven.store.errors import (
     ErrorBudgetExceeded,
     LockLostError,

@@ -14,9 +14,9 @@ from pyspark.sql import functions as f
 import sparkhaven
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.schema.deployed.changes import Consent
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.history import Version, decode_history, encode_history
+from sparkhaven.store.schema.deployed.schema_changes import Consent
 from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark

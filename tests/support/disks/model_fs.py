@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from sparkhaven.store.io.fs import SYNCFS_FROM, Fs, Lock
-from sparkhaven.store.io.opened import Opened
+from sparkhaven.store.io.open_files import Opened
 
 
 class Crash(BaseException):

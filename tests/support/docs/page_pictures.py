@@ -12,11 +12,11 @@ import time
 from itertools import groupby, takewhile
 from pathlib import Path
 
-from sparkhaven.jobs.demo.feed import TABLE, rows
+from demo.feed import TABLE, rows
 from sparkhaven.jobs.page.collect import Asked, Collector
 from sparkhaven.jobs.page.document import page
 from sparkhaven.jobs.page.drawing import Drawings
-from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.support.browser import browsing

@@ -16,22 +16,22 @@ import pyarrow.parquet as pq
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.frames.feed import FramesFeed
-from sparkhaven.ingest.feeds.frames.rows import fit_frame
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
-from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
-from sparkhaven.ingest.targets import resolve_targets
-from sparkhaven.store.epochs.state.values import OffsetRange
-from sparkhaven.store.epochs.state.versions import TABLE, packed
+from sparkhaven.ingest.feeds.frames.frame_rows import fit_frame
+from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.table_versions import TABLE, packed
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.imports.columns import Options
-from sparkhaven.writers.imports.leaf import LeafReader
-from sparkhaven.writers.imports.walk import FoundLeaf
+from sparkhaven.writers.imports.foreign_values import Options
+from sparkhaven.writers.imports.parquet_leaf import LeafReader
+from sparkhaven.writers.imports.tree_walk import FoundLeaf
 from tests.support.ingest.conversion_values import BAD
 from tests.support.ingest.delta_tables import put_version
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema, stream

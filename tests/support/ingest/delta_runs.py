@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, share_out
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.jobs.streams.decoding import Decoder
-from sparkhaven.store.epochs.state.versions import TABLE as PLACE
+from sparkhaven.store.epochs.state.table_versions import TABLE as PLACE
 from sparkhaven.store.io.fs import Fs
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log
 

@@ -22,17 +22,17 @@ from pydantic import ValidationError
 from pyspark.sql.types import StructType
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
-from sparkhaven.ingest.feeds.available import AvailableNow
 from sparkhaven.ingest.feeds.base import Feed, PlannedFeed, ResumeRules, reject_late, route, split_of
-from sparkhaven.ingest.feeds.table import feed_of, planned_class
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.ingest.requeued import decode_requeued
-from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.feeds.local_trigger import AvailableNow
+from sparkhaven.ingest.feeds.registry import feed_of, planned_class
+from sparkhaven.ingest.requeued_rows import decode_requeued
+from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.feeds import SPLIT_OF
 from sparkhaven.readers.spark.source_api import DataSourceStreamReader, ReadAllAvailable
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey

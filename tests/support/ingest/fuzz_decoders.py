@@ -30,14 +30,14 @@ from sparkhaven.ingest.feeds.base import Block, route
 from sparkhaven.ingest.feeds.delta.log import read_version, require_readable, require_whole
 from sparkhaven.ingest.feeds.delta.snapshot import look
 from sparkhaven.ingest.feeds.files.decode import file_blocks
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import AvroSource, CsvOptions, ProtobufSource
-from sparkhaven.ingest.options.kafka import KafkaOptions
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec import (
+from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, ProtobufSource
+from sparkhaven.ingest.spec.stream_spec import (
     HEADER,
     ColumnSpec,
     InternalRule,
@@ -47,7 +47,7 @@ from sparkhaven.ingest.spec import (
     TextForm,
     ValueRule,
 )
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.delta.log import version_file
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs

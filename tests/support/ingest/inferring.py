@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import SILENT
-from sparkhaven.ingest.feeds.files.listing import FeedListing
-from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_file
 from sparkhaven.jobs.settings.stream_schema import checked_schema
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.schema.document.xmlfile import check_schema
+from sparkhaven.store.schema.document.schema_file import check_schema
 from sparkhaven.store.types.model import TableSchema
 from tests.support.commands import run
 

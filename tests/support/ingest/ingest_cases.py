@@ -11,10 +11,10 @@ from typing import Any
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import NOTHING, Known, file_blocks
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import CsvOptions, Format, MissingColumns
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.router import Routed
-from sparkhaven.ingest.spec import (
+from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns
+from sparkhaven.ingest.spec.stream_spec import (
     BadRowBudget,
     Clock,
     ColumnSpec,
@@ -25,7 +25,7 @@ from sparkhaven.ingest.spec import (
     Unit,
     ValueRule,
 )
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema

@@ -9,11 +9,18 @@ from typing import Any
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.targets import resolve_targets
-from sparkhaven.ingest.values.rows import Rows
-from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.spec.stream_spec import (
+    BadRowBudget,
+    ColumnSpec,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.store.schema.document.schema_file import parse_schema
 
 PLACE = "ticks/3"
 

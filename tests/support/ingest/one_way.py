@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.json.rows import JsonRows
-from sparkhaven.ingest.spec import Target
-from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.typed_rows import Rows
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import rejected, typed
 

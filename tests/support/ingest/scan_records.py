@@ -17,9 +17,9 @@ import numpy as np
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import Target, TextForm
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, rejected, typed
 from tests.support.ingest.scan_lines import number, spoilt, suited

@@ -27,8 +27,8 @@ def small_blocks(
     patch.setattr(
         "sparkhaven.ingest.feeds.files.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk)
     )
-    patch.setattr("sparkhaven.ingest.content.parts.CHUNK", chunk)
-    patch.setattr("sparkhaven.ingest.formats.csv.parts.BLOCK", block)
+    patch.setattr("sparkhaven.ingest.content.file_parts.CHUNK", chunk)
+    patch.setattr("sparkhaven.ingest.formats.csv.csv_parts.BLOCK", block)
     patch.setattr("sparkhaven.ingest.formats.csv.spans.MAX_RECORD", max_record)
 
 

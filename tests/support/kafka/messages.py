@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sparkhaven.ingest.feeds.kafka.blocks import Message
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 
 
 def listed(some: FramedMessages | Sequence[Message]) -> list[Message]:

@@ -8,8 +8,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.reader import WAIT_SECONDS, RangeReader
-from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 
 FEED = KafkaOptions("nowhere:1", ("ticks",), client=ClientSettings((("sasl.password", "tiger"),)))
 

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.run import Application, Options, open_stream, run_one
 from sparkhaven.jobs.streams.runners import SparkRunner
+from sparkhaven.jobs.streams.stream import Application, Options, open_stream, run_one
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs

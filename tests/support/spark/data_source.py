@@ -37,7 +37,7 @@ from pyspark.sql.worker import (
 from pyspark.worker_util import pickleSer
 
 from sparkhaven.jobs.dataframes.source import DeephavenSource
-from sparkhaven.jobs.dataframes.write import BATCH_ID, QUERY_ID
+from sparkhaven.jobs.dataframes.source_writers import BATCH_ID, QUERY_ID
 from tests.support.spark.frames import SCHEMA, STREAM, TABLE, row
 
 TYPES = StructType(

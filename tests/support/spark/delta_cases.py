@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.schema import COLUMNS
+from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.delta_writer import SparkQuarantine
 from tests.support.spark.one_session import shared_session

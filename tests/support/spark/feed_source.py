@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

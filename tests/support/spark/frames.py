@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.epochs.reading.load import list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.streams.stream_logs import open_stream_log

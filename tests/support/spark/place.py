@@ -15,9 +15,9 @@ from typing import Any
 
 import pyspark
 
-from sparkhaven.jobs.demo.feed import json_line, rows
+from demo.feed import json_line, rows
 from sparkhaven.jobs.session.fast_start import python_launcher
-from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.store.io.fs import Fs
 from tests.support.places import REPOSITORY
 from tests.support.spark.quick_java import quick_java

@@ -19,8 +19,8 @@ from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
-from sparkhaven.writers.spark.stream import run_stream, stream_conf
+from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, StreamTotals
+from sparkhaven.writers.spark.stream_query import run_stream, stream_conf
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import decode, open_log, target_of

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from tests.support.streams.stream_kit import ingest, open_log
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import load_positions, load_stream
-from sparkhaven.store.epochs.reading.reader import Newest, read_newest
+from sparkhaven.store.epochs.reading.log_reader import Newest, read_newest
+from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, write_batch

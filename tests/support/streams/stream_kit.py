@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.epochs.files.publish import OWNER, physical_size
+from sparkhaven.store.epochs.files.published_size import OWNER, physical_size
 from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.log_values import FileId, LocationState, OffsetRange, Split
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import FileId, LocationState, OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.types.datatypes import INT_NULL, data_type
@@ -28,7 +28,9 @@ from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.target import Decode, SplitNotes, StreamTarget
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 from tests.support.streams.stream_logs import open_stream_log
 
 TABLE = TableName("Test", "Event")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import FileId, OffsetRange, Split
+from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from tests.support.streams.stream_kit import MESSAGES_0, ingest, open_log, put_file, record
 

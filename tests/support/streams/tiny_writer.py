@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.store.epochs.files.lock import commits_held, named_generation
-from sparkhaven.store.epochs.files.publish import OWNER, owner_mark, publish_location
+from sparkhaven.store.epochs.files.published_size import OWNER, owner_mark, publish_location
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport, LocationState, OffsetRange
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from tests.support.streams.stream_logs import open_stream_log

@@ -12,18 +12,18 @@ from pathlib import Path
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.values import Split
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete, truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log, put_file, record
 from tests.support.streams.stream_story import Groups
 

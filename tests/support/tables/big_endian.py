@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
-from sparkhaven.store.format.java.values import JInt, JLong
-from sparkhaven.store.format.java.writer import dumps
+from sparkhaven.store.format.java.java_values import JInt, JLong
+from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.types.model import Column
 
 

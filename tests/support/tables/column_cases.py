@@ -12,7 +12,7 @@ import pytest
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.tables.column_files import create_column

@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.jobs.demo.feed import NULL, TEXTS, rows
+from demo.feed import NULL, TEXTS, rows
 from sparkhaven.store.types.model import Column
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.readers.inspect.file import Inspection, inspect_file
+from sparkhaven.readers.inspect.any_file import Inspection, inspect_file
 from tests.support.tables.small_tables import SmallTable
 
 DATE = "2026-11-20"

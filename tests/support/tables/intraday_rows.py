@@ -10,16 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import Batch, LocationReport
+from sparkhaven.store.epochs.state.log_values import Batch, LocationReport
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.statistics import range_stats
+from sparkhaven.writers.append.append_statistics import range_stats
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.column_files import create_column
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete, truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row

@@ -9,17 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.files.publish import physical_size
+from sparkhaven.store.epochs.files.published_size import physical_size
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import Batch, FileId, LocationReport, OffsetRange
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, OffsetRange
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.column_files import create_column

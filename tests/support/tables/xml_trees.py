@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkhaven.store.schema.tree import Element
+from sparkhaven.store.schema.xml_tree import Element
 
 
 def walk(element: Element) -> Iterator[Element]:

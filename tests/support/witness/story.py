@@ -19,20 +19,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.quarantine.ledger import follow_log
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.quarantine.pending_changes import follow_log
+from sparkhaven.writers.task.target import StreamTarget
 from tests.support.commands import run
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log

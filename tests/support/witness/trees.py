@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.removed import RemovedStream, encode_removed
+from sparkhaven.store.epochs.files.removal_note import RemovedStream, encode_removed
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

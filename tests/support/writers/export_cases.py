@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.schema.document.xmlfile import parse_schema
-from sparkhaven.writers.exports.plan import ExportOptions
-from sparkhaven.writers.exports.target import target_of
-from sparkhaven.writers.exports.tree import Exported, export_tree
+from sparkhaven.store.schema.document.schema_file import parse_schema
+from sparkhaven.writers.exports.export_plan import ExportOptions
+from sparkhaven.writers.exports.export_target import target_of
+from sparkhaven.writers.exports.export_tree import Exported, export_tree
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.exports.extended import Followed, follow_history
+from sparkhaven.writers.exports.extended_tree import Followed, follow_history
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS

@@ -12,10 +12,10 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.imports.dates import Imported, ImportOptions, import_dates
-from sparkhaven.writers.imports.tree import find_tree
+from sparkhaven.writers.imports.date_import import Imported, ImportOptions, import_dates
+from sparkhaven.writers.imports.tree_leaves import find_tree
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.planning import merged_schema
+from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from tests.support.writers.merge_cases import SCHEMA
 from tests.support.writers.merge_runs import FS
 

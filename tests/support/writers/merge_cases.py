@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
-from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.model import TableSchema
 
 TABLE = TableName("Test", "Every")
@@ -113,7 +113,7 @@ def read_location(layout: Layout, schema: TableSchema, key: LocationKey, fs: Fs 
     """All rows of a historical location, by the ordinary column reader."""
     fs = fs or Fs()
     directory = layout.history_location(TableName(schema.namespace, schema.name), key)
-    size = tablesize.load(fs, directory)
+    size = table_size.load(fs, directory)
     assert size is not None
     columns = {}
     for column in schema.stored:

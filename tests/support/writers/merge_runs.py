@@ -9,11 +9,11 @@ from typing import Any
 from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import newest
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.result import DateResult
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import hidden
 from tests.support.tables.intraday_rows import IntradayRows

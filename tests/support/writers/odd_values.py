@@ -16,9 +16,9 @@ from sparkhaven.store.format.parquet.trees import TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.testing import make_table
-from sparkhaven.writers.exports.plan import ExportOptions
-from sparkhaven.writers.exports.target import target_of
-from sparkhaven.writers.exports.tree import export_tree
+from sparkhaven.writers.exports.export_plan import ExportOptions
+from sparkhaven.writers.exports.export_target import target_of
+from sparkhaven.writers.exports.export_tree import export_tree
 
 ODD = (
     "2026-11-20", "2026-11-20 07", "a%b", "100%", "a%2", "a b", "ü",

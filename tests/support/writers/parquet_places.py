@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import MergeRecord, newest
+from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,

@@ -11,25 +11,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
 from sparkhaven.jobs.operations.requeue import Requeued, requeue_rows
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.jobs.streams.decoding import Decoder
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import FileId
-from sparkhaven.store.format.table.tablesize import decode as decode_size
-from sparkhaven.store.format.table.tablesize import encode as encode_size
+from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.format.table.table_size import decode as decode_size
+from sparkhaven.store.format.table.table_size import encode as encode_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.ledger import follow_log, leftovers
+from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.target import RejectedFile
+from sparkhaven.writers.task.notes import RejectedFile
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
 
 DATE = "2026-11-20"

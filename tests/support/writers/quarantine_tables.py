@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkhaven.store.rejected import REJECTED
+from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from tests.support.places import GOLDEN
 
 OWNER = ("Test", "Event", "feed")

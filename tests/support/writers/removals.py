@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import Removed, delete, truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import Removed, delete, truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.changelog import fragments, main
 from tests.support.places import REPOSITORY
+from tools.docs.changelog import fragments, main
 
 
 def written(root: Path, **texts: str) -> Path:

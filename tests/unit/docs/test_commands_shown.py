@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.commands import commands
 from tests.support.docs.pages import PAGES, shown_commands
 from tests.support.places import REPOSITORY
+from tools.docs.commands import commands
 
 OF_ALL = {"--root", "--version", "--help"}
 

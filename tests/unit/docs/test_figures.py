@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figures import rewrite
-from docs.generate.figures import FIGURES, figure, figures
-from docs.generate.pages import FIGURE, PART, filled, main
 from tests.support.docs.pages import PAGES
 from tests.support.places import REPOSITORY
+from tools.docs.figures import FIGURES, figure, figures
+from tools.docs.pages import FIGURE, PART, filled, main
 
 EVIDENCE = {"docs/crash-results.md", "docs/damage.md"}
 CURRENT = [

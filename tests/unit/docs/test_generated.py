@@ -8,19 +8,19 @@ from typing import get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from docs.generate import GENERATED
-from docs.generate.commands import command_pages, commands
-from docs.generate.errors import error_table
-from docs.generate.metrics import metric_tables
-from docs.generate.settings import SECTIONS, described, stream_file_tables
-from docs.generate.types import type_table
 from sparkhaven import errors
-from sparkhaven.ingest.feeds.table import PLANNED, settings_of
+from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.jobs.metrics import catalogue
 from sparkhaven.jobs.settings.stream_model import StreamModel
 from sparkhaven.store.types.datatypes import TYPES
 from tests.support.docs.pages import PAGES
+from tools.docs import GENERATED
+from tools.docs.commands import command_pages, commands
+from tools.docs.errors import error_table
+from tools.docs.metrics import metric_tables
+from tools.docs.settings import SECTIONS, described, stream_file_tables
+from tools.docs.types import type_table
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from docs.generate.rules import resume_rule_table, schema_code_table
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
-from sparkhaven.store.epochs.state.rules import PAGE, ResumeRule
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.resume_rules import PAGE, ResumeRule
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.schema.findings import RULES
 from tests.support.places import REPOSITORY
+from tools.docs.rules import resume_rule_table, schema_code_table
 
 PACKAGES = ("store", "ingest", "readers", "writers", "jobs")
 CODE = re.compile(r"(?<![\w.#])[EW]1\d\d\b|(?<=[(\s])R[1-9](?=[),;:\s])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docs.generate.words import EXEMPT, LONGEST, faults, sentences, texts
+from tools.docs.words import EXEMPT, LONGEST, faults, sentences, texts
 
 
 def test_what_users_read_is_plain() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow, bad_row, check_budget
-from sparkhaven.ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError, SchemaMismatchError, SettingsError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema

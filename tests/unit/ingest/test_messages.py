@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import ColumnSpec
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import PLACE, Fake, decode
 

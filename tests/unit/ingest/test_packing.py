@@ -15,7 +15,6 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.content.file import chunks
 from sparkhaven.ingest.content.packing import (
     ENOUGH,
     MAGIC_BYTES,
@@ -28,7 +27,8 @@ from sparkhaven.ingest.content.packing import (
     unpacked,
     unread_packing,
 )
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.content.raw_file import chunks
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 

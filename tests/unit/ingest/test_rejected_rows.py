@@ -25,13 +25,13 @@ from sparkhaven.ingest.bad_rows import (
     check_budget,
     reason_code,
 )
-from sparkhaven.ingest.formats.parquet.file import BATCH_ROWS
-from sparkhaven.ingest.formats.parquet.repaired import from_row_text
-from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
+from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_ROWS
+from sparkhaven.ingest.formats.parquet.repaired_types import from_row_text
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.rejected import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
 

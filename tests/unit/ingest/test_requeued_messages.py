@@ -14,16 +14,23 @@ import pytest
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.requeued import decode_requeued
-from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.requeued_rows import decode_requeued
+from sparkhaven.ingest.spec.stream_spec import (
+    BadRowBudget,
+    ColumnSpec,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.operations.quarantine_lines import read_repairs
 from sparkhaven.jobs.operations.requeue import Requeued, portions
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.rejected import REJECTED
+from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from tests.support.ingest.ingest_cases import schema
 from tests.support.ingest.messages import PLACE, Fake
 

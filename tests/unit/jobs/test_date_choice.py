@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from sparkhaven.jobs.cli.options import split_dates
 from sparkhaven.jobs.date_choice import DateChoice, end_of, parse_choice
-from sparkhaven.jobs.options import split_dates
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE, as_table

@@ -13,8 +13,8 @@ import typer
 from typer import core
 from typer.testing import CliRunner
 
-from sparkhaven.jobs import plain_values as module
-from sparkhaven.jobs.plain_values import plain_values
+from sparkhaven.jobs.cli.startup import plain_values as module
+from sparkhaven.jobs.cli.startup.plain_values import plain_values
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 

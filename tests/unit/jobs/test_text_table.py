@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs import text_table
-from sparkhaven.jobs.text_table import cells, terminal_width
+from sparkhaven.jobs.cli import text_table
+from sparkhaven.jobs.cli.text_table import cells, terminal_width
 from tests.support.places import REPOSITORY
 from tests.support.tables.small_tables import SmallTable
 

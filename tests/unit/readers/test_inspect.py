@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from tests.support.disks.contents import flip

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.state.removal import Removal
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.format.index.tlmi import IndexEntry, encode_tlmi
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import encode_record
+from sparkhaven.store.merges.merge_records import encode_record
 from tests.support.disks.contents import flip
 from tests.support.places import GOLDEN
 from tests.support.tables.inspected import DATE, look, reported, small

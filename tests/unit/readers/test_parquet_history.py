@@ -16,17 +16,17 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.findings import Report
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.inspect.file import inspect_file
-from sparkhaven.readers.stats import table_stats
+from sparkhaven.readers.inspect.any_file import inspect_file
+from sparkhaven.readers.table_stats import table_stats
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.format.parquet.footer import Footer, decode_footer, encode_footer
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.merges.records import store_record
-from sparkhaven.store.scan.columnfile import open_parquet
-from sparkhaven.store.types.committed import FileState
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.store.merges.merge_records import store_record
+from sparkhaven.store.scan.column_file import open_parquet
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
@@ -250,9 +250,9 @@ def test_nothing_is_removed_where_a_foreign_field_has_the_name_of_a_column(tmp_p
     state = FileState(len(data), zlib.crc32(data))
     record = replace(proof.record, outputs=(replace(output, files={PARQUET: state}),))
     store_record(FS, db.layout, TABLE, record)
-    size = tablesize.load(FS, place)
+    size = table_size.load(FS, place)
     assert size is not None
     size = replace(size, data_file_sizes={PARQUET: state.size}, checksums={PARQUET: state.crc})
-    FS.replace(place / tablesize.NAME, tablesize.encode(size))
+    FS.replace(place / table_size.NAME, table_size.encode(size))
     with pytest.raises(CorruptFileError, match="belongs to another column"):
         empty(db)

@@ -11,7 +11,7 @@ import pytest
 from sparkhaven.readers.sql.conditions import conjuncts
 from sparkhaven.readers.sql.engine import Tree, connected, syntax_tree
 from sparkhaven.readers.sql.pushdown import FILTER, SCAN, Scanned, pushed
-from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.small_tables import SCHEMA
 
 

@@ -10,17 +10,17 @@ import pytest
 
 from sparkhaven.readers.checks.findings import Finding, Report
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.inspect.file import inspect_file
+from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
-from sparkhaven.store.epochs.files.publish import read_published
-from sparkhaven.store.epochs.reading.load import read_files
+from sparkhaven.store.epochs.files.published_size import read_published
+from sparkhaven.store.epochs.reading.stream_state import read_files
 from sparkhaven.store.epochs.state.locations import Locations
-from sparkhaven.store.epochs.state.records import CommitRecord, encode
-from sparkhaven.store.epochs.state.values import OffsetRange
-from sparkhaven.store.framing.frames import frame
+from sparkhaven.store.epochs.state.log_records import CommitRecord, encode
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.framing.log_frames import frame
+from sparkhaven.store.merges.merge_records import MergeInput, Proof, load_record, store_record
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import MergeInput, Proof, load_record, store_record
-from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.committed_columns import RangeStats
 from tests.support.disks.contents import flip
 from tests.support.tables.small_tables import SmallTable
 

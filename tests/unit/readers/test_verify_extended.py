@@ -11,7 +11,7 @@ import pytest
 
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.stats import disk_use, table_stats
+from sparkhaven.readers.table_stats import disk_use, table_stats
 from sparkhaven.store.format.parquet.manifest import decode_manifest, encode_manifest
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.scan.checksums import checksum

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.readers.checks.verify import UNCONFIRMED, verify
-from sparkhaven.store.epochs.files.publish import record_bytes
+from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.layout import LocationKey
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows

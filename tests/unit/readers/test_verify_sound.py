@@ -14,19 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.checks import sound
-from sparkhaven.readers.checks.sound import is_sound
-from sparkhaven.readers.checks.values import Expected, check_values
+from sparkhaven.readers.checks import sound_columns
+from sparkhaven.readers.checks.column_values import Expected, check_values
+from sparkhaven.readers.checks.sound_columns import is_sound
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
-from sparkhaven.store.io import opened
+from sparkhaven.store.io import open_files
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.opened import MAPPED_FROM, Opened
+from sparkhaven.store.io.open_files import MAPPED_FROM, Opened
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.append.statistics import range_stats
+from sparkhaven.writers.append.append_statistics import range_stats
 from tests.support.tables.intraday_rows import IntradayRows
 
 SCHEMA = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
@@ -109,7 +109,7 @@ def made(tmp_path: Path) -> Made:
 
 @pytest.mark.parametrize("block", [8, 16, 56, 1 << 19])
 def test_sound_columns_are_read_once(made: Made, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sound, "BLOCK", block)
+    monkeypatch.setattr(sound_columns, "BLOCK", block)
     for name in NAMES:
         assert made.sound(name) or (block < 16 and name == "Text"), name  # a text that is larger than a block
         assert made.sound(name, replace(made.expected, stats={})) or block < 16, name
@@ -228,9 +228,9 @@ def test_a_file_that_the_disk_does_not_read_is_one_finding(made: Made, file: str
 @pytest.mark.parametrize("way", ["mapped", "read", "populating fails"])
 def test_a_view_of_a_part_of_a_file(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if way != "read":
-        monkeypatch.setattr(opened, "MAPPED_FROM", 1)
+        monkeypatch.setattr(open_files, "MAPPED_FROM", 1)
     if way == "populating fails":
-        monkeypatch.setattr(opened, "_POPULATE_READ", 1 << 20)
+        monkeypatch.setattr(open_files, "_POPULATE_READ", 1 << 20)
     path, data = tmp_path / "file", bytes(range(256)) * 50
     path.write_bytes(data)
     file = Fs().open(path)

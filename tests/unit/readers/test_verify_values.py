@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.checks.values import Seen, _Groups, parts_of
+from sparkhaven.readers.checks.column_values import Seen, _Groups, parts_of
 from sparkhaven.store.format.index.grouping import GroupRanges
-from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
-from sparkhaven.writers.append.statistics import range_stats
+from sparkhaven.writers.append.append_statistics import range_stats
 
 NAN = math.nan
 VALUES: dict[str, pa.Array] = {

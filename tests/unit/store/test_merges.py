@@ -10,8 +10,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import (
+from sparkhaven.store.merges.merge_records import (
     MergeInput,
     MergeOutput,
     MergeRecord,
@@ -24,8 +23,9 @@ from sparkhaven.store.merges.records import (
     newest,
     store_record,
 )
-from sparkhaven.store.merges.run import MergeRun
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.merges.merge_run import MergeRun
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 TABLE = TableName("NS", "T")
 SMALL = MergeRecord("NS.T", "2026-11-20", 0, MergePhase.PLAN, (), ())

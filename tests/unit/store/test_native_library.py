@@ -15,7 +15,7 @@ import pytest
 
 from native.build import TRAPPING, build, compiler, digest
 from native.fuzz.run import TARGETS, run
-from sparkhaven.jobs.session.zipped import write_zip
+from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native import library
 from sparkhaven.store.native.library import NotUsableError, core, file_name, library_file, load

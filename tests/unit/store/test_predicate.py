@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.predicate.expression import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_predicate
-from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.expressions.predicate.expression import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_predicate
+from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.docs.where_table import VALUES, kept_values

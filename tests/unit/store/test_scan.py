@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.state.locations import Locations
-from sparkhaven.store.epochs.state.values import LocationState
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.scan.ranges import Filter, Plan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, Tier
-from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 

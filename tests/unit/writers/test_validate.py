@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.epochs.state.values import Batch, OffsetRange
+from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.validations import RuleResult, Validation
-from sparkhaven.writers.merge.plan import source
-from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import compact
@@ -122,7 +122,7 @@ def test_a_date_that_was_never_merged(tmp_path: Path) -> None:
 
 
 def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 4)
     rules = '<assertColumnGrouped column="Sym"/><assertColumnGrouped column="Venue"/>'
     _, found = validated(tmp_path, rules, plain_rows())
     assert [r.passed for r in found.results[-2:]] == [True, False]

@@ -10,14 +10,14 @@ import pytest
 
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.validations import RuleResult, Validation
-from sparkhaven.store.schema.document.rules import RULE_SPECS
-from sparkhaven.store.schema.document.xmlfile import parse_schema
-from sparkhaven.writers.merge.plan import source
-from sparkhaven.writers.validation import keys, ordering, rules
-from sparkhaven.writers.validation.dates import validate_date
-from sparkhaven.writers.validation.rows import RowSet
-from sparkhaven.writers.validation.rules import DateRows, evaluate
-from sparkhaven.writers.validation.scope import Surroundings
+from sparkhaven.store.schema.document.schema_file import parse_schema
+from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
+from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.validation import key_hashes, order_rules, rule_evaluation
+from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.rule_evaluation import DateRows, evaluate
+from sparkhaven.writers.validation.rule_scope import Surroundings
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
@@ -179,7 +179,7 @@ def test_a_rule(many: dict[int, RuleResult], place: int) -> None:
 
 
 def test_every_rule_that_a_schema_may_have_is_evaluated_or_says_why_not() -> None:
-    assert set(rules.RULES) == set(RULE_SPECS)
+    assert set(rule_evaluation.RULES) == set(RULE_SPECS)
     tried = {name for name in RULE_SPECS if any(f"<{name} " in rule or f"<{name}/" in rule for rule, *_ in CASES)}
     elsewhere = {"assertSize", "assertFracNull", "assertAllValuesBetween", "assertAllValuesInDistinctSet"}
     assert {n for n in RULE_SPECS if RULE_SPECS[n].evaluated} == tried | elsewhere | {"assertColumnGrouped"}
@@ -191,10 +191,10 @@ def test_small_blocks_and_passes_change_nothing(
     tmp_path: Path, place: int, monkeypatch: pytest.MonkeyPatch, many: dict[int, RuleResult]
 ) -> None:
     rule, change, passes, measured = CASES[place]
-    monkeypatch.setattr(source, "BLOCK_ROWS", 3)
-    monkeypatch.setattr(keys, "LIMIT", 2)
-    monkeypatch.setattr(ordering, "GROUPS", 1)
-    monkeypatch.setattr(keys.counted, "__defaults__", (2,))
+    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(key_hashes, "LIMIT", 2)
+    monkeypatch.setattr(order_rules, "GROUPS", 1)
+    monkeypatch.setattr(key_hashes.counted, "__defaults__", (2,))
     _, found = validated(tmp_path, rule, changed(change))
     check(found.results[-1], rule, passes, measured)
     if measured is not None and "first of them" not in found.results[-1].message:

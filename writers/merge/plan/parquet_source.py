@@ -14,16 +14,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.format.column.blobs import encode_blobs
-from sparkhaven.store.format.column.ends import WIDTH
 from sparkhaven.store.format.column.fixed import encode_fixed
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.format.parquet.names import NAME, in_parquet
+from sparkhaven.store.format.column.string_ends import WIDTH
+from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.kernels import pc
-from sparkhaven.store.scan.columnfile import open_parquet
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.scan.column_file import open_parquet
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.keys import INT_NULL, look_up, rank_lut, sorted_symbols
-from sparkhaven.writers.merge.plan.source import ALL, ColumnSource, Pick, Source
+from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick, Source
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, look_up, rank_lut, sorted_symbols
 
 
 def open_source(fs: Fs, source: Source, column: Column) -> ColumnSource:

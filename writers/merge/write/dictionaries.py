@@ -24,14 +24,14 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.kernels import pc
+from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.keys import INT_NULL, ranked_symbols
-from sparkhaven.writers.merge.plan.opened import Columns
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_source import ColumnSource
+from sparkhaven.writers.merge.plan.open_source import Columns
 from sparkhaven.writers.merge.plan.parquet_source import open_source
-from sparkhaven.writers.merge.plan.plan import MergePlan
-from sparkhaven.writers.merge.plan.source import ColumnSource
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ranked_symbols
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, ranks_file, union_columns
 
 MIN_SLICE = 4 << 20

@@ -12,18 +12,18 @@ import numpy.typing as npt
 
 from sparkhaven.store.format.column.prefix import encode_prefix, prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
-from sparkhaven.store.format.parquet.names import index_of
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.parquet.location_files import index_of
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.keys import distinct, from_ordinals, picked
-from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.sort_keys import distinct, from_ordinals, picked
 from sparkhaven.writers.merge.plan.unions import Unions
-from sparkhaven.writers.merge.write.stage import Runs
-from sparkhaven.writers.merge.write.symbols import write_symbols
+from sparkhaven.writers.merge.write.staging import Runs
+from sparkhaven.writers.merge.write.symbol_table import write_symbols
 
 
 @frozen
@@ -127,8 +127,8 @@ def sort_directions(plan: MergePlan) -> dict[str, str]:
 
 def size_record(plan: MergePlan, finished: Finished, files: Mapping[str, FileState], now_ms: int) -> bytes:
     """The ``table.size`` of a merged location."""
-    return tablesize.encode(
-        tablesize.TableSize(
+    return table_size.encode(
+        table_size.TableSize(
             size=finished.rows,
             last_modified_ms=now_ms,
             data_file_sizes={name: state.size for name, state in sorted(files.items())},

@@ -16,18 +16,18 @@ import pyarrow as pa
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.format.index.grouping import GroupRanges
-from sparkhaven.store.format.index.rowset import encode_range
+from sparkhaven.store.format.index.row_set import encode_range
 from sparkhaven.store.format.parquet.fields import file_schema
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer
-from sparkhaven.store.format.parquet.names import BEGIN, END, ROW_SET, index_of, sidecar_of
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.parquet.location_files import BEGIN, END, ROW_SET, index_of, sidecar_of
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
-from sparkhaven.writers.merge.write.sink import FileSink, parquet_writer
+from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
 
 
 @frozen
@@ -98,9 +98,9 @@ def _write_table(
             sizes[name], sums[name] = len(data), zlib.crc32(data)
     own = TableSchema(schema.namespace, schema.name, columns, nested=False)
     fs.write_new(directory / "table.tbl", encode_tbl(own, storage_type=SPLAYED))
-    size = tablesize.TableSize(len(keys), now_ms, sizes, sorted_columns={column.name: "Ascending"}, checksums=sums)
-    fs.write_new(directory / tablesize.NAME, tablesize.encode(size))
-    return [*sorted(sizes), "table.tbl", tablesize.NAME]
+    size = table_size.TableSize(len(keys), now_ms, sizes, sorted_columns={column.name: "Ascending"}, checksums=sums)
+    fs.write_new(directory / table_size.NAME, table_size.encode(size))
+    return [*sorted(sizes), "table.tbl", table_size.NAME]
 
 
 def directories_of(files: tuple[str, ...]) -> Iterator[str]:

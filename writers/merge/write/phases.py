@@ -1,6 +1,6 @@
 """The phases of a date's merge before publishing: stage, sync, check.
 
-Phase 0, plan, comes before; phases 4 (publish) to 7 (clean) are in ``writers.merge.publish_phase``:
+Phase 0, plan, comes before; phases 4 (publish) to 7 (clean) are in ``writers.merge.publish.publish_phase``:
 
 1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition;
 2. *sync*: files, then directories; several workers compare sources with their committed checksums meanwhile;
@@ -19,25 +19,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sparkhaven.store.digest import to_hex
+from sparkhaven.store.digest.column_digest import to_hex
 from sparkhaven.store.errors import SparkhavenError, ValidationFailedError
-from sparkhaven.store.format.parquet.names import NAME
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, Proof, store_record
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import MergeOutput, MergeRecord, Proof, store_record
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.merge.plan.plan import MergePlan
-from sparkhaven.writers.merge.plan.proof import as_hex, total
-from sparkhaven.writers.merge.write.check import ColumnFound, ColumnTask, check_column
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_proof import as_hex, total
+from sparkhaven.writers.merge.write.date_survey import source_files, verify_file
 from sparkhaven.writers.merge.write.finish import Finished, size_record
 from sparkhaven.writers.merge.write.indexes import directories_of
-from sparkhaven.writers.merge.write.share import stage_date
-from sparkhaven.writers.merge.write.stage import Run, Written, here
-from sparkhaven.writers.merge.write.survey import source_files, verify_file
+from sparkhaven.writers.merge.write.location_check import ColumnFound, ColumnTask, check_column
+from sparkhaven.writers.merge.write.staging import Run, Written, here
+from sparkhaven.writers.merge.write.work_shares import stage_date
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
 
 def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:
     """What DuckDB reads of every column of every destination; a large date's columns are spread over the workers."""
-    from sparkhaven.writers.merge.write.check_parquet import (  # only merges into Parquet need DuckDB
+    from sparkhaven.writers.merge.write.parquet_check import (  # only merges into Parquet need DuckDB
         ParquetCheck,
         check_parquet,
     )
@@ -240,10 +240,10 @@ def _output(fs: Fs, plan: MergePlan, done: Finished, found: Sequence[ColumnFound
     place = destination.stage(plan.table, plan.value)
     indexes: dict[str, FileState] = {}
     if plan.format != "deephaven":
-        from sparkhaven.writers.merge.write.check_parquet import whole_files
+        from sparkhaven.writers.merge.write.parquet_check import whole_files
 
         files[NAME], indexes = whole_files(fs, place, done)
-    fs.write_new(place / tablesize.NAME, size_record(plan, done, files, now_ms))
+    fs.write_new(place / table_size.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
     return MergeOutput(destination.internal, done.rows, digests, files, {c.column: c.stats for c in mine}, indexes)
 
@@ -254,7 +254,7 @@ def _sync_sizes(fs: Fs, checked: Sequence[tuple[WholeDate, MergeRecord | Failure
         if isinstance(record, MergeRecord):
             plan, made = task.plan, {output.internal for output in record.outputs}
             places += [d.stage(plan.table, plan.value) for d in plan.destinations if d.internal in made]
-    fs.sync([place / tablesize.NAME for place in places])
+    fs.sync([place / table_size.NAME for place in places])
     fs.sync_dirs(places)
 
 

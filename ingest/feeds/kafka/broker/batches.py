@@ -18,9 +18,9 @@ from confluent_kafka import KafkaError
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, consumer_settings, refused
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import CONSUMER, Librdkafka, RefusedError
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages, FramedPart
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.messages import Longs, MessageFacts, Pointers, frame, look, release
+from sparkhaven.store.native.kafka_messages import Longs, MessageFacts, Pointers, frame, look, release
 
 BLOCK_MESSAGES = 100_000
 BLOCK_BYTES = 16 << 20  # of values and keys

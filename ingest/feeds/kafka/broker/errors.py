@@ -9,7 +9,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import DENIED
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})

@@ -18,8 +18,8 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
 from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.kafka_messages import MessageFacts, MessageLayout, frame, look
 from sparkhaven.store.native.library import core
-from sparkhaven.store.native.messages import MessageFacts, MessageLayout, frame, look
 
 LOG = logging.getLogger("sparkhaven.kafka")
 VERSIONS = range(0x01090000, 0x03000000)  # with one layout of messages, and all functions below

@@ -8,8 +8,8 @@ from operator import methodcaller
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_consumer
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.store.collector import gc_paused
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.store.gc_pause import gc_paused
 
 _event = methodcaller("error")
 

@@ -33,9 +33,9 @@ from sparkhaven.ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, lib
 from sparkhaven.ingest.feeds.kafka.broker.objects import ObjectClient
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits, topic_partitions
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import PositionGapError
 
 AT_ONCE = 2000  # messages of one call; larger calls wait longer for less

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.errors import RetryableFeedError
 
 CHECK_SECONDS = 1.5

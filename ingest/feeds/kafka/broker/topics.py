@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name, place_of, topic_gone, translated, unreachable
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import RetryableFeedError, SparkhavenError
 from sparkhaven.store.types.frozen import frozen

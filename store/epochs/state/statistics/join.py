@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkhaven.store.types.committed import RangeStats, Scalar
+from sparkhaven.store.types.committed_columns import RangeStats, Scalar
 
 
 def join(left: RangeStats, right: RangeStats) -> RangeStats:

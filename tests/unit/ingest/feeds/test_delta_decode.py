@@ -19,13 +19,20 @@ from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.feeds.base import reject_late, route
 from sparkhaven.ingest.feeds.delta.decode import path_of
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.ingest.requeued import decode_requeued
-from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.store.epochs.state.values import OffsetRange
-from sparkhaven.store.epochs.state.versions import TABLE, packed
+from sparkhaven.ingest.requeued_rows import decode_requeued
+from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec.stream_spec import (
+    BadRowBudget,
+    ColumnSpec,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.table_versions import TABLE, packed
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey

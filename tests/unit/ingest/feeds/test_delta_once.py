@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

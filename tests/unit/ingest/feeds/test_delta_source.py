@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.source import DeltaStream, VersionReader, delta_source, open_planner
-from sparkhaven.ingest.feeds.planning import RangeRun
-from sparkhaven.ingest.options.delta import DeltaOptions
-from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.feeds.spark_planning import RangeRun
+from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.readers.spark.source_api import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
-from sparkhaven.store.epochs.state.values import OffsetRange
-from sparkhaven.store.epochs.state.versions import TABLE as PLACE
-from sparkhaven.store.epochs.state.versions import packed
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.table_versions import TABLE as PLACE
+from sparkhaven.store.epochs.state.table_versions import packed
 from sparkhaven.store.errors import FeedError, carried_error
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta_tables import TABLE_ID, actions_of, put_version, unpack

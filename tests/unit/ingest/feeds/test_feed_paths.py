@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.files.passed import NO_FILE, NO_MATCH, SAME, UNFINISHED
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import NO_FILE, NO_MATCH, SAME, UNFINISHED
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.stream_files import parse

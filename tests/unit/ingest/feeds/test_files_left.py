@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.ingest.feeds.files.passed import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Format
-from sparkhaven.store.epochs.state.files import FileWindow
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.spec.payload_formats import Format
+from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, PositionGapError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
 

@@ -14,9 +14,9 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.frames.feed import FramesFeed
-from sparkhaven.ingest.feeds.frames.rows import fit_frame, frame_columns
-from sparkhaven.ingest.options.frames import FrameBatch, FramesOptions
-from sparkhaven.ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.feeds.frames.frame_rows import fit_frame, frame_columns
+from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.errors import ErrorBudgetExceeded, SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey

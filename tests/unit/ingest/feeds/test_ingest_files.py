@@ -13,13 +13,13 @@ import zstandard
 
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.packing import MAGIC_BYTES
-from sparkhaven.ingest.feeds.files.pattern import split_pattern
+from sparkhaven.ingest.feeds.files.discovery.path_pattern import split_pattern
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Format, Limit
-from sparkhaven.store.epochs.state.files import FileWindow
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.ingest.spec.payload_formats import Format, Limit
+from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, PositionGapError
 from sparkhaven.store.io.fs import Fs, Stat
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values, write

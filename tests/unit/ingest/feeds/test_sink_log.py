@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
-from sparkhaven.ingest.feeds.files.managed import refuse_managed
-from sparkhaven.ingest.feeds.files.passed import GONE, HIDDEN, OTHER_SIZE, UNCOMMITTED
+from sparkhaven.ingest.feeds.files.discovery.managed_directories import refuse_managed
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import GONE, HIDDEN, OTHER_SIZE, UNCOMMITTED
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.store.epochs.state.files import FileWindow
+from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 

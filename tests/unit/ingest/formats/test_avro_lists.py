@@ -5,8 +5,8 @@ from __future__ import annotations
 import fastavro
 import pytest
 
-from sparkhaven.ingest.formats.avro.proof import MAX_EMPTY, check_payload, checker
-from sparkhaven.ingest.formats.records import NotARecordError
+from sparkhaven.ingest.formats.avro.payload_proof import MAX_EMPTY, check_payload, checker
+from sparkhaven.ingest.formats.binary_records import NotARecordError
 
 NULLS = {"type": "array", "items": "null"}
 LISTS = {"type": "record", "name": "R", "fields": [{"name": "v", "type": {"type": "array", "items": NULLS}}]}

@@ -18,13 +18,13 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.avro.proof import check_payload, checker
-from sparkhaven.ingest.formats.avro.records import AvroRecords, parse_avro
+from sparkhaven.ingest.formats.avro.avro_records import AvroRecords, parse_avro
+from sparkhaven.ingest.formats.avro.payload_proof import check_payload, checker
+from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordRows
 from sparkhaven.ingest.formats.confluent import HEAD
-from sparkhaven.ingest.formats.records import NotARecordError, RecordRows
-from sparkhaven.ingest.options.formats import AvroSource
-from sparkhaven.ingest.spec import BadRowBudget, Target
-from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.ingest.spec.payload_formats import AvroSource
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
+from sparkhaven.ingest.values.typed_rows import Rows
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage

@@ -17,13 +17,13 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.formats.avro.records import AvroRecords, Schemas
+from sparkhaven.ingest.formats.avro.avro_records import AvroRecords, Schemas
 from sparkhaven.ingest.formats.avro.registry import FORGET_SECONDS, Registry
-from sparkhaven.ingest.formats.avro.whole import definitions_in, whole
+from sparkhaven.ingest.formats.avro.whole_columns import definitions_in, whole
+from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordRows
 from sparkhaven.ingest.formats.confluent import HEAD
-from sparkhaven.ingest.formats.records import NotARecordError, RecordRows
-from sparkhaven.ingest.options.formats import AvroSource, MissingColumns
-from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from tests.support.ingest.ingest_cases import target
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.sample import sample_of
-from sparkhaven.ingest.options.formats import AvroSource, ProtobufSource
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import ColumnSpec, TextForm
+from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
 from sparkhaven.jobs.settings.stream_file import parse_stream
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import Fake, decode

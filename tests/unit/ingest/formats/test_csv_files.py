@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.lines import line_blocks
-from sparkhaven.ingest.formats.csv.records import Header
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import ColumnSpec
+from sparkhaven.ingest.formats.csv.csv_records import Header
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec
 from sparkhaven.ingest.values.refusals import Value
 from sparkhaven.store.errors import FeedError, SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.lines import line_blocks
-from sparkhaven.ingest.formats.csv.records import sort_lines
+from sparkhaven.ingest.formats.csv.csv_records import sort_lines
 from sparkhaven.ingest.formats.csv.spans import RecordEnd, Spans
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import InternalRule
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import InternalRule
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values, write
 from tests.support.ingest.small_blocks import small_blocks
 
@@ -107,7 +107,7 @@ def test_blocks_of_any_size_give_the_same_rows(
 
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr("sparkhaven.ingest.formats.csv.rows.csv_scanner", lambda *given: None)
+            patch.setattr("sparkhaven.ingest.formats.csv.csv_rows.csv_scanner", lambda *given: None)
         whole = reported()
         small_blocks(patch, block, 10**6, lines=count)
         assert reported() == whole

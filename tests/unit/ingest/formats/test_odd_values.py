@@ -14,11 +14,11 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.formats.json.rows import JsonRows, too_deep
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import Target
-from sparkhaven.ingest.values.exact import from_text
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.formats.json.json_rows import JsonRows, too_deep
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.iso_texts import iso_instants
 from sparkhaven.ingest.values.refusals import Refusal
 from tests.support.ingest.ingest_cases import PLENTY, target
@@ -121,7 +121,7 @@ def test_zero_keeps_its_sign(decode: Callable[[Target, list[bytes], bool], pa.Ar
 
 def test_open_quotes_and_escapes_are_passed_once() -> None:
     """The pattern is possessive: what it has matched it never gives back, so its time is that of the line."""
-    from sparkhaven.ingest.formats.json.rows import _STRING
+    from sparkhaven.ingest.formats.json.json_rows import _STRING
 
     line = b'{"v":"' + b'\\"' * 3000 + b"[" * 600
     assert "*+" in _STRING.pattern.decode()

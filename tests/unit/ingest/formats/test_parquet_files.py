@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.feeds.files.decode import Known
-from sparkhaven.ingest.formats.parquet.file import BATCH_BYTES, ParquetFile
-from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_BYTES, ParquetFile
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values
 
@@ -189,7 +189,7 @@ def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path, shape: dict[
 def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.parquet_batches.BATCH_BYTES", 1 << 20)
     texts = [str(n) * (1000 if n < 2000 else 1) for n in range(60_000)]
     old = pa.array([n * 1_000_000_000 for n in range(60_000)], pa.timestamp("ns"))
     path = tmp_path / "a"
@@ -204,7 +204,7 @@ def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
 
 
 def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.parquet_batches.BATCH_BYTES", 1 << 20)
     texts = [f"{n:08}" * 2000 for n in range(2000)]  # 32 MB
     path = tmp_path / "a"
     pq.write_table(pa.table({"v": texts}), path, use_dictionary=False, compression="zstd")

@@ -16,12 +16,20 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
-from sparkhaven.ingest.formats.protobuf.records import ProtobufRecords
-from sparkhaven.ingest.formats.records import RecordRows
-from sparkhaven.ingest.options.formats import ProtobufSource
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, Target, Unit, ValueRule
-from sparkhaven.ingest.values.rows import Rows
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.formats.binary_records import RecordRows
+from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
+from sparkhaven.ingest.spec.payload_formats import ProtobufSource
+from sparkhaven.ingest.spec.stream_spec import (
+    BadRowBudget,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    Target,
+    Unit,
+    ValueRule,
+)
+from sparkhaven.ingest.values.typed_rows import Rows
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage

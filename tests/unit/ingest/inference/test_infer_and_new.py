@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.jobs.demo.feed import json_line, rows
+from demo.feed import json_line, rows
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.schema.document.xmlfile import load_schema
+from sparkhaven.store.schema.document.schema_file import load_schema
 from tests.support.commands import run_json
 from tests.support.ingest.inferring import Inferred, infer_and_new, json_file, with_schema
 from tests.support.places import REPOSITORY

@@ -15,12 +15,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sparkhaven.jobs import text_table
+from sparkhaven.jobs.cli import text_table
 from sparkhaven.jobs.cli.commands import COMMANDS as MODULES
+from sparkhaven.jobs.cli.context import CliContext, Commands
 from sparkhaven.jobs.cli.main import app
-from sparkhaven.jobs.context import CliContext, Commands
-from sparkhaven.jobs.options import Json, Verbose, memory_bytes
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.jobs.cli.options import Json, Verbose, memory_bytes
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
 from tests.support.command_tree import command_of, commands, run
 from tests.support.places import REPOSITORY

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs import context, text_table
+from sparkhaven.jobs.cli import context, text_table
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import LocationKey

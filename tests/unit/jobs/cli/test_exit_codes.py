@@ -10,10 +10,10 @@ import pytest
 from sparkhaven.readers.sql.engine import refusal
 from sparkhaven.store.errors import RetryableStorageError, SettingsError
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.merges.records import lock_table
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.store.merges.merge_records import lock_table
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from tests.crash.beside.campaign import write_feed
 from tests.support.commands import run_json
 from tests.support.places import REPOSITORY

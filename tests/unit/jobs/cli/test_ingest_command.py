@@ -17,17 +17,17 @@ import pytest
 from rich.console import Console
 
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
-from sparkhaven.ingest.options.files import FilesOptions
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import process, runners
-from sparkhaven.jobs.streams import run as ingest_run
+from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.stream_run import Run
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.stream import StreamPlan, StreamTotals
-from sparkhaven.writers.target import StreamTarget
+from sparkhaven.writers.batch.stream_batches import StreamPlan, StreamTotals
+from sparkhaven.writers.task.target import StreamTarget
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file

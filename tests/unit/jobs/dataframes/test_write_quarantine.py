@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.jobs.dataframes.write import commit
+from sparkhaven.jobs.dataframes.source_writers import commit
 from sparkhaven.jobs.settings.source_options import write_options
 from sparkhaven.store.errors import ErrorBudgetExceeded, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.quarantine.choice import Chosen
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.frame import Source
+from sparkhaven.writers.spark.frame_writes import Source
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.data_source import TYPES, Write, options, rows, write
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers

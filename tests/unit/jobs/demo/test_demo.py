@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from sparkhaven.jobs.demo import feed as flights
-from sparkhaven.jobs.demo.figures import Figure, figures, package_table, same_as_package
-from sparkhaven.jobs.demo.flights import fresh, show, stream_file
+from demo import feed as flights
+from demo.figures import Figure, figures, package_table, same_as_package
+from demo.flights import fresh, show, stream_file
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import LocationKey
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.jobs.demo.live.browser import Browser, program
-from sparkhaven.jobs.demo.live.trades import SCHEMA, compare, message, produced, values
+from demo.live.browser import Browser, program
+from demo.live.trades import SCHEMA, compare, message, produced, values
 from sparkhaven.store.errors import RetryableFeedError
 
 NOW = 1_700_000_000_000_000
@@ -59,7 +59,7 @@ def test_a_picture_is_taken_once_the_grid_has_rows(tmp_path: Path, monkeypatch: 
         (tmp_path / f"{name}.html").write_text(PAGE % shades, encoding="utf-8")
     with Browser(path, tmp_path) as browser:
         assert browser.picture((tmp_path / "full.html").as_uri()).startswith(b"\x89PNG")
-        monkeypatch.setattr("sparkhaven.jobs.demo.live.browser.PATIENCE_SECONDS", 1.0)
+        monkeypatch.setattr("demo.live.browser.PATIENCE_SECONDS", 1.0)
         with pytest.raises(RetryableFeedError, match="does not show the grid"):
             browser.picture((tmp_path / "empty.html").as_uri())
 

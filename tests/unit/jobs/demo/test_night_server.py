@@ -6,7 +6,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from sparkhaven.jobs.demo.night_server import free_port, stopped
+from demo.night_server import free_port, stopped
 
 
 class Health(BaseHTTPRequestHandler):

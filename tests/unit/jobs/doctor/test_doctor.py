@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.doctor.command import findings
+from sparkhaven.jobs.doctor.checks import findings
 from sparkhaven.jobs.doctor.finding import CheckContext, Finding, checked
 from sparkhaven.jobs.doctor.volumes import Mount, guarantees, mount_of
 from sparkhaven.store.epochs.files.lock import held_locks
@@ -261,5 +261,5 @@ def test_the_command_tells_people_and_programs(small: SmallTable) -> None:
 
 @pytest.mark.slow
 def test_no_spark_is_imported() -> None:
-    code = "import sparkhaven.jobs.cli.main, sparkhaven.jobs.doctor.command, sys; print('pyspark' in sys.modules)"
+    code = "import sparkhaven.jobs.cli.main, sparkhaven.jobs.cli.setup.doctor, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

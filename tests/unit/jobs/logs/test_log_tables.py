@@ -11,12 +11,12 @@ import pytest
 
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import CheckContext
-from sparkhaven.jobs.logs import storage
+from sparkhaven.jobs.logs import storage_rows
 from sparkhaven.jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows, writing
-from sparkhaven.jobs.logs.logged import LOGGED, logged_command
-from sparkhaven.jobs.logs.tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
-from sparkhaven.jobs.logs.writer import LogWriter
-from sparkhaven.readers.stats import disk_use
+from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
+from sparkhaven.jobs.logs.log_writer import LogWriter
+from sparkhaven.jobs.logs.logged_commands import LOGGED, logged_command
+from sparkhaven.readers.table_stats import disk_use
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy, user_tables
@@ -172,8 +172,8 @@ def test_a_merge_and_its_validation_are_logged(tmp_path: Path, monkeypatch: pyte
         ("partitions add", None),
         ("truncate", 1),
     ]
-    monkeypatch.setattr(storage, "LISTED", 1)  # there are two locations
-    short = {row["Volume"]: row for row in storage.storage_rows(Fs(), Layout(root), TableName("Test", "Event"))}
+    monkeypatch.setattr(storage_rows, "LISTED", 1)  # there are two locations
+    short = {row["Volume"]: row for row in storage_rows.storage_rows(Fs(), Layout(root), TableName("Test", "Event"))}
     assert short["intraday"].keys() == short["0"].keys() == {"Namespace", "TableName", "Volume", "Bytes"}
     committed = disk_use(Fs(), Layout(root), TableName("Test", "Event"), most=0).volumes
     assert {volume: row["Bytes"] for volume, row in short.items()} == {name: use[0] for name, use in committed.items()}
@@ -204,7 +204,7 @@ def test_what_is_logged_of_the_command_line() -> None:
 
 
 def test_logged_commands_exist() -> None:
-    from docs.generate.commands import commands
+    from tools.docs.commands import commands
 
     known = {words.removeprefix("sparkhaven ") for words, _ in commands()}
     assert {" ".join(path) for path in LOGGED} <= known

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.logs import append, writer
+from sparkhaven.jobs.logs import append, log_writer
 from sparkhaven.jobs.logs.append import stream_name
-from sparkhaven.jobs.logs.tables import ADMIN
-from sparkhaven.jobs.logs.writer import LogWriter
+from sparkhaven.jobs.logs.log_tables import ADMIN
+from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.streams.reports.metrics import Metrics
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.log import StreamLog
@@ -95,7 +95,7 @@ def test_a_root_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_may_wait_lose_the_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "MAX_ROWS", 3)
+    monkeypatch.setattr(log_writer, "MAX_ROWS", 3)
     said: list[str] = []
     lost: list[tuple[str, int]] = []
     log = LogWriter(Fs(), Layout(tmp_path), warn=said.append, on_failure=lambda *what: lost.append(what))

@@ -12,15 +12,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sparkhaven.jobs.metrics.catalogue import OF_TABLES, PREFIX
-from sparkhaven.jobs.metrics.tables import TableFigures
+from sparkhaven.jobs.metrics.table_metrics import TableFigures
 from sparkhaven.jobs.streams.reports.metrics import Metrics, served
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.symbol_tables import SymbolFile, SymbolTables
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.merges.records import newest, store_record
-from sparkhaven.writers.merge.cleaning import clean
+from sparkhaven.writers.merge.publish.replaced_files import clean
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, QuickFs, make, merge

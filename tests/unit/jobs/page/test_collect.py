@@ -15,21 +15,22 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.doctor.finding import CheckContext, Finding
-from sparkhaven.jobs.page import collect, tables
+from sparkhaven.jobs.page import collect
+from sparkhaven.jobs.page import table_facts as facts_of_tables
 from sparkhaven.jobs.page.collect import Asked, Collector
 from sparkhaven.jobs.page.document import page
 from sparkhaven.jobs.page.drawing import Drawings
 from sparkhaven.jobs.page.facts import Cell, PageFacts, QuarantineFacts, TableFacts
-from sparkhaven.jobs.page.tables import table_facts
-from sparkhaven.readers.stats import DiskUse
-from sparkhaven.store.epochs.files.ledger import Ledger, write_ledger
-from sparkhaven.store.epochs.state.values import Batch, OffsetRange
+from sparkhaven.jobs.page.table_facts import table_facts
+from sparkhaven.readers.table_stats import DiskUse
+from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.history import DateHistory, load_history
-from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, store_validation
-from sparkhaven.writers.merge import status
+from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
+from sparkhaven.writers.merge import unfinished_work
 from tests.support.commands import run, run_json
 from tests.support.html_tree import parse
 from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
@@ -168,7 +169,7 @@ def test_pending_rows_by_reason_without_what_they_say(small: SmallTable) -> None
 
 def test_a_large_quarantine_is_not_read(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
     quarantined(small)
-    monkeypatch.setattr(tables, "MOST_QUARANTINE", 10)
+    monkeypatch.setattr(facts_of_tables, "MOST_QUARANTINE", 10)
     found = one(collector(small.root).collect())
     assert found.quarantine[0].unread and not found.errors
 
@@ -198,7 +199,7 @@ def test_facts_and_findings_share_one_look_at_the_dates(small: SmallTable, monke
         looked.append(value)
         return load_history(fs, layout, table, value)
 
-    monkeypatch.setattr(status, "load_history", counted)
+    monkeypatch.setattr(unfinished_work, "load_history", counted)
     again = collector(small.root)
     again.collect()
     assert looked == ["2026-01-01", "2026-01-02", "2026-01-03"]
@@ -211,7 +212,7 @@ def test_only_so_many_directories_are_looked_at(small: SmallTable, monkeypatch: 
     stray.write_bytes(b"x" * 1000)
     whole = one(collector(small.root).collect())
     assert {volume.name: volume.waste for volume in whole.volumes}["intraday"] == 1000 and whole.unlisted == 0
-    monkeypatch.setattr(tables, "MOST_LISTED", 1)
+    monkeypatch.setattr(facts_of_tables, "MOST_LISTED", 1)
     some = one(collector(small.root).collect())
     assert some.unlisted == 7  # of six intraday and two historical
     assert 0 < sum(volume.used for volume in some.volumes) < sum(volume.used for volume in whole.volumes)
@@ -255,7 +256,7 @@ def test_files_that_are_not_there_as_committed_are_an_error(small: SmallTable) -
 
 def test_a_removal_that_is_under_way_is_no_error(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([DiskUse({}, {}, {}, short=frozenset({small.root})), DiskUse({}, {}, {})])
-    monkeypatch.setattr(tables, "disk_use", lambda *_, most: next(looks))
+    monkeypatch.setattr(facts_of_tables, "disk_use", lambda *_, most: next(looks))
     assert one(collector(small.root).collect()).errors == ()
 
 

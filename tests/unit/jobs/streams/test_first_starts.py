@@ -13,7 +13,7 @@ import pytest
 
 from sparkhaven.ingest.feeds.kafka.feed import KafkaFeed
 from sparkhaven.store.epochs.files.lock import take_lock
-from sparkhaven.store.epochs.files.removed import RemovedStream, read_removed, write_removed
+from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed, write_removed
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.commands import run

@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 from sparkhaven.jobs.settings.stream_file import load_stream_file
-from sparkhaven.jobs.streams import run as ingest_run
 from sparkhaven.jobs.streams import runners
+from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Backoff, is_retryable, keep_running
 from sparkhaven.store.errors import (
@@ -33,7 +33,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, StreamTotals
 from tests.support.places import REPOSITORY
 
 AWAY = RetryableFeedError("the source is away")

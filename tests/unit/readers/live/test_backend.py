@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.live.places import Place
-from sparkhaven.readers.live.root import LiveRoot
+from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_root import LiveRoot
 from sparkhaven.readers.live.service import PAGE_ROWS, EngineOptions, page_rows
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

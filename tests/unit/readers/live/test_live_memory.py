@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.live.table import LiveTable
+from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import MAP_FROM, Fs
 from sparkhaven.store.layout import Layout, TableName

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.live import regions
-from sparkhaven.readers.live.columns import Plain
-from sparkhaven.readers.live.regions import Regions, _flat, is_plain, source
+from sparkhaven.readers.live import memory_regions
+from sparkhaven.readers.live.live_column import Plain
+from sparkhaven.readers.live.memory_regions import Regions, _flat, is_plain, source
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import MAP_FROM
 from sparkhaven.store.layout import Layout
@@ -121,7 +121,7 @@ def test_an_engine_without_what_the_class_needs_reads_by_pages_and_one_line_says
     def refused(*_: Any) -> Any:
         raise RuntimeError("no such class\n\tat a stack")
 
-    monkeypatch.setattr(regions, "compiled", refused)
+    monkeypatch.setattr(memory_regions, "compiled", refused)
     notes: list[str] = []
     made = Regions(None, Engine.__new__(Engine), 1 << 30, notes.append)  # type: ignore[arg-type]
     table = object()
@@ -130,7 +130,7 @@ def test_an_engine_without_what_the_class_needs_reads_by_pages_and_one_line_says
 
 
 def test_texts_take_an_eighth_of_the_heap_and_give_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regions, "compiled", lambda *_: None)
+    monkeypatch.setattr(memory_regions, "compiled", lambda *_: None)
     made = Regions(None, None, 800, print)  # type: ignore[arg-type]
     assert made.take(60) and made.take(40)
     assert not made.take(1)

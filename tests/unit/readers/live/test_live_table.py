@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.live.table import LiveTable
+from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import NOW, SMALL, expected, more, remove, rows_of, small
 from tests.support.tables.live_tables import Engine

@@ -22,9 +22,9 @@ from sparkhaven.store.errors import (
     SnapshotMovedError,
     TableNotFoundError,
 )
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from tests.support.tables.small_tables import SmallTable
 
 DAY, NEXT = "2026-11-20", "2026-11-21"

@@ -14,9 +14,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.readers.spark.stream import EpochReader
-from sparkhaven.store.epochs.files.publish import publish_location
+from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import SettingsError, SnapshotMovedError
 from sparkhaven.store.layout import LocationKey
 from tests.support.tables.small_tables import SmallTable

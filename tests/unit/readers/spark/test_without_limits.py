@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Limit
+from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.stream import EpochReader

@@ -13,9 +13,9 @@ from benchmarks.parts.commit_cost import open_log
 from benchmarks.wide_epochs import TABLE, Found
 from benchmarks.wide_epochs import run as run_wide
 from sparkhaven.store.epochs.compaction import Compaction
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state import locations
-from sparkhaven.store.epochs.state.records import Record, decode
+from sparkhaven.store.epochs.state.log_records import Record, decode
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -38,7 +38,8 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
     decoded: list[object] = []
     plain = locations.decode_location
     monkeypatch.setattr(
-        "sparkhaven.store.epochs.files.saved.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
+        "sparkhaven.store.epochs.files.saved_state.decode_location",
+        lambda *parts: decoded.append(parts[0]) or plain(*parts),
     )
     state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     assert decoded == []
@@ -108,7 +109,7 @@ def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: p
         seen.append(where)
         return decode(payload, where, reports=reports)
 
-    monkeypatch.setattr("sparkhaven.store.epochs.reading.reader.decode", counted)
+    monkeypatch.setattr("sparkhaven.store.epochs.reading.log_reader.decode", counted)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     with_head = len(seen)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import (
     CommitUnknownError,
     CorruptFileError,
 )
-from sparkhaven.store.format.table.tablesize import decode
-from sparkhaven.store.framing.frames import scan
+from sparkhaven.store.format.table.table_size import decode
+from sparkhaven.store.framing.log_frames import scan
 from sparkhaven.store.io.fs import SYNCFS_FROM
 from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import CrashingFs, FaultFs

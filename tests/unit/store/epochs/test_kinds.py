@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sparkhaven.store.epochs.state.kinds import REBUILT, REQUEUED, VERSIONS, PositionKind, PositionSource, source_of
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
-from sparkhaven.store.epochs.state.values import OffsetRange
-from sparkhaven.store.epochs.state.versions import packed
+from sparkhaven.store.epochs.state.position_kinds import (
+    REBUILT,
+    REQUEUED,
+    VERSIONS,
+    PositionKind,
+    PositionSource,
+    source_of,
+)
+from sparkhaven.store.epochs.state.table_versions import packed
 
 SPELLED = {
     "trades": PositionSource(PositionKind.OFFSETS, "trades"),

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.store.epochs.dry_run import preview_recovery
 from sparkhaven.store.epochs.files.lock import take_leased_lock, take_lock
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.preview import preview_recovery
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey

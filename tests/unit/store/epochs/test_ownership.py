@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.files.publish import OWNER, TABLE_SIZE
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_SIZE
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError, SettingsError
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.layout import Layout

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.reading.load import list_epochs, load_positions, load_stream
-from sparkhaven.store.epochs.state.removal import Removal
-from sparkhaven.store.epochs.state.values import LocationReport, LocationState
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_positions, load_stream
+from sparkhaven.store.epochs.state.log_values import LocationReport, LocationState
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import (
     CorruptFileError,
     EpochConflictError,
     TableNotFoundError,
 )
-from sparkhaven.store.format.table.tablesize import decode
-from sparkhaven.store.framing.frames import scan
+from sparkhaven.store.format.table.table_size import decode
+from sparkhaven.store.framing.log_frames import scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.committed_columns import RangeStats
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.values import FileId, LocationReport
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import FileId, LocationReport
 from sparkhaven.store.errors import (
     CommitUnknownError,
     EpochConflictError,
     LockLostError,
     PositionGapError,
 )
-from sparkhaven.store.format.table.tablesize import decode
+from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.types.committed import FileState
+from sparkhaven.store.types.committed_columns import FileState
 from tests.support.disks.model_fs import CrashingFs, FaultFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (

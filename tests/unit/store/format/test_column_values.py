@@ -11,7 +11,7 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from sparkhaven.store.format.column.codecs import Base, encode_column
-from sparkhaven.store.scan.columnfile import (
+from sparkhaven.store.scan.column_file import (
     column_header,
     open_column,
     read_column,

@@ -19,9 +19,9 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix, prefix_with_grouping
 from sparkhaven.store.format.index.grouping import encode_ovr
-from sparkhaven.store.format.java.values import JInt, JLong
-from sparkhaven.store.format.java.writer import dumps
-from sparkhaven.store.scan.columnfile import open_column, read_column, read_grouping
+from sparkhaven.store.format.java.java_values import JInt, JLong
+from sparkhaven.store.format.java.object_writer import dumps
+from sparkhaven.store.scan.column_file import open_column, read_column, read_grouping
 from sparkhaven.store.types.model import Column, Storage
 from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, refused, write
 from tests.support.tables.column_files import add_grouping, create_column, group_ranges, overflow_byte

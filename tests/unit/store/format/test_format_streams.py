@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from sparkhaven.store.errors import CorruptFileError, FormatError, UnsupportedVersionError
 from sparkhaven.store.format.java import modified_utf8
 from sparkhaven.store.format.java.classes import ALL_CLASSES
-from sparkhaven.store.format.java.reader import Reader, loads
-from sparkhaven.store.format.java.values import (
+from sparkhaven.store.format.java.java_values import (
     Block,
     JByte,
     JChar,
@@ -26,7 +25,8 @@ from sparkhaven.store.format.java.values import (
     JNumbers,
     JShort,
 )
-from sparkhaven.store.format.java.writer import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
+from sparkhaven.store.format.java.object_reader import Reader, loads
+from sparkhaven.store.format.java.object_writer import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
 
 LONGS = b"\x72\x00\x02[J" + struct.pack(">Q", ALL_CLASSES["[J"].suid) + b"\x02\x00\x00\x78\x70"
 

@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr, encode_ovr, read_map
 from sparkhaven.store.format.index.tlmi import MAGIC, PARQUET, UNKNOWN_ROWS, IndexEntry, decode_tlmi, encode_tlmi
-from sparkhaven.store.format.java.values import JInt, JMap, JNumbers
+from sparkhaven.store.format.java.java_values import JInt, JMap, JNumbers
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.datatypes import BY_NAME
 from tests.support.tables.column_files import group_ranges

@@ -14,7 +14,7 @@ from sparkhaven.ingest.formats.parquet.sample import first_rows
 from sparkhaven.store.errors import CorruptFileError, FeedError
 from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.parquetfile import ParquetRows
+from sparkhaven.store.scan.parquet_file import ParquetRows
 from tests.support.ingest.ingest_cases import file_id, schema
 
 OPTIONAL, REQUIRED = (b"\x15\x0a\x25" + repetition + b"\x18\x01k" for repetition in (b"\x02", b"\x00"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column import symbols
 from sparkhaven.store.format.column.symbols import assign_numbers
-from sparkhaven.store.kernels import FEW
+from sparkhaven.store.lazy_compute import FEW
 from sparkhaven.store.types.datatypes import INT_NULL
 
 TEXTS = st.sampled_from(["", "a", "b", "c", "é"])

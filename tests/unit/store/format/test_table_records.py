@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.format.java.classes import DB_DATE_TIME
-from sparkhaven.store.format.java.values import JInt, JLong
-from sparkhaven.store.format.java.writer import dumps
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.java.java_values import JInt, JLong
+from sparkhaven.store.format.java.object_writer import dumps
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import ColumnRecord, Definition
-from sparkhaven.store.format.table.sizeform import size_form
+from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.tbl import column_sets, decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Storage
@@ -27,7 +27,7 @@ from tests.support.places import GOLDEN
 LONG = st.integers(0, 2**63 - 1)
 NAMES = st.text("abcXYZ_.", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
 RECORDS = st.builds(
-    tablesize.TableSize,
+    table_size.TableSize,
     size=LONG,
     last_modified_ms=st.integers(-(2**63), 2**63 - 1),
     data_file_sizes=st.dictionaries(NAMES, LONG, max_size=4),
@@ -47,21 +47,23 @@ RECORDS = st.builds(
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
-def test_table_size_round_trip(record: tablesize.TableSize) -> None:
-    data = tablesize.encode(record)
-    assert tablesize.decode(data, "x") == record
+def test_table_size_round_trip(record: table_size.TableSize) -> None:
+    data = table_size.encode(record)
+    assert table_size.decode(data, "x") == record
     mixed = replace(record, data_file_sizes=dict(reversed(list(record.data_file_sizes.items()))))
-    assert tablesize.encode(mixed) == data, "the order in which files were named must not show"
+    assert table_size.encode(mixed) == data, "the order in which files were named must not show"
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RECORDS, st.data())
-def test_a_record_that_is_made_by_its_form_has_the_same_bytes(record: tablesize.TableSize, data: st.DataObject) -> None:
+def test_a_record_that_is_made_by_its_form_has_the_same_bytes(
+    record: table_size.TableSize, data: st.DataObject
+) -> None:
     names = data.draw(st.lists(NAMES | st.text(min_size=1, max_size=4), max_size=5, unique=True))
     sizes = data.draw(st.lists(LONG, min_size=len(names), max_size=len(names)))
     checksums = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=len(names), max_size=len(names)))
-    plain = tablesize.TableSize(
+    plain = table_size.TableSize(
         size=record.size,
         last_modified_ms=record.last_modified_ms,
         epoch=record.epoch or 0,
@@ -73,7 +75,7 @@ def test_a_record_that_is_made_by_its_form_has_the_same_bytes(record: tablesize.
     )
     form = size_form(record.stream or "s", tuple(names), record.schema_version or 1, record.truncated)
     made = form.fill(record.size, record.last_modified_ms, record.epoch or 0, sizes, checksums)
-    assert made == tablesize.encode(plain)
+    assert made == table_size.encode(plain)
 
 
 SIZE_HEAD: dict[str, Any] = {
@@ -108,32 +110,32 @@ SIZE_HEAD: dict[str, Any] = {
 )
 def test_table_size_that_is_wrong(change: dict[str, Any], error: type[SparkhavenError], words: str) -> None:
     with pytest.raises(error) as caught:
-        tablesize.decode(dumps(SIZE_HEAD | change), "d/table.size")
+        table_size.decode(dumps(SIZE_HEAD | change), "d/table.size")
     assert (caught.value.what, caught.value.where) == (words, "d/table.size")
 
 
 @pytest.mark.parametrize("key", list(SIZE_HEAD))
 def test_table_size_without_a_key(key: str) -> None:
     with pytest.raises(CorruptFileError, match=f"wrong value for {key!r}"):
-        tablesize.decode(dumps({name: value for name, value in SIZE_HEAD.items() if name != key}), "x")
+        table_size.decode(dumps({name: value for name, value in SIZE_HEAD.items() if name != key}), "x")
 
 
 def test_table_size_that_is_empty() -> None:
     with pytest.raises(CorruptFileError, match=r"table\.size is empty"):
-        tablesize.decode(b"", "x")
+        table_size.decode(b"", "x")
 
 
 def test_table_size_with_later_keys_is_read() -> None:
-    assert tablesize.decode(dumps(SIZE_HEAD | {"later": {"x": JInt(1)}}), "x").size == 1
+    assert table_size.decode(dumps(SIZE_HEAD | {"later": {"x": JInt(1)}}), "x").size == 1
 
 
 def test_table_size_of_a_directory(tmp_path: Path) -> None:
     fs = Fs()
-    assert tablesize.load(fs, tmp_path) is None
-    assert tablesize.load(fs, tmp_path / "nowhere") is None
-    record = tablesize.decode(dumps(SIZE_HEAD), "x")
-    fs.replace(tmp_path / tablesize.NAME, tablesize.encode(record))
-    assert tablesize.load(fs, tmp_path) == record
+    assert table_size.load(fs, tmp_path) is None
+    assert table_size.load(fs, tmp_path / "nowhere") is None
+    record = table_size.decode(dumps(SIZE_HEAD), "x")
+    fs.replace(tmp_path / table_size.NAME, table_size.encode(record))
+    assert table_size.load(fs, tmp_path) == record
 
 
 # --- .tbl --------------------------------------------------------------------------------------------------

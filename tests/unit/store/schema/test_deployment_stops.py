@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.schema.deployed.changes import ACCEPTED, ADDITIONS, Consent
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
+from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from sparkhaven.store.errors import SchemaChangeError, SchemaMismatchError, SchemaParseError
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.schema.deployed.changes import ACCEPTED, Consent
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
-from sparkhaven.store.schema.deployed.lock import running_streams
-from sparkhaven.store.schema.deployed.writable import require_writable
+from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
+from sparkhaven.store.schema.deployed.schema_lock import running_streams
+from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, schema
 
 RETYPED = {**COLUMNS, "A": "long"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.schema.findings import RULES, Finding, FindingList
 
 NAME = "Ns.Tab.schema"

@@ -17,10 +17,10 @@ from sparkhaven.store.errors import (
     UnsupportedVersionError,
 )
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.schema.deployed.changes import ACCEPTED, Consent
 from sparkhaven.store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, encode_history
-from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
+from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
 
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from sparkhaven.store.schema.document.rules import RULE_SPECS, parse_value, split_list
-from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.document.schema_file import parse_schema
+from sparkhaven.store.schema.document.validator_rules import RULE_SPECS, parse_value, split_list
 from sparkhaven.store.types.datatypes import data_type
 
 KNOWN = [

@@ -9,28 +9,28 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
+from sparkhaven.store.epochs.recovery.directory_plan import Settlement
 from sparkhaven.store.epochs.recovery.recover import apply
-from sparkhaven.store.epochs.recovery.settlement import Settlement
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
-from sparkhaven.store.format.table.tablesize import TableSize
-from sparkhaven.store.format.table.tablesize import decode as decode_size
-from sparkhaven.store.format.table.tablesize import encode as encode_size
+from sparkhaven.store.format.table.table_size import TableSize
+from sparkhaven.store.format.table.table_size import decode as decode_size
+from sparkhaven.store.format.table.table_size import encode as encode_size
 from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.kernels import FEW
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.scan.columnfile import read_column
-from sparkhaven.store.types.committed import FileState, RangeStats
+from sparkhaven.store.lazy_compute import FEW
+from sparkhaven.store.scan.column_file import read_column
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.append.append import LocationAppender
+from sparkhaven.writers.append.append_statistics import range_stats
+from sparkhaven.writers.append.column_values import column_values
 from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.append.statistics import range_stats
-from sparkhaven.writers.append.symbols import SymbolCache, SymbolKey
-from sparkhaven.writers.append.values import column_values
+from sparkhaven.writers.append.symbol_cache import SymbolCache, SymbolKey
 from sparkhaven.writers.batch.task import bytes_of
-from sparkhaven.writers.target import LateRows, SplitNotes
+from sparkhaven.writers.task.notes import LateRows, SplitNotes
 from tests.support.streams.locations import A
 from tests.support.streams.stream_kit import (
     COLUMNS,

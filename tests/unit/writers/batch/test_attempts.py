@@ -15,14 +15,15 @@ import pytest
 
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import EpochConflictError, LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.target import SplitNotes, StreamTarget
+from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 from tests.support.streams.stream_kit import (
     LocalExecutor,
     Record,

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
 
-from sparkhaven.store.epochs.files.publish import TABLE_SIZE
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
@@ -28,14 +28,14 @@ from sparkhaven.store.errors import (
     PositionGapError,
     SettingsError,
 )
-from sparkhaven.store.format.table.tablesize import decode as decode_size
+from sparkhaven.store.format.table.table_size import decode as decode_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.batch.stream import StreamPlan
-from sparkhaven.writers.spark.stream import Batches, run_stream
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.batch.stream_batches import StreamPlan
+from sparkhaven.writers.spark.stream_query import Batches, run_stream
+from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.stream_kit import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow
-from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget
 from sparkhaven.jobs.streams.budget import Budget
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.task.notes import SplitNotes
 
 
 class Stream:

@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.ingest.bad_rows import NAMED, Rejects
-from sparkhaven.ingest.declared import near_name, require_columns
-from sparkhaven.ingest.formats.csv.rows import CsvRows
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import CsvOptions
-from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.targets.declared_columns import near_name, require_columns
 from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
-from sparkhaven.store.epochs.state.values import MAX_IGNORED, ignored_in
+from sparkhaven.store.epochs.state.log_values import MAX_IGNORED, ignored_in
 from sparkhaven.store.errors import FeedError, SettingsError
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
 
 TABLE = schema(price="double", size="int")

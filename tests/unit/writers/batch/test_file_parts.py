@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.content.parts import can_be_cut, is_cuttable, part_lines
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Format
-from sparkhaven.ingest.spec import Clock, ColumnSpec
-from sparkhaven.store.epochs.state.files import FileWindow, Resolution
-from sparkhaven.store.epochs.state.values import FileId, FilePart, Split
+from sparkhaven.ingest.content.file_parts import is_cuttable, part_lines
+from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.spec.payload_formats import Format
+from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec
+from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart, Split
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.batch.combine import split_order
@@ -84,8 +84,8 @@ def test_what_is_cut(tmp_path: Path) -> None:
     plain, wall, batch = FilesOptions("/feed"), Clock(), Clock("batch")
     for form in ("json", "csv", "parquet"):
         options = replace(plain, format=form)
-        assert can_be_cut(options, wall) and not can_be_cut(options, batch)
-    assert not can_be_cut(replace(plain, format="csv", encoding="latin-1"), wall)
+        assert options.can_be_cut(wall) and not options.can_be_cut(batch)
+    assert not replace(plain, format="csv", encoding="latin-1").can_be_cut(wall)
     assert is_cuttable(FS, write(tmp_path / "a.json", b"{}\n"))
     assert not is_cuttable(FS, write(tmp_path / "a.json.gz", b"{}\n"))
     assert not is_cuttable(FS, write(tmp_path / "b.json", b"\x1f\x8b..."))

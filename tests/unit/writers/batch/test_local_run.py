@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError, LockLostError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.local import run_local
-from sparkhaven.writers.batch.stream import BatchProgress, Row, StreamPlan, StreamTotals
+from sparkhaven.writers.batch.local_stream import run_local
+from sparkhaven.writers.batch.stream_batches import BatchProgress, Row, StreamPlan, StreamTotals
 from tests.support.streams.stream_kit import (
     STREAM,
     TABLE,

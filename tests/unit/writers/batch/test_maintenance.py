@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import Layout

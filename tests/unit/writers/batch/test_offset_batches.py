@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import list_epochs
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.reading.stream_state import list_epochs
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
-from sparkhaven.writers.batch.splits import range_of
+from sparkhaven.writers.batch.split_rows import range_of
 from tests.support.streams.stream_kit import (
     STREAM,
     TABLE,

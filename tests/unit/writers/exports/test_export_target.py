@@ -17,8 +17,8 @@ from sparkhaven.store.errors import (
     ValidationFailedError,
 )
 from sparkhaven.store.layout import Layout
+from sparkhaven.writers.exports.export_target import locked, target_of
 from sparkhaven.writers.exports.leaves import Written, write_parquet_leaf
-from sparkhaven.writers.exports.target import locked, target_of
 from tests.support.writers.export_cases import by_duckdb, export, files, found, two_days, wanted
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import FS, Killed, KillingFs
@@ -132,7 +132,7 @@ def test_a_file_that_reads_back_otherwise_is_not_published(tmp_path: Path, monke
             shutil.copy(other, path)
         return written
 
-    monkeypatch.setattr("sparkhaven.writers.exports.tree.write_parquet_leaf", damaged)
+    monkeypatch.setattr("sparkhaven.writers.exports.export_tree.write_parquet_leaf", damaged)
     while kinds:
         with pytest.raises(ValidationFailedError):
             export(db.root, out, layout="flat")

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.readers import open_table
-from sparkhaven.store.digest import digest_array, to_hex
+from sparkhaven.store.digest.column_digest import digest_array, to_hex
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.manifest import decode_manifest
-from sparkhaven.store.format.table import tablesize
-from sparkhaven.store.format.table.tblread import decode_tbl
-from sparkhaven.store.scan.columnfile import read_column
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.tbl_reader import decode_tbl
+from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.writers.exports import leaves
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
@@ -65,7 +65,7 @@ def test_a_hive_tree_has_a_locations_table_of_its_leaves(tmp_path: Path, leaf: s
     if leaf == "parquet":
         assert found(by_duckdb(out, "kv")) == wanted(rows)
         return
-    size = tablesize.load(FS, out / names[0])
+    size = table_size.load(FS, out / names[0])
     assert size is not None
     assert size.size == 75
     columns = {c.name: read_column(FS, out / names[0], c, size.data_file_sizes, 75) for c in db.schema.stored}

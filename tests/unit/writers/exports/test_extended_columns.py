@@ -8,9 +8,9 @@ import pytest
 
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.schema.deployed.changes import ACCEPTED
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.store.schema.document.xmlfile import parse_schema
+from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
+from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT

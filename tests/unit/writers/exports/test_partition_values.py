@@ -12,7 +12,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.errors import InvalidNameError
 from sparkhaven.store.format.parquet.trees import LAYOUTS, TreeLayout, check_value
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.imports.tree import find_tree
+from sparkhaven.writers.imports.tree_leaves import find_tree
 from tests.support.commands import run
 from tests.support.writers.odd_values import HOSTILE, ODD, by_duckdb, by_pandas, by_polars, by_pyarrow, export, make
 

@@ -21,7 +21,7 @@ from sparkhaven.store.errors import (
     TableNotFoundError,
 )
 from sparkhaven.store.layout import LocationKey, TableName
-from sparkhaven.store.merges.records import lock_table, newest
+from sparkhaven.store.merges.merge_records import lock_table, newest
 from tests.support.disks.contents import hidden
 from tests.support.writers.export_cases import export, two_days
 from tests.support.writers.import_cases import bring, empty, small, values, write

@@ -10,10 +10,10 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SchemaChangeError, SchemaParseError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.records import lock_table
-from sparkhaven.store.schema.deployed.changes import ACCEPTED
+from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
-from sparkhaven.writers.imports import dates
+from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
+from sparkhaven.writers.imports import date_import
 from sparkhaven.writers.partitions import add_partition
 from tests.support.writers.import_cases import SMALL, bring, small, values, write
 from tests.support.writers.merge_runs import FS
@@ -36,7 +36,7 @@ def test_a_retype_ends_the_import_or_is_refused(tmp_path: Path, monkeypatch: pyt
             deploy(FS, layout, SMALL % b"String", consent=ACCEPTED)
         return lock
 
-    monkeypatch.setattr(dates, "lock_table", overtaken)
+    monkeypatch.setattr(date_import, "lock_table", overtaken)
     if taken:
         bring(layout, tmp_path / "tree")
         assert values(layout) == [1, 2, 3]

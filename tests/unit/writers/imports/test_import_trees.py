@@ -15,9 +15,9 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.merges.records import newest
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, export, found, two_days, wanted
 from tests.support.writers.import_cases import bring, empty, small, values, write

@@ -14,8 +14,8 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError
 from sparkhaven.store.layout import LocationKey, TableName
-from sparkhaven.writers.imports.leaf import LeafReader
-from sparkhaven.writers.imports.walk import FoundLeaf
+from sparkhaven.writers.imports.parquet_leaf import LeafReader
+from sparkhaven.writers.imports.tree_walk import FoundLeaf
 from tests.support.ingest.ingest_cases import schema as schema_of
 from tests.support.ingest.parquet_footers import enum_file
 from tests.support.writers.import_cases import bring, small, values, write

@@ -20,14 +20,14 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import lock_table, newest
-from sparkhaven.writers.merge import publish
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.store.merges.merge_records import lock_table, newest
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.publish_phase import GRACE_S
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete, truncate
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.publish import staged_locations
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, merge
@@ -176,7 +176,7 @@ def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
     commit(db, a=5)
     merge(db.layout)
     if other_device:
-        monkeypatch.setattr(publish, "_device", lambda fs, path: hash(path))
+        monkeypatch.setattr(staged_locations, "_device", lambda fs, path: hash(path))
     options, executor = MergeOptions(rewrite=True), LocalExecutor(1, processes=False)
 
     class HalfRemoving(QuickFs):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import (
     CorruptFileError,
     LockLostError,
@@ -17,17 +17,17 @@ from sparkhaven.store.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import lock_table, newest, store_record
-from sparkhaven.store.scan.columnfile import read_grouping
-from sparkhaven.writers.merge import dates
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.store.merges.merge_records import lock_table, newest, store_record
+from sparkhaven.store.scan.column_file import read_grouping
+from sparkhaven.writers.merge import date_merges
+from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan import source
-from sparkhaven.writers.merge.plan.keys import SortKey
-from sparkhaven.writers.merge.plan.plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.write import check, columns, share
+from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.write import column_writes, location_check, work_shares
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
@@ -83,10 +83,10 @@ def test_rows_come_out_as_a_naive_sort_puts_them(tmp_path: Path, sort: list[tupl
 
 @pytest.mark.slow
 def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(check, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 50)
-    monkeypatch.setattr(share, "STRETCH_ROWS", 100)
+    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(location_check, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(column_writes, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(work_shares, "STRETCH_ROWS", 100)
     results: dict[int, dict[str, bytes]] = {}
     for pieces in (1, 2, 7, 40):
         # 7: ordered in pieces, then written column by column, by tasks over all workers
@@ -94,7 +94,7 @@ def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monke
         root = tmp_path / str(pieces)
         db, _ = make(root, 500, seed=4)
         monkeypatch.setattr(MergePlan, "ranges", lambda plan, pieces=pieces: pieces)
-        monkeypatch.setattr(dates, "PARALLEL_ROWS", 1 if pieces == 7 else 1 << 20)  # tasks over all workers
+        monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 1 if pieces == 7 else 1 << 20)  # tasks over all workers
         (result,) = merge(db.layout, sort=(SortKey("Venue"), SortKey("D", True), SortKey("Note")), workers=pieces % 3)
         assert result.pieces == pieces
         results[pieces] = history_bytes(db.layout)
@@ -104,7 +104,7 @@ def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monke
 
 
 def test_one_giant_group_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 64)
     rng = random.Random(3)
     rows = [random_row(rng) | {"Sym": "one"} for _ in range(600)]
     db = IntradayRows(tmp_path, SCHEMA, fs=FS)
@@ -261,7 +261,7 @@ def test_grouping_lies_in_the_prefix_or_beside_it(tmp_path: Path) -> None:
         ranges = read_grouping(FS, place, sym, total)
         assert ranges is not None
         assert len(ranges) == number
-    size = tablesize.load(FS, place)
+    size = table_size.load(FS, place)
     assert size is not None
     assert dict(size.sorted_columns) == {"Sym": "Ascending"}
     assert set(size.checksums) == set(size.data_file_sizes)

@@ -11,12 +11,12 @@ import pytest
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.merges.records import lock_table, newest
-from sparkhaven.writers.merge import dates
-from sparkhaven.writers.merge.cleaning import clean, waiting
+from sparkhaven.store.merges.merge_records import lock_table, newest
+from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.status import table_status
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.publish.replaced_files import clean, waiting
+from sparkhaven.writers.merge.unfinished_work import table_status
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import hidden
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
@@ -59,7 +59,7 @@ def test_a_merge_of_another_date_cleans_up(tmp_path: Path) -> None:
     options, executor = MergeOptions(), LocalExecutor()
     for clock, left in ((NOW, 2), (LATER, 0)):
         done = list(
-            dates.merge_dates(
+            date_merges.merge_dates(
                 FS, db.layout, TABLE, ["2024-03-06"], options, executor=executor, clock=lambda clock=clock: clock
             )
         )
@@ -91,7 +91,7 @@ def test_a_damaged_record_of_another_date_fails_no_merge_and_is_reported(tmp_pat
     said: list[str] = []
     options, executor = MergeOptions(), LocalExecutor()
     where = FS, db.layout, TABLE, ["2024-03-06"], options
-    (done,) = dates.merge_dates(*where, executor=executor, clock=lambda: LATER, on_progress=said.append)
+    (done,) = date_merges.merge_dates(*where, executor=executor, clock=lambda: LATER, on_progress=said.append)
     assert done.outcome == "merged"
     assert len(said) == 1
     assert "1.json" in said[0]
@@ -153,7 +153,9 @@ def test_replaced_history_that_cannot_be_removed_stops_no_other_date(tmp_path: P
     db.commit({("a", "2024-03-06"): as_table(rows)})
     days, options, executor = (DAY, "2024-03-06"), MergeOptions(), LocalExecutor()
     done = list(
-        dates.merge_dates(Stuck(tmp_path), db.layout, TABLE, days, options, executor=executor, clock=lambda: LATER)
+        date_merges.merge_dates(
+            Stuck(tmp_path), db.layout, TABLE, days, options, executor=executor, clock=lambda: LATER
+        )
     )
     assert [(each.outcome, each.error) for each in done] == [("nothing", None), ("merged", None)]
     assert done[0].clean_error is not None and ".retired-" in str(done[0].clean_error)

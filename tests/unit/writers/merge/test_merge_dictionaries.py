@@ -18,14 +18,14 @@ from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.history import load_history
-from sparkhaven.writers.merge.plan import source
-from sparkhaven.writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
-from sparkhaven.writers.merge.plan.pins import Pins
-from sparkhaven.writers.merge.plan.plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.plan.source import ColumnSource
+from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.merge.plan.date_plan import plan_merge
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.merge_source import ColumnSource
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from sparkhaven.writers.merge.plan.unions import ranks_file
-from sparkhaven.writers.merge.planning import plan_merge
-from sparkhaven.writers.merge.write import dictionaries, share, survey
+from sparkhaven.writers.merge.write import date_survey, dictionaries, work_shares
 from sparkhaven.writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
 from tests.support.writers.merge_cases import DAY, STRINGS, TABLE
 from tests.support.writers.merge_runs import FS, check_tree, history_bytes, make, merge
@@ -74,7 +74,7 @@ def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
     db, _ = make(tmp_path, 300, partitions=1)
     plan = planned(db.layout, TABLE, DAY)
     monkeypatch.setattr(dictionaries, "MIN_SLICE", 64)
-    monkeypatch.setattr(source, "SYMBOLS", 3)
+    monkeypatch.setattr(merge_source, "SYMBOLS", 3)
     monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
     held: list[int] = []
     write = dictionaries._write_run
@@ -86,7 +86,7 @@ def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
     monkeypatch.setattr(dictionaries, "_write_run", noted)
     store_unions(FS, plan)
     assert max(held) < 2 * 64, "a run is sorted as soon as it fills a slice"
-    found, expected = load_unions(FS, plan), survey.unions(FS, plan)
+    found, expected = load_unions(FS, plan), date_survey.unions(FS, plan)
     assert {name: texts.to_pylist() for name, texts in found.items()} == {
         name: texts.to_pylist() for name, texts in expected.items()
     }
@@ -104,16 +104,16 @@ def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
     db, _ = make(tmp_path / "memory", 200)
     (within,) = merge(db.layout, sort=sort)
     other, _ = make(tmp_path / "files", 200)
-    unions = survey.unions
+    unions = date_survey.unions
     monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
-    monkeypatch.setattr(share, "unions", lambda *_: pytest.fail("all texts are in memory"))
+    monkeypatch.setattr(work_shares, "unions", lambda *_: pytest.fail("all texts are in memory"))
     (found,) = merge(other.layout, sort=sort)
     assert (within.pieces, found.pieces, found.outcome) == (1, 1, "merged")
     assert history_bytes(other.layout) == history_bytes(db.layout)
     check_tree(other.layout)  # no work files are left
     monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(1 << 20)))
     asked: list[object] = []
-    monkeypatch.setattr(share, "unions", lambda fs, plan: asked.append(plan) or unions(fs, plan))
+    monkeypatch.setattr(work_shares, "unions", lambda fs, plan: asked.append(plan) or unions(fs, plan))
     merge(other.layout, sort=sort, rewrite=True)
     assert len(asked) == 1  # few texts are quicker in memory
 
@@ -135,7 +135,7 @@ def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
-        share.prepare(Fs(), plan, stored=split)
+        work_shares.prepare(Fs(), plan, stored=split)
         taken = tracemalloc.get_traced_memory()[1] + pool.max_memory()
     finally:
         tracemalloc.stop()

@@ -12,7 +12,7 @@ import pytest
 
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.format.index.grouping import GroupRanges
-from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.write import finish
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge

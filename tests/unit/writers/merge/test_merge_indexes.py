@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.store.format.table import tablesize
-from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.naive_rowset import naive_ranges
@@ -56,7 +56,7 @@ def test_an_independent_reader_finds_the_rows_of_each_key_by_the_indexes(tmp_pat
         ends = naive_reader.read(directory, "dh_end_pos", "long", len(index))
         keys = naive_reader.read(directory, "Sym", "blob", len(index))
         assert {key: [(a, b - 1)] for key, a, b in zip(keys, begins, ends, strict=True)} == wanted
-        size = tablesize.load(FS, directory)
+        size = table_size.load(FS, directory)
         assert size is not None
         assert (size.size, size.sorted_columns) == (len(index), {"Sym": "Ascending"})
         definition = decode_tbl((directory / "table.tbl").read_bytes(), directory)

@@ -16,14 +16,14 @@ import pytest
 
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import ValidationFailedError
-from sparkhaven.store.format.table import tablesize
+from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import decode_record, encode_record, newest
+from sparkhaven.store.merges.merge_records import decode_record, encode_record, newest
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.merge.plan import source
-from sparkhaven.writers.merge.plan.keys import SortKey
-from sparkhaven.writers.merge.write import check_parquet, parquet, sink
-from sparkhaven.writers.merge.write.parquet import row_groups
+from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.write import parquet_check, parquet_sink, parquet_write
+from sparkhaven.writers.merge.write.parquet_write import row_groups
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -120,7 +120,7 @@ def test_footer_types_and_records(tmp_path: Path) -> None:
     assert ids == [column.id for column in db.schema.stored]
     assert list(output.files) == ["table.parquet"]
     assert sorted(output.indexes) == INDEX_FILES
-    size = tablesize.load(FS, place)
+    size = table_size.load(FS, place)
     assert size is not None
     assert size.data_file_sizes == {"table.parquet": path.stat().st_size}
     assert size.data_indexes == {"Index-Sym": len(set(pq.read_table(path)["Sym"].to_pylist()))}
@@ -156,10 +156,10 @@ def test_row_groups_end_where_large_groups_begin() -> None:
 @pytest.mark.slow
 def test_small_row_groups_and_blocks_hold_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     db, rows = make(tmp_path, 4000, partitions=1)
-    monkeypatch.setattr(parquet, "GROUP_ROWS", 500)
-    monkeypatch.setattr(check_parquet, "BLOCK_ROWS", 300)
-    monkeypatch.setattr(check_parquet, "TEXT_ROWS", 100)
-    monkeypatch.setattr(source, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(parquet_write, "GROUP_ROWS", 500)
+    monkeypatch.setattr(parquet_check, "BLOCK_ROWS", 300)
+    monkeypatch.setattr(parquet_check, "TEXT_ROWS", 100)
+    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 256)
     merge(db.layout, format="parquet")
     (place,), (output,) = places(db), merged(db).outputs
     found = pq.ParquetFile(place / "table.parquet")
@@ -260,15 +260,15 @@ def test_a_staged_file_that_reads_back_otherwise_is_not_published(
     wrong = (places(other)[0] / name).read_bytes()
     if name.endswith(".bytes"):  # the same keys: one of them has another letter
         wrong = wrong.replace(b"zz", b"zy")
-    real = check_parquet.check_parquet
+    real = parquet_check.check_parquet
 
-    def damaged(fs: Any, task: check_parquet.ParquetCheck) -> Any:
+    def damaged(fs: Any, task: parquet_check.ParquetCheck) -> Any:
         place = task.plan.destinations[0].stage(TABLE, DAY)
         assert (place / name).read_bytes() != wrong
         (place / name).write_bytes(wrong)
         return real(fs, task)
 
-    monkeypatch.setattr("sparkhaven.writers.merge.write.check_parquet.check_parquet", damaged)
+    monkeypatch.setattr("sparkhaven.writers.merge.write.parquet_check.check_parquet", damaged)
     with pytest.raises(ValidationFailedError):
         merge(db.layout, format="parquet")
     assert newest(FS, db.layout, TABLE, DAY) is None
@@ -292,7 +292,7 @@ def test_a_full_disk_ends_the_merge_with_that_error_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     db, _ = make(tmp_path, 200, partitions=1)
-    monkeypatch.setattr(sink, "PIECE", 1000)
+    monkeypatch.setattr(parquet_sink, "PIECE", 1000)
     fs = FullFs(room)
     with pytest.raises(OSError, match="No space left"):
         merge(db.layout, fs=fs, format="parquet")

@@ -13,10 +13,10 @@ import pytest
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.files import read_files
+from sparkhaven.store.native.small_files import read_files
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.merge.plan import opened
-from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.writers.merge.plan import open_source
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
@@ -40,7 +40,7 @@ def make(root: Path, partitions: int = 1) -> IntradayRows:
 
 
 def one_by_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(opened, "MANY", 1000)
+    patch.setattr(open_source, "MANY", 1000)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.extend(paths)
         return read_files(fs, paths, *rest)
 
-    monkeypatch.setattr(opened, "read_files", noted)
+    monkeypatch.setattr(open_source, "read_files", noted)
     return found
 
 
@@ -232,7 +232,7 @@ def test_rows_beside_many_small_sources(tmp_path: Path, monkeypatch: pytest.Monk
     for way in ("together", "single"):
         if way == "single":
             one_by_one(monkeypatch)
-        monkeypatch.setattr(opened, "SMALL", 300)  # bytes: some files are larger
+        monkeypatch.setattr(open_source, "SMALL", 300)  # bytes: some files are larger
         layout = make(tmp_path / way).layout
         merge(layout, sort=SORT)
         found.append(history_bytes(layout))

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import newest
+from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import validation_path
-from sparkhaven.writers.merge import dates
-from sparkhaven.writers.merge.cleaning import clean
+from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.status import table_status
-from sparkhaven.writers.removal.proof import prove
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.unfinished_work import table_status
+from sparkhaven.writers.removal.removal_proof import prove
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
@@ -125,12 +125,12 @@ def test_a_dry_run_names_rows_and_destination(tmp_path: Path) -> None:
 
 def test_a_large_date_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     db, _ = make(tmp_path, 400)
-    monkeypatch.setattr(dates, "PARALLEL_ROWS", 10)
+    monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 10)
     said: list[str] = []
     options, executor = MergeOptions(memory=1, workers=2), LocalExecutor()
-    monkeypatch.setattr("sparkhaven.writers.merge.plan.plan.PARALLEL_ROWS", 10)
+    monkeypatch.setattr("sparkhaven.writers.merge.plan.merge_plan.PARALLEL_ROWS", 10)
     where = FS, db.layout, TABLE, [DAY], options
-    (done,) = dates.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
+    (done,) = date_merges.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
     assert done.outcome == "merged"
     assert said[0].startswith(f"{DAY}: ordering rows, ") or said[0].startswith(f"{DAY}: counting rows, ")
     assert any("reading back columns, 24 of 24 tasks" in line for line in said)

@@ -11,12 +11,12 @@ import pytest
 
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import load_history
-from sparkhaven.writers.merge.plan import keys
-from sparkhaven.writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
-from sparkhaven.writers.merge.plan.pins import Pins
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.planning import plan_merge
-from sparkhaven.writers.merge.write import symbols
+from sparkhaven.writers.merge.plan import sort_keys
+from sparkhaven.writers.merge.plan.date_plan import plan_merge
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
+from sparkhaven.writers.merge.write import symbol_table
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -38,7 +38,7 @@ def test_slices_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> No
     union = sorted_symbols(parts)
     assert union.to_pylist() == sorted(set(texts), key=lambda text: text.encode("utf-16-be"))
     lut = rank_lut(parts[0], union)
-    monkeypatch.setattr(keys, "RANKED", 7)
+    monkeypatch.setattr(sort_keys, "RANKED", 7)
     assert sorted_symbols(parts).equals(union)
     assert np.array_equal(rank_lut(parts[0], union), lut)
     assert lut[120] == lut[-1] == INT_NULL
@@ -57,8 +57,8 @@ def test_slices_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_merge_in_slices_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, rows = make(tmp_path / "one", 300, partitions=1)
     merge(one.layout)
-    monkeypatch.setattr(keys, "RANKED", 3)
-    monkeypatch.setattr(symbols, "SYMBOLS", 2)
+    monkeypatch.setattr(sort_keys, "RANKED", 3)
+    monkeypatch.setattr(symbol_table, "SYMBOLS", 2)
     two, _ = make(tmp_path / "two", 300, partitions=1)
     merge(two.layout)
     assert history_bytes(one.layout) == history_bytes(two.layout)

@@ -9,7 +9,7 @@ import pytest
 
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.writers.merge.plan.pins import Pins
+from sparkhaven.writers.merge.plan.merge_pins import Pins
 from tests.support.tables.small_tables import SmallTable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparkhaven.store.io.fs import Lock
-from sparkhaven.writers.merge.result import MergeOutcome
+from sparkhaven.writers.merge.date_result import MergeOutcome
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import QuickFs, make, merge
 

@@ -11,12 +11,12 @@ import pytest
 
 from sparkhaven.jobs.streams.quarantines import settle
 from sparkhaven.store.delta.log import LOG
-from sparkhaven.store.epochs.files.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CommitError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.quarantine import rows
+from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
+from sparkhaven.writers.quarantine import quarantined_rows
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log
 from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at
@@ -97,8 +97,8 @@ def test_a_table_that_is_no_quarantine_is_not_written(tmp_path: Path) -> None:
 
 
 def test_rows_are_read_in_portions_of_their_payloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "AT_ONCE_BYTES", 100)
-    monkeypatch.setattr(rows, "AT_ONCE", 3)
+    monkeypatch.setattr(quarantined_rows, "AT_ONCE_BYTES", 100)
+    monkeypatch.setattr(quarantined_rows, "AT_ONCE", 3)
     payloads = np.array([60, 30, 20, 200, 1, 1, 1, 1], np.int64)
-    assert list(rows._portions(payloads)) == [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
-    assert list(rows._portions(payloads[:0])) == []
+    assert list(quarantined_rows._portions(payloads)) == [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
+    assert list(quarantined_rows._portions(payloads[:0])) == []

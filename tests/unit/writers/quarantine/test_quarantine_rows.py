@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.files.ledger import Ledger, write_ledger
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.quarantine import rows as quarantine_rows
-from sparkhaven.writers.quarantine.choice import Chosen
-from sparkhaven.writers.quarantine.rows import QuarantineRows
+from sparkhaven.writers.quarantine import quarantined_rows as quarantine_rows
+from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
+from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.writers.quarantine_tables import FIELDS, FIRST, OWNER, TIME, added, row, version
 
@@ -164,6 +164,6 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
 
 @pytest.mark.slow
 def test_no_spark_is_imported() -> None:
-    modules = "sparkhaven.jobs.cli.streams.quarantine, sparkhaven.writers.quarantine.rows"
+    modules = "sparkhaven.jobs.cli.streams.quarantine, sparkhaven.writers.quarantine.quarantined_rows"
     code = f"import {modules}, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

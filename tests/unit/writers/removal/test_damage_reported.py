@@ -14,11 +14,11 @@ from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
 from sparkhaven.store.format.index.grouping import encode_ovr
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.merges.records import newest
-from sparkhaven.store.scan.columnfile import column_header, read_grouping
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.scan.column_file import column_header, read_grouping
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import truncate
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge

@@ -12,10 +12,10 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.merges.records import newest
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import truncate
-from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import truncate
+from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge

@@ -11,12 +11,12 @@ import pytest
 
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.readers.streams import table_streams
-from sparkhaven.store.epochs.reading.load import list_streams
+from sparkhaven.readers.stream_summaries import table_streams
+from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
 from sparkhaven.store.errors import PositionGapError, TableNotFoundError
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.removal.streams import remove_stream
+from sparkhaven.writers.removal.stream_removal import remove_stream
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row

@@ -14,7 +14,7 @@ from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.values import FileId, Split
+from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import EpochConflictError, ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
@@ -22,9 +22,9 @@ from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.removal.remove import delete, truncate
-from sparkhaven.writers.target import LateRows, SplitNotes
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import delete, truncate
+from sparkhaven.writers.task.notes import LateRows, SplitNotes
 from tests.support.streams.stream_kit import (
     SCHEMA,
     TABLE,

@@ -11,10 +11,10 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import RetryableStorageError
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.merge.cleaning import clean
+from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.proof import prove
-from sparkhaven.writers.validation.dates import validate_date
+from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import FS, make, merge
 

@@ -15,14 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import as_batch, bad_row
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.rejected import decode_rejected
+from sparkhaven.store.quarantine.rejected_rows import decode_rejected
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.scratch import make_scratch
-from sparkhaven.writers.spark.frame import joined
 from sparkhaven.writers.spark.frame_task import (
     MAX_RANGES,
     FrameResult,
@@ -32,7 +31,8 @@ from sparkhaven.writers.spark.frame_task import (
     frame_task,
     spans,
 )
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.spark.frame_writes import joined
+from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.streams.stream_kit import SCHEMA, open_log, record, target_of
 
 FS = Fs()

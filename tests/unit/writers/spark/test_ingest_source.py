@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
-from sparkhaven.ingest.content.parts import MIN_PART
+from sparkhaven.ingest.content.file_parts import MIN_PART
+from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import (
     FILE_COST,
     SCHEMA,
@@ -21,14 +22,13 @@ from sparkhaven.ingest.feeds.files.source import (
     group_files,
     source_options,
 )
-from sparkhaven.ingest.options.files import FilesOptions
-from sparkhaven.ingest.options.formats import Limit
-from sparkhaven.store.epochs.state.values import FileId, FilePart
+from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import PositionGapError, SettingsError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.writers.batch.file_parts import by_position
-from sparkhaven.writers.batch.splits import file_of
+from sparkhaven.writers.batch.split_rows import file_of
 from tests.support.ingest.ingest_cases import file_id
 
 NOW = 1_400_000_000

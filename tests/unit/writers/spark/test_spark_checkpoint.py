@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.store.errors import TableExistsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.spark.checkpoint import Repair, apply_repair, plan_repair
+from sparkhaven.writers.spark.checkpoint_repair import Repair, apply_repair, plan_repair
 
 FS = Fs()
 ID = "4d9ff0a5-0d35-4b43-a0a3-07b9d4a2a3a1"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.writers.spark.stream import _watch
+from sparkhaven.writers.spark.stream_query import _watch
 
 
 class QueryInItsLastMoment:

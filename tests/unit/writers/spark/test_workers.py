@@ -18,7 +18,7 @@ from sparkhaven.store.native.library import SWITCH, core
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.batch.task import Task, run_task
-from sparkhaven.writers.spark.tasks import lacks_package
+from sparkhaven.writers.spark.spark_tasks import lacks_package
 from sparkhaven.writers.spark.workers import (
     COMPARED,
     Worker,
@@ -29,7 +29,7 @@ from sparkhaven.writers.spark.workers import (
     require_capable,
     require_planner,
 )
-from sparkhaven.writers.target import SplitNotes
+from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.streams.stream_kit import open_log, put_file, record, target_of
 
 FS = Fs()

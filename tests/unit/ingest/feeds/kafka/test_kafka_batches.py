@@ -15,7 +15,7 @@ from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient, reason_for
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import CONSUMER, librdkafka
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
-from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered

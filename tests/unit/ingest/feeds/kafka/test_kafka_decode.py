@@ -12,9 +12,9 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka import decode as kafka_decode
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema
 from tests.support.ingest.messages import Fake
 

@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.blocks import MS, MessageBlock, Messages, far_times, time_ns
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
-from sparkhaven.ingest.options.kafka import KafkaOptions
-from sparkhaven.ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.spec.stream_spec import (
+    BadRowBudget,
+    ColumnSpec,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from sparkhaven.ingest.targets.target_columns import resolve_targets
 from tests.support.ingest.ingest_cases import schema
 from tests.support.ingest.messages import PLACE, Fake
 from tests.support.kafka.laid_out import framed

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, Start
 from sparkhaven.ingest.feeds.kafka.planner import Position
 from sparkhaven.ingest.feeds.kafka.source import KafkaStream, TopicReader
-from sparkhaven.ingest.options.kafka import KafkaOptions, Start
 from sparkhaven.readers.spark.source_api import ReadAllAvailable
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.layout import TableName

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
     fair_amounts,
@@ -18,9 +19,8 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     share_out,
     verified,
 )
-from sparkhaven.ingest.feeds.kafka.starts import first_offsets
-from sparkhaven.ingest.options.kafka import Start
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError
 
 VIEW = {"t": TopicView("one", {0: Bounds(10, 100), 1: Bounds(0, 50)})}

@@ -14,8 +14,8 @@ from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
 from sparkhaven.ingest.feeds.kafka.broker.topics import Waits
-from sparkhaven.ingest.options.kafka import ClientSettings, KafkaOptions
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered

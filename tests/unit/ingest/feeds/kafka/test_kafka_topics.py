@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID
 
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.options.kafka import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.errors import RetryableFeedError
 
 NO_MESSAGE = -1  # what a broker answers where no message is as new as the time

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 from sparkhaven.ingest.feeds.kafka.broker import librdkafka as module
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import Librdkafka, RefusedError, librdkafka
-from sparkhaven.store.native import messages as native
+from sparkhaven.store.native import kafka_messages as native
 
 
 @pytest.fixture(autouse=True)

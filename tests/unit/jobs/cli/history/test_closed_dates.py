@@ -16,10 +16,10 @@ from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
 from sparkhaven.jobs.date_choice import recorded_zone
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.settings.stream_file import load_stream_file
-from sparkhaven.jobs.streams import run as ingest_run
+from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.store.epochs.reading.load import load_stream, newest_states
-from sparkhaven.store.epochs.state.values import Batch
+from sparkhaven.store.epochs.reading.stream_state import load_stream, newest_states
+from sparkhaven.store.epochs.state.log_values import Batch
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

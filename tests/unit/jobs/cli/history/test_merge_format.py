@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.store.schema.deployed.changes import ACCEPTED
 from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
 from tests.support.commands import run, run_json
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row

@@ -12,7 +12,7 @@ from sparkhaven.jobs.operations import merge_choice
 from sparkhaven.jobs.session import spark_session
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.merge.planning import plan_merge
+from sparkhaven.writers.merge.plan.date_plan import plan_merge
 from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import history_bytes, make
@@ -82,7 +82,7 @@ def test_a_date_that_was_never_merged_is_planned_once(tmp_path: Path, monkeypatc
         planned.append(dry_run)
         return plan_merge(*words, dry_run=dry_run)
 
-    monkeypatch.setattr("sparkhaven.writers.merge.dates.plan_merge", noted)
+    monkeypatch.setattr("sparkhaven.writers.merge.date_merges.plan_merge", noted)
     assert f"{HERE}40 rows to merge" in run(root, "merge", NAME, "--date", DAY).stderr
     assert planned == [False]
     assert f"{HERE}0 rows to merge" in run(root, "merge", NAME, "--date", DAY).stderr  # its record is looked at first

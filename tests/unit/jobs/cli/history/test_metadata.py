@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.records import lock_table
+from sparkhaven.store.merges.merge_records import lock_table
 from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.logs.tables import ADMIN
+from sparkhaven.jobs.logs.log_tables import ADMIN
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SnapshotMovedError
-from sparkhaven.store.format.table.tblread import decode_tbl
+from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.records import newest, store_record
+from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import Version, encode_history
 from tests.support.commands import run

@@ -18,14 +18,14 @@ from sparkhaven.jobs.streams.reports.metrics import Metrics, served
 from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
 from sparkhaven.jobs.streams.reports.progress import Progress, taken
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
-from sparkhaven.readers.stats import _stream
+from sparkhaven.readers.table_stats import _stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.batch.stream import BatchProgress
+from sparkhaven.writers.batch.stream_batches import BatchProgress
 from tests.support.streams.stream_kit import TABLE, ingest, open_log, put_file, record
 
 FS = Fs()

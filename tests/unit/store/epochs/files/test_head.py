@@ -10,12 +10,12 @@ import pytest
 
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
-from sparkhaven.store.epochs.reading import reader as logs
-from sparkhaven.store.epochs.reading.load import load_positions, load_stream
-from sparkhaven.store.epochs.state.records import Record, decode
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.reading import log_reader as logs
+from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream
+from sparkhaven.store.epochs.state.log_records import Record, decode
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.frames import LOG_MAGIC, frame, header, scan
+from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header, scan
 from sparkhaven.store.layout import Layout
 from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import CrashingFs

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.reading.reader import read_newest
+from sparkhaven.store.epochs.reading.log_reader import read_newest
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -20,11 +20,11 @@ from sparkhaven.store.epochs.files.removals import (
     write_removals,
 )
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.reading.reader import read_newest
-from sparkhaven.store.epochs.state.removal import Named, Removal
+from sparkhaven.store.epochs.reading.log_reader import read_newest
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.tombstone import Named, Removal
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.frames import REMOVALS_MAGIC_1, read_header
+from sparkhaven.store.framing.log_frames import REMOVALS_MAGIC_1, read_header
 from sparkhaven.store.io.fs import Fs, Lock, Stat
 from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.contents import hidden

@@ -11,8 +11,8 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.head import HeadFiles
 from sparkhaven.store.epochs.files.removals import read_removals, write_removals
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.state.removal import Removal, RemovalPhase
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.readers import open_table
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import CorruptFileError
 from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows

@@ -10,11 +10,11 @@ import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.rebuild import Choice, rebuild
-from sparkhaven.store.epochs.recovery.remains import find
-from sparkhaven.store.epochs.state.removal import Removal
-from sparkhaven.store.epochs.state.values import OffsetRange
+from sparkhaven.store.epochs.recovery.survey import find
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.files.publish import OWNER, TABLE_SIZE, owner_mark
-from sparkhaven.store.epochs.preview import preview_recovery
-from sparkhaven.store.epochs.reading.load import load_stream
-from sparkhaven.store.epochs.recovery.settlement import Moved
+from sparkhaven.store.epochs.dry_run import preview_recovery
+from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_SIZE, owner_mark
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.recovery.directory_plan import Moved
 from sparkhaven.store.epochs.recovery.strays import LEAST_BYTES
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import (
     CorruptFileError,
     FormatError,
 )
-from sparkhaven.store.format.table.tablesize import TableSize
-from sparkhaven.store.format.table.tablesize import encode as encode_size
-from sparkhaven.store.framing.frames import FRAME, frame, scan
+from sparkhaven.store.format.table.table_size import TableSize
+from sparkhaven.store.format.table.table_size import encode as encode_size
+from sparkhaven.store.framing.log_frames import FRAME, frame, scan
 from sparkhaven.store.layout import Layout, LocationKey
 from tests.support.disks.contents import contents, flipped
 from tests.support.disks.model_fs import CrashingFs

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.epochs.files.publish import publish_location
+from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.load import load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses
-from sparkhaven.store.epochs.state.removal import Removal
+from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import OffsetEnd, Offsets, decode_offsets, encode_offsets
-from sparkhaven.store.epochs.state.values import OffsetRange
 from sparkhaven.store.errors import PositionGapError
 
 END = OffsetEnd(100, "id-1", 60, "aa")

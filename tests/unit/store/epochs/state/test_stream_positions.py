@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.epochs.state.files import NO_HORIZON, FileWindow, refuse_lost_log
-from sparkhaven.store.epochs.state.packed import MERGE_ROWS, Stats
+from sparkhaven.store.epochs.state.file_positions import NO_HORIZON, FileWindow, refuse_lost_log
+from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.epochs.state.packed_location import MERGE_ROWS, Stats
 from sparkhaven.store.epochs.state.statistics.bounds import MAX_BOUND_BYTES
-from sparkhaven.store.epochs.state.values import FileId
 from sparkhaven.store.errors import PositionGapError
-from sparkhaven.store.types.committed import RangeStats
+from sparkhaven.store.types.committed_columns import RangeStats
 
 SECOND = 10**9
 OLD, NEW = FileId("/feed/old", 10, 5 * SECOND), FileId("/feed/new", 20, 50 * SECOND)

@@ -9,16 +9,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.epochs.state.values import FileId
+from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CommitError, EpochConflictError, RetryableStorageError, SparkhavenError
 from sparkhaven.store.io.system_errors import as_ours, in_phase
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.writers.batch.batch_sync import make_durable
 from sparkhaven.writers.batch.combine import AttemptScratch
-from sparkhaven.writers.batch.durable import make_durable
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.result import DateResult
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.write.phases import Failure
 from tests.support.disks.model_fs import FaultFs
 from tests.support.tables.small_tables import SmallTable

@@ -16,7 +16,7 @@ import pytest
 
 from sparkhaven.store.errors import CommitError, MergeError, SettingsError
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.spark import SparkExecutor
+from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from tests.support.places import REPOSITORY
 from tests.support.writers.process_ids import whose
 
@@ -91,7 +91,7 @@ ORPHANS = """
 import os, signal, time
 from tests.support.writers.process_ids import whose
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.spark import SparkExecutor
+from sparkhaven.writers.spark.merge_executor import SparkExecutor
 
 if __name__ == "__main__":
     executor = LocalExecutor(2, processes=True)

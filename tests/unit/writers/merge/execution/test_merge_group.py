@@ -12,13 +12,13 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.merges.records import newest
-from sparkhaven.writers.merge import dates
-from sparkhaven.writers.merge.dates import merge_dates
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.writers.merge import date_merges
+from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan import plan
-from sparkhaven.writers.merge.plan.plan import MergeOptions
-from sparkhaven.writers.merge.result import DateResult
+from sparkhaven.writers.merge.plan import merge_plan
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from tests.support.disks.contents import flip, hidden
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
@@ -30,7 +30,7 @@ ROWS = 20
 
 @pytest.fixture(autouse=True)
 def one_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dates, "GROUPS", 1)
+    monkeypatch.setattr(date_merges, "GROUPS", 1)
 
 
 def make(root: Path, days: Iterable[str] = DAYS) -> Layout:
@@ -178,13 +178,13 @@ def test_only_a_date_beyond_a_share_of_all_rows_is_cut_over_the_workers(
 def test_a_date_that_does_not_fit_the_memory_of_a_worker_is_cut_over_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan.MergePlan, "usable", lambda _: 4000)
+    monkeypatch.setattr(merge_plan.MergePlan, "usable", lambda _: 4000)
     assert pieces_of(tmp_path, monkeypatch, [100, 100, 100, 100], workers=3) == [3, 3, 3, 3]
 
 
 def pieces_of(root: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], workers: int) -> list[int]:
     """In how many pieces dates of so many rows are merged, where 100 rows are enough for all workers."""
-    for module in (dates, plan):
+    for module in (date_merges, merge_plan):
         monkeypatch.setattr(module, "PARALLEL_ROWS", 100)
     db, rng = IntradayRows(root, SCHEMA, fs=FS), random.Random(4)
     days = DAYS[: len(rows)]

@@ -12,9 +12,9 @@ import pytest
 
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import Storage
-from sparkhaven.writers.merge.plan.keys import SortKey
-from sparkhaven.writers.merge.plan.plan import MergePlan
-from sparkhaven.writers.merge.write.order import Keys
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.merge.write.row_order import Keys
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError, phase_of
-from sparkhaven.writers.merge import dates
-from sparkhaven.writers.merge.plan.plan import MergePlan
+from sparkhaven.writers.merge import date_merges
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write import phases
-from sparkhaven.writers.merge.write.survey import verify_file
+from sparkhaven.writers.merge.write.date_survey import verify_file
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
 
@@ -39,7 +39,7 @@ class SyncFs(QuickFs):
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IntradayRows:
     """A date whose tasks are spread over the workers."""
     monkeypatch.setattr(MergePlan, "ranges", lambda _: 2)
-    monkeypatch.setattr(dates, "PARALLEL_ROWS", 1)
+    monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 1)
     return make(tmp_path, 100)[0]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.writers.merge.write import columns
+from sparkhaven.writers.merge.write import column_writes
 from tests.support.writers.merge_runs import QuickFs, make, merge
 
 
@@ -27,7 +27,7 @@ class WritebackFs(QuickFs):
 def test_large_columns_are_on_their_way_to_the_disk_before_it_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, files: set[str]
 ) -> None:
-    monkeypatch.setattr(columns, "WRITEBACK_FROM", least)
+    monkeypatch.setattr(column_writes, "WRITEBACK_FROM", least)
     db, _ = make(tmp_path, 100)
     fs = WritebackFs()
     merge(db.layout, fs=fs)

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.epochs.state.values import LocationReport
+from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.native import library
-from sparkhaven.store.native.files import read_files
-from sparkhaven.store.types.committed import FileState
-from sparkhaven.writers.merge.plan import opened
-from sparkhaven.writers.merge.plan.keys import SortKey
+from sparkhaven.store.native.small_files import read_files
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.writers.merge.plan import open_source
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.big_endian import big_endian
 from tests.support.tables.intraday_rows import IntradayRows
@@ -82,7 +82,7 @@ def test_a_source_of_the_other_byte_order(
         asked.update(paths)
         return read_files(fs, paths, *rest)
 
-    monkeypatch.setattr(opened, "read_files", noted)
+    monkeypatch.setattr(open_source, "read_files", noted)
     layout = made(tmp_path / "two", FOREIGN)
     merge(layout, sort=sort, verify_sources=verified)
     for name in ("L.dat", "Sym.dat", "Sym.sym"):

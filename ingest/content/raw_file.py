@@ -1,0 +1,181 @@
+"""Reads the bytes of one planned file: no more and no less than were planned, unpacked if they are packed.
+
+A file that is not what the plan says (grown, cut, rewritten) is refused before and after reading, so rows of a
+half-written file never reach a table.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.ingest.content.packing import (
+    MAGIC_BYTES,
+    PACKINGS,
+    WINDOW_LOG,
+    XZ_MEMORY,
+    CutPackingError,
+    DamagedPackingError,
+    LongWindowError,
+    Packing,
+    packing_of,
+    packing_of_name,
+    unpacked,
+    unread_packing,
+)
+from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
+from sparkhaven.store.io.fs import Fs, Stat
+
+CHUNK = 1 << 20
+_COMPLETE = "write a feed file under a hidden name (leading dot), and rename it when it is complete"
+
+
+def verify(fs: Fs, split: FileId) -> Stat:
+    """The file as it is now; PositionGapError if its size or time differ from the plan, FeedError if it is gone."""
+    path = Path(split.path)
+    try:
+        now = fs.stat(path)
+    except OSError as error:
+        raise RetryableFeedError(
+            "feed file cannot be looked at", where=path, found=error, hint="check its permissions, then start again"
+        ) from error
+    if now is None:
+        raise FeedError(
+            "feed file is gone",
+            where=path,
+            expected=f"{split.size} bytes",
+            found="nothing",
+            hint="put the file back; what was planned is remembered and must be readable once",
+        )
+    if (now.size, now.mtime_ns) != (split.size, split.mtime_ns):
+        raise changed(split, now.size, now.mtime_ns)
+    return now
+
+
+def changed(split: FileId, size: int, mtime_ns: int) -> PositionGapError:
+    """The error for a file that is not what was planned or taken; names both sizes."""
+    return PositionGapError(
+        "feed file changed after it was taken",
+        where=split.path,
+        expected=f"{split.size} bytes, modified at {split.mtime_ns} ns",
+        found=f"{size} bytes, modified at {mtime_ns} ns",
+        hint=f"put the first version back and deliver new rows as a new file; {_COMPLETE}",
+    )
+
+
+class RawFile(io.RawIOBase):
+    """A planned file as a seekable stream of exactly the planned bytes."""
+
+    def __init__(self, fs: Fs, split: FileId) -> None:
+        super().__init__()
+        self._fs = fs
+        self._split = split
+        self._at = 0
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Offset of the next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves to an offset, as ``io`` defines it."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._split.size}[whence]
+        self._at = max(base + offset, 0)
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """The next ``size`` bytes, fewer only at the planned end; a file cut short is a PositionGapError."""
+        left = max(self._split.size - self._at, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        path = Path(self._split.path)
+        try:
+            data = self._fs.read_range(path, self._at, wanted)
+        except CorruptFileError as error:
+            now = self._fs.stat(path)
+            size_now, time_now = (now.size, now.mtime_ns) if now else (0, 0)
+            raise changed(self._split, size_now, time_now) from error
+        except OSError as error:
+            raise RetryableFeedError(
+                "feed file cannot be read", where=path, found=error, hint="check the disk and permissions"
+            ) from error
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills a buffer with the next bytes."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def chunks(fs: Fs, split: FileId) -> Iterator[bytes]:
+    """Unpacked content of a file in pieces of about ``CHUNK`` bytes; packings are known by their first bytes.
+
+    A file without a byte is empty, whatever its name promises.
+    """
+    raw = RawFile(fs, split)
+    magic = raw.read(MAGIC_BYTES)
+    raw.seek(0)
+    packing, promised = packing_of(magic), packing_of_name(split.path)
+    unread = unread_packing(split.path, magic) if magic else None
+    if unread is not None:
+        raise FeedError(
+            "feed file has an unknown packing",
+            where=split.path,
+            expected=f"a plain file, or one of {', '.join(each.name for each in PACKINGS)}",
+            found=unread,
+            hint=f"unpack it, or pack it with one of these, and deliver it under a new name; {_COMPLETE}",
+        )
+    if magic and promised is not None and packing is not promised:
+        raise FeedError(
+            "feed file is not packed as its name says",
+            where=split.path,
+            expected=f"first bytes {promised.magic.hex()}, of {promised.name}",
+            found=magic[: len(promised.magic)].hex(),
+            hint="pack the file again, or rename it",
+        )
+    if packing is not None:
+        yield from _unpack(raw, split, packing)
+        return
+    while piece := raw.read(CHUNK):
+        yield piece
+
+
+def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
+    try:
+        yield from unpacked(iter(lambda: raw.read(CHUNK >> 2), b""), packing)
+    except LongWindowError as error:
+        raise FeedError(
+            "feed file is packed with a longer window than is read",
+            where=split.path,
+            expected=f"at most {(1 << WINDOW_LOG) >> 20} MiB for zstd (--long=27), {XZ_MEMORY >> 20} MiB for xz",
+            found=error,
+            hint="pack it again without --long (zstd) or with -9 (xz), and deliver it under a new name",
+        ) from error
+    except DamagedPackingError as error:
+        raise FeedError(
+            "feed file is damaged: it cannot be unpacked",
+            where=f"{split.path}, near byte {error.at} of {split.size}",
+            found=error,
+            hint="deliver the file again under a new name; nothing of it was committed",
+        ) from error
+    except CutPackingError as error:
+        raise FeedError(
+            "feed file ends before its packed content does",
+            where=split.path,
+            expected=f"a complete {packing.unit}",
+            found=f"the end of the file at byte {split.size}",
+            hint=f"deliver the whole file under a new name; nothing of it was committed; {_COMPLETE}",
+        ) from error

@@ -1,0 +1,280 @@
+"""What lies in the directories of a feed: files that its pattern names, and by name whatever it does not take.
+
+A directory is listed again only when its own modification time moved, so dated directories of the past cost one
+``stat`` each. Of each listed directory the names are remembered as numbers of 8 bytes, so that a file which came after
+the first look is known as a newcomer, whatever its times say.
+
+A directory is walked once, under its own name if that lies in the feed: links to directories are followed last. So
+neither a loop of links nor ``current -> 2026-11-20`` brings a file twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkhaven.ingest.feeds.files.discovery.managed_directories import refuse_managed, refuse_managed_above
+from sparkhaven.ingest.feeds.files.discovery.path_pattern import ANY_DEPTH, fits, missing_directory, split_pattern
+from sparkhaven.ingest.feeds.files.discovery.sink_log import SinkLog, Sinks
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import (
+    HIDDEN,
+    NO_FILE,
+    NO_MATCH,
+    OTHER,
+    SAME,
+    UNFINISHED,
+    Passed,
+)
+from sparkhaven.store.errors import FeedError, RetryableFeedError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.types.frozen import frozen
+
+SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
+
+
+@frozen
+class Found:
+    """A file of the feed. ``came``: it was not there at an earlier look of this process; ``again``: it was."""
+
+    path: Path
+    stat: Stat
+    came: bool = False
+    again: bool = False
+
+
+@frozen
+class _Step:
+    """A directory to walk, the parts of the pattern from there on, and the sink that writes it, if one does."""
+
+    directory: Path
+    parts: tuple[str, ...]
+    sink: SinkLog | None
+
+
+@dataclass(slots=True)
+class _Directory:
+    """What the last listing of a directory showed. ``files`` is used once, so that no history of names is held.
+
+    ``sink``: that of the directory itself; ``version``: of the log by which its files were chosen. ``links``: those of
+    ``directories`` that are links; ``linked``: those of ``files`` that are.
+    """
+
+    mtime_ns: int
+    settled: bool
+    seen: npt.NDArray[np.int64]
+    sink: SinkLog | None = None
+    version: int = 0
+    directories: list[str] = field(default_factory=list)
+    links: set[str] = field(default_factory=set)
+    files: dict[str, Found] = field(default_factory=dict)
+    linked: set[str] = field(default_factory=set)
+    passed: Passed = field(default_factory=Passed)
+
+    def has(self, name: str) -> bool:
+        """Whether the directory had a file or directory of this name."""
+        number = hash(name)
+        place = int(np.searchsorted(self.seen, number))
+        return place < len(self.seen) and int(self.seen[place]) == number
+
+
+class FeedListing:
+    """Files below ``path``, a plain path or a pattern, that are new or not ``known`` since the last look.
+
+    Names that begin with a dot or an underscore, and names that end as one of ``unfinished`` does (unless the pattern
+    itself ends so), are passed over; and below the output of Spark's streaming file sink what its log does not name.
+    """
+
+    def __init__(self, fs: Fs, path: str, unfinished: tuple[str, ...], known: Callable[[str], bool]) -> None:
+        self._fs, self._path, self._known = fs, path, known
+        self.root, self._parts = split_pattern(fs, path)
+        last = Path(path).name.lower()
+        self._unfinished = tuple(end.lower() for end in unfinished if not last.endswith(end.lower()))
+        self._directories: dict[Path, _Directory] = {}
+        self._listed: dict[Path, _Directory] = {}
+        self._walked: dict[tuple[int, int, int], Path] = {}  # by device, inode, parts of the pattern that are left
+        self._links: deque[_Step] = deque()  # to directories
+        self._sinks = Sinks(fs, known)
+        self._own = Passed()  # what is of no listed directory
+        self._matched = self._looked = False
+
+    def look(self, now_ns: int) -> Iterator[Found]:
+        """The files of directories that changed since the last look.
+
+        RetryableFeedError if the root is away: ``exists`` asks beforehand. SettingsError for the directory of a table
+        that has a log of its own, errors of ``SinkLog.look``.
+        """
+        stat = self._root()
+        if stat is None:
+            raise missing_directory(self.root, RetryableFeedError)
+        if not self._looked:
+            refuse_managed_above(self._fs, self.root)
+        self._own = Passed()
+        self._walked.clear()
+        self._sinks.begin()
+        sink = self._sinks.above(self.root, first=not self._looked)
+        if not self._parts and not stat.is_dir:
+            if sink is None or sink.takes(self.root, stat, self._own):
+                yield Found(self.root, stat, again=self._looked)
+        else:
+            self._links.append(_Step(self.root, self._parts or ("*",), sink))
+            while self._links:
+                for found in self._walk(self._links.popleft(), now_ns):
+                    self._matched = True
+                    yield found
+            yield from self._under_other_names()
+            if self._parts and not self._matched and not self._sinks:
+                self._own.add(NO_MATCH, self._path, 0)
+        for path in self._listed:
+            self._directories[path].files = {}
+        self._listed.clear()
+        self._looked = True
+
+    def exists(self) -> bool:
+        """Whether the directory above the first wildcard is there."""
+        return self._root() is not None
+
+    def passed(self) -> Passed:
+        """What lies in the directories and is not taken, by the newest listing of each."""
+        whole = Passed()
+        for directory in self._directories.values():
+            whole.merge(directory.passed)
+        whole.merge(self._own)
+        whole.merge(self._sinks.gone())
+        return whole
+
+    def _root(self) -> Stat | None:
+        self.root, self._parts = split_pattern(self._fs, self._path)  # a name with wildcards may be there now
+        return self._fs.stat(self.root)
+
+    def _walk(self, step: _Step, now_ns: int) -> Iterator[Found]:
+        directory, parts = step.directory, step.parts
+        stat = self._fs.stat(directory)
+        if stat is None or not stat.is_dir:
+            self._directories.pop(directory, None)
+            return
+        first = self._walked.setdefault((stat.device, stat.inode, len(parts)), directory)
+        if first != directory:
+            self._own.add(SAME, str(directory))
+            return
+        listing, fresh = self._listing(directory, stat, step.sink, now_ns)
+        sink = listing.sink or step.sink
+        if parts[0] == ANY_DEPTH:
+            yield from self._below(directory, listing, parts, "*", sink, now_ns)
+            parts = parts[1:] or ("*",)
+        if len(parts) > 1:
+            yield from self._below(directory, listing, parts[1:], parts[0], sink, now_ns)
+        elif fresh:
+            for name, found in listing.files.items():
+                if fits(name, parts[0]):
+                    if name not in listing.linked:
+                        yield found
+                elif ANY_DEPTH not in self._parts:  # which comes here more than once
+                    listing.passed.add(OTHER, str(found.path))
+
+    def _below(
+        self, directory: Path, listing: _Directory, parts: tuple[str, ...], part: str, sink: SinkLog | None, now_ns: int
+    ) -> Iterator[Found]:
+        """Files below the directories whose names fit a part of the pattern; links come later."""
+        for name in listing.directories:
+            if fits(name, part):
+                step = _Step(directory / name, parts, sink)
+                if name in listing.links:
+                    self._links.append(step)
+                else:
+                    yield from self._walk(step, now_ns)
+
+    def _under_other_names(self) -> Iterator[Found]:
+        """Files that are links, but for those to files of the feed."""
+        linked = [(listing, name) for listing in self._listed.values() for name in sorted(listing.linked)]
+        last = self._parts[-1] if self._parts and self._parts[-1] != ANY_DEPTH else "*"
+        real = {self._fs.resolve(path) for path in self._directories} if linked else set()
+        for listing, name in linked:
+            found = listing.files[name]
+            target = self._fs.resolve(found.path)
+            if not fits(name, last):
+                continue
+            self._matched = True
+            if target.parent in real and not target.name.startswith((".", "_")) and fits(target.name, last):
+                listing.passed.add(SAME, str(found.path))
+            else:
+                yield found
+
+    def _listing(self, directory: Path, stat: Stat, above: SinkLog | None, now_ns: int) -> tuple[_Directory, bool]:
+        """Names in a directory, and whether they were read just now."""
+        if directory in self._listed:  # a pattern with ** may come here twice
+            return self._listed[directory], True
+        before = self._directories.get(directory)
+        if before is not None and before.settled and before.mtime_ns == stat.mtime_ns:
+            own = self._sinks.of(directory) if before.sink else None
+            if before.version == _version(own or above):
+                return before, False
+        names = self._names(directory)
+        refuse_managed(self._fs, directory, names)
+        own = self._sinks.of(directory, names)
+        seen = np.fromiter(map(hash, names), np.int64, len(names))
+        seen.sort()
+        listing = _Directory(stat.mtime_ns, now_ns - stat.mtime_ns > SETTLED_NS, seen, own, _version(own or above))
+        for name in names:
+            self._sort_in(directory, name, listing, before, own or above)
+        self._listed[directory] = self._directories[directory] = listing
+        return listing, True
+
+    def _sort_in(
+        self, directory: Path, name: str, listing: _Directory, before: _Directory | None, sink: SinkLog | None
+    ) -> None:
+        path = directory / name
+        if name.startswith((".", "_")):
+            listing.passed.add(HIDDEN, str(path))
+            return
+        _check_text(directory, name)
+        if self._known(str(path)):
+            self._matched = True
+            return
+        stat = self._fs.stat(path, follow=False)
+        is_link = stat is not None and stat.is_link
+        if is_link:
+            stat = self._fs.stat(path)
+        if stat is not None and stat.is_dir:
+            listing.directories.append(name)
+            if is_link:
+                listing.links.add(name)
+        elif self._unfinished and name.lower().endswith(self._unfinished):
+            listing.passed.add(UNFINISHED, str(path))
+        elif stat is None or not stat.is_file:  # a link that leads nowhere, a pipe; or it has just gone
+            listing.passed.add(NO_FILE, str(path))
+        elif sink is None or sink.takes(path, stat, listing.passed):
+            again = before is not None and before.has(name)
+            listing.files[name] = Found(path, stat, came=self._looked and not again, again=again)
+            if is_link:
+                listing.linked.add(name)
+        elif sink.committed(path) is not None:  # it may still be copied
+            listing.settled = False
+
+    def _names(self, directory: Path) -> list[str]:
+        try:
+            return self._fs.names(directory)
+        except OSError as error:
+            raise RetryableFeedError(
+                "a directory of the feed cannot be listed", where=directory, found=error, hint="check its permissions"
+            ) from error
+
+
+def _version(sink: SinkLog | None) -> int:
+    return sink.version if sink is not None else 0
+
+
+def _check_text(directory: Path, name: str) -> None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise FeedError(
+            "a feed file has a name that is not UTF-8",
+            where=directory,
+            found=ascii(name),
+            hint="rename it, or hide it with a leading dot; positions are kept by name",
+        ) from None

@@ -1,0 +1,213 @@
+"""The log of Spark's streaming file sink: which files of a directory are committed, as ``spark.read`` sees it.
+
+``_spark_metadata`` has a file for each batch, ``N``, or ``N.compact`` with all batches up to N. A file is a line ``v1``
+and a line of JSON for each data file: ``path`` (a percent-encoded URI), ``size``, ``action`` (``add`` or ``delete``).
+Batches before the last compact one may be removed; those after it are all there. A data file that no batch names is
+what a failed try of a batch has left.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection
+from itertools import count
+from pathlib import Path
+from urllib.parse import unquote
+
+from sparkhaven.ingest.feeds.files.discovery.skipped_files import GONE, OTHER_SIZE, SINK_LOG, UNCOMMITTED, Passed
+from sparkhaven.store.errors import CorruptFileError, RetryableFeedError, UnsupportedVersionError
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.types.frozen import frozen
+
+VERSION = "v1"
+_BATCH = re.compile(r"(0|[1-9][0-9]*)(\.compact)?\Z")
+_BEFORE_PATH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+_VERSIONS = count(1)
+
+Parts = tuple[str, ...]
+
+
+@frozen
+class _Entry:
+    """A data file: its whole path as Spark wrote it, and its bytes; ``added`` False: it was deleted."""
+
+    parts: Parts
+    size: int
+    added: bool
+
+
+class SinkLog:
+    """The committed files of one output directory; ``look`` takes up what the sink has committed since.
+
+    A directory that was moved, or is mounted elsewhere than where Spark wrote it, has the same files: paths of another
+    place are compared from their end.
+    """
+
+    def __init__(self, fs: Fs, directory: Path) -> None:
+        self._fs, self._directory = fs, directory
+        self._place = directory / SINK_LOG
+        self._read: dict[str, tuple[Stat, list[_Entry]]] = {}  # batches by the name of their file
+        self._here: dict[Parts, int] = {}  # bytes by the names from the output directory on
+        self._elsewhere: dict[str, list[_Entry]] = {}  # by the last name
+        self.version = 0  # another one with each change, and no other log has it
+
+    def look(self) -> None:
+        """Reads new batches. CorruptFileError: a batch is damaged or missing; UnsupportedVersionError: not v1."""
+        try:
+            read = self._batches()
+        except FileNotFoundError:  # the sink removes what it has compacted
+            read = self._batches()
+        if read == self._read:
+            return
+        self._read, self.version = read, next(_VERSIONS)
+        entries = [entry for _, batch in read.values() for entry in batch]
+        deleted = {entry.parts for entry in entries if not entry.added}
+        bases = {self._directory.parts, self._fs.resolve(self._directory).parts}
+        self._here, self._elsewhere = {}, {}
+        for entry in entries:
+            if entry.parts in deleted:
+                continue
+            base = next((base for base in bases if entry.parts[: len(base)] == base), None)
+            if base is None:
+                self._elsewhere.setdefault(entry.parts[-1], []).append(entry)
+            else:
+                self._here[entry.parts[len(base) :]] = entry.size
+
+    def committed(self, path: Path) -> int | None:
+        """Bytes of a data file below the output directory as it was committed; None: it was not."""
+        names = path.relative_to(self._directory).parts
+        others = self._elsewhere.get(names[-1], ())
+        return self._here.get(names, next((one.size for one in others if one.parts[-len(names) :] == names), None))
+
+    def takes(self, path: Path, stat: Stat, passed: Passed) -> bool:
+        """Whether a file is as the sink has committed it; else it is added to what is passed over."""
+        size = self.committed(path)
+        if size is None or size != stat.size:
+            passed.add(UNCOMMITTED if size is None else OTHER_SIZE, str(path))
+            return False
+        return True
+
+    def paths(self) -> list[Path]:
+        """The committed files, as far as the log names them in this place."""
+        return [self._directory.joinpath(*names) for names in self._here]
+
+    def _batches(self) -> dict[str, tuple[Stat, list[_Entry]]]:
+        """Every batch that counts, oldest first: the last compact one and those after it."""
+        try:
+            names = {match[0]: match for name in self._fs.names(self._place) if (match := _BATCH.match(name))}
+        except OSError as error:
+            raise RetryableFeedError(
+                "the log of Spark's sink cannot be listed", where=self._place, found=error, hint="check its permissions"
+            ) from error
+        by_number = {int(match[1]): name for name, match in sorted(names.items())}  # N.compact comes after N
+        last = max(by_number, default=-1)
+        first = max((number for number, name in by_number.items() if name.endswith(".compact")), default=0)
+        for number in range(first, last + 1):
+            if number not in by_number:
+                raise CorruptFileError(
+                    "the log of Spark's sink lacks a batch",
+                    where=self._place / str(number),
+                    expected=f"every batch from {first} to {last}",
+                    found="nothing",
+                    hint=f"put the file back; or move {SINK_LOG} away to ingest every file, uncommitted ones too",
+                )
+        return {by_number[number]: self._batch(by_number[number]) for number in range(first, last + 1)}
+
+    def _batch(self, name: str) -> tuple[Stat, list[_Entry]]:
+        path = self._place / name
+        stat = self._fs.stat(path)
+        if stat is None:
+            raise FileNotFoundError(path)
+        held = self._read.get(name)
+        return held if held is not None and held[0] == stat else (stat, self._entries(path))
+
+    def _entries(self, path: Path) -> list[_Entry]:
+        try:
+            header, *lines = self._fs.read(path).decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise _damaged(path, str(error)) from None
+        if header != VERSION:
+            if re.fullmatch(r"v[0-9]+", header):
+                raise UnsupportedVersionError(
+                    "the log of Spark's sink has another version", where=path, expected=VERSION, found=header
+                )
+            raise _damaged(path, f"{header[:40]!r} in line 1, for {VERSION}")
+        while lines and not lines[-1]:
+            lines.pop()
+        return [entry for number, line in enumerate(lines, 2) if (entry := self._entry(path, number, line))]
+
+    def _entry(self, path: Path, number: int, line: str) -> _Entry | None:
+        try:
+            body = json.loads(line)
+            uri, size, action = body["path"], body["size"], body["action"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(path, f"line {number}: {error}") from None
+        if action not in ("add", "delete") or type(size) is not int or not isinstance(uri, str):
+            raise _damaged(path, f"line {number}: action {action!r}, size {size!r}, path {uri!r}")
+        parts = Path(unquote(_BEFORE_PATH.sub("", uri, count=1))).parts
+        return None if body.get("isDir") is True or not parts else _Entry(parts, size, action == "add")
+
+
+class Sinks:
+    """The outputs of Spark's streaming file sinks in and above a feed; each log is looked at once a ``begin``.
+
+    ``known``: whether a file was taken.
+    """
+
+    def __init__(self, fs: Fs, known: Callable[[str], bool]) -> None:
+        self._fs, self._known = fs, known
+        self._logs: dict[Path, SinkLog] = {}
+        self._looked: set[Path] = set()
+        self._gone: dict[Path, tuple[int, Passed]] = {}  # by directory, with the version of its log
+
+    def __bool__(self) -> bool:
+        return bool(self._logs)
+
+    def begin(self) -> None:
+        """Another look at the feed begins."""
+        self._looked.clear()
+
+    def of(self, directory: Path, names: Collection[str] | None = None) -> SinkLog | None:
+        """The sink that writes into a directory; ``names``: what is in it, if that is known. Errors as ``look``."""
+        if names is not None and SINK_LOG not in names:
+            self._logs.pop(directory, None)
+            return None
+        if directory not in self._looked:
+            stat = self._fs.stat(directory / SINK_LOG)
+            if stat is None or not stat.is_dir:
+                self._logs.pop(directory, None)
+                return None
+            log = self._logs.setdefault(directory, SinkLog(self._fs, directory))
+            log.look()
+            self._looked.add(directory)
+        return self._logs[directory]
+
+    def above(self, path: Path, *, first: bool) -> SinkLog | None:
+        """The sink into whose output a path leads; one that was not there at the ``first`` look is not looked for."""
+        directories = [each for each in path.parents if first or each in self._logs]
+        return next((log for directory in directories if (log := self.of(directory)) is not None), None)
+
+    def gone(self) -> Passed:
+        """Committed files that are neither there nor taken."""
+        whole = Passed()
+        for directory, log in self._logs.items():
+            version, missing = self._gone.get(directory, (0, Passed()))
+            if version != log.version:
+                missing = Passed()
+                for path in log.paths():
+                    if not self._known(str(path)) and self._fs.stat(path) is None:
+                        missing.add(GONE, str(path))
+                self._gone[directory] = log.version, missing
+            whole.merge(missing)
+        return whole
+
+
+def _damaged(path: Path, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        "the log of Spark's sink is damaged",
+        where=path,
+        expected=f"{VERSION}, then a line of JSON for each data file",
+        found=found,
+        hint=f"put the file back; or move {SINK_LOG} away to ingest every file, uncommitted ones too",
+    )

@@ -1,0 +1,158 @@
+"""Rows of a data frame, typed already, to blocks: types are checked once, values like those of any feed.
+
+What a column takes of a Spark type is in the table of ``store.conversions``. A bigint is an Instant in nanoseconds
+since the epoch. Every stored column must be there, and every other one must be named for routing, as a position, or as
+ignored: neither nulls nor losses come from a name that was misspelt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.feeds.base import Block, Clock
+from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
+from sparkhaven.ingest.formats.parquet.parquet_batches import Batch, told_apart
+from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetRows
+from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
+from sparkhaven.ingest.router import Router
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
+from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, accepted, rule
+from sparkhaven.store.conversions.source_types import INT64, Group, spark_source
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.types.model import TableSchema
+
+Fields = Sequence[tuple[str, str]]
+_HINTS = {
+    Group.LOCAL: "a timestamp_ntz names no instant: make a timestamp of it in the query, with the zone that it is in",
+    Group.DATE: "a date names no instant: make a timestamp of it in the query, with the zone that it is in",
+    Group.BYTES: "make a string of it in the query, for instance with decode(column, 'UTF-8')",
+}
+
+
+def frame_columns(fields: Fields, used: Iterable[str]) -> dict[str, str]:
+    """Spark's simple types by name; SchemaMismatchError for a name in ``used`` that two columns have, in any case."""
+    counts, used = Counter(name for name, _ in fields), list(used)
+    if twice := [name for name in dict.fromkeys(used) if counts[name] > 1]:
+        raise SchemaMismatchError(
+            "the data frame has a column twice",
+            expected=f"one column {twice[0]}",
+            found=", ".join(name for name, _ in fields),
+            hint="rename one of them in the query, or drop it",
+            column=twice[0],
+        )
+    by_case = Counter(name.lower() for name in counts)
+    if twins := [name for name in dict.fromkeys(used) if by_case[name.lower()] > 1]:
+        raise SchemaMismatchError(
+            "the data frame has columns whose names differ in case only, which Spark takes for one",
+            expected=f"one column {twins[0]}",
+            found=", ".join(name for name in counts if name.lower() == twins[0].lower()),
+            hint="give its columns other names, all at once: `frame.toDF(...)`; then list what is not to be stored"
+            " under `ignore`",
+            column=twins[0],
+        )
+    return dict(fields)
+
+
+def fit_frame(
+    spec: StreamSpec, schema: TableSchema, columns: Mapping[str, str], positions: Iterable[str] = ()
+) -> StreamSpec:
+    """The settings for a frame of these columns (name to Spark's simple type); SchemaMismatchError if it does not fit.
+
+    A bigint is taken for an Instant as nanoseconds. ``positions`` names columns that need not be stored.
+    """
+    if spec.partition.clock.kind == "batch":
+        raise SettingsError(
+            "a data frame has no clock of its batch", where=f"stream {spec.stream}", expected="wall, or a fixed time"
+        )
+    targets = resolve_targets(spec, schema)
+    known = {target.source for target in targets} | set(positions) | set(spec.ignore)
+    missing = [target.source for target in targets if target.source not in columns]
+    further = [name for name in columns if name not in known]
+    ignored = [name for name in spec.ignore if name not in columns]
+    if missing or further or ignored:
+        differences = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(further)} too"] * bool(
+            further
+        )
+        differences += [f"lacks {', '.join(ignored)}, to be ignored"] * bool(ignored)
+        raise SchemaMismatchError(
+            "the columns of the data frame are not those of the table",
+            where=schema.full_name,
+            expected=", ".join(target.source for target in targets),
+            found="; ".join(differences),
+            hint="select the columns by the names of the table; list what is not to be stored under `ignore`",
+        )
+    given = {item.column: item for item in spec.columns}
+    lossy = _lossy(spec, targets)
+    for target in targets:
+        name, source = target.column.name, spark_source(columns[target.source])
+        counted = source is INT64 and target.column.type.name == "Instant"
+        _check_type(schema, target, columns[target.source], frozenset({"unit"} if counted else ()))
+        if counted or name in lossy:
+            item = given.get(name, ColumnSpec(name))
+            given[name] = replace(item, unit="ns" if counted else item.unit, lossy=name in lossy)
+    return replace(spec, columns=tuple(given.values()))
+
+
+def _lossy(spec: StreamSpec, targets: Iterable[Target]) -> frozenset[str]:
+    """Columns that take the nearest value; SettingsError for a name that is none of a float or double."""
+    asked = spec.feed.lossy if isinstance(spec.feed, FramesOptions) else ()
+    floating = frozenset(target.column.name for target in targets if target.column.type.name in SIGNIFICANT)
+    if asked is True:
+        return floating
+    names = frozenset(asked or ())
+    if odd := sorted(names - floating):
+        raise SettingsError(
+            "lossy names a column that is no float or double of the table",
+            where=f"stream {spec.stream}",
+            expected=", ".join(sorted(floating)) or "no column: the table has no float or double",
+            found=", ".join(odd),
+        )
+    return names
+
+
+def _check_type(schema: TableSchema, target: Target, found: str, given: frozenset[str]) -> None:
+    name, source = target.column.type.name, spark_source(found)
+    if not rule(source, name).takes(given):
+        raise SchemaMismatchError(
+            f"column {target.source} of the data frame cannot be stored as {name}",
+            where=schema.full_name,
+            column=target.column.name,
+            expected=f"{accepted(name)}, for {name}",
+            found=found,
+            hint=_HINTS.get(source.group, "cast it in the query, for instance with to_timestamp or cast('bigint')"),
+        )
+
+
+def frame_blocks(
+    split: FrameBatch, spec: StreamSpec, schema: TableSchema, rejects: Rejects, clock: Clock
+) -> Iterator[Block]:
+    """Typed rows of one batch, with settings that ``fit_frame`` has made; bad rows go to ``rejects``."""
+    targets = resolve_targets(spec, schema)
+    origin, unit = split.origin, split.unit
+    batch = pa.RecordBatch.from_arrays(split.rows.columns, told_apart(split.rows.schema.names))
+    places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
+    rejects.complete = partial(_numbered, split.numbers)
+    decoder = ParquetRows(targets, (), alias=spec.allow_null_alias, unit=unit)
+    rows = decoder.typed(Batch(batch), places, origin, rejects)
+    router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
+
+    form = row_form(targets)
+
+    def text(place: int) -> bytes:
+        return row_text({name: batch.column(name)[place] for name in batch.schema.names}, form)
+
+    yield router, rows, text
+    rejects.complete = None
+
+
+def _numbered(numbers: Ints, row: BadRow) -> BadRow:
+    return replace(row, line=int(numbers[row.line]))

@@ -1,0 +1,103 @@
+"""What a feed of Kafka topics is: values only, which pickle. Client settings may hold secrets, so they never show.
+
+Secrets go to the planner and to the workers inside pickled values, not by the options of a Spark source, because
+options stand in plans, in the UI and in the event log.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+from typing import ClassVar, Literal
+
+from sparkhaven.ingest.spec.feed_traits import KAFKA_META, Traits
+from sparkhaven.ingest.spec.payload_formats import (
+    AvroSource,
+    CsvOptions,
+    Limit,
+    MissingColumns,
+    PayloadFormat,
+    ProtobufSource,
+)
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.types.frozen import frozen
+
+Frame = Literal["confluent"]
+StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
+
+_SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
+
+
+@frozen
+class ClientSettings:
+    """Settings of librdkafka by name, beside those that are ours to choose. ``repr`` shows names only."""
+
+    values: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ClientSettings({', '.join(name for name, _ in self.values)})"
+
+    def hide(self, text: str) -> str:
+        """The text without the values of settings that are secret."""
+        for name, value in self.values:
+            if _SECRET.search(name) and value:
+                text = text.replace(value, "***")
+        return text
+
+
+@frozen
+class Start:
+    """Where a stream without an epoch begins: ``timestamp`` with ``at_ms``, ``offsets`` with (topic, partition).
+
+    A partition that ``offsets`` does not name begins at its earliest offset, as does one that becomes part of the feed
+    once the stream has an epoch, while it runs or is down. ``committed`` is what the consumer group ``group.id`` has
+    committed at the broker, else the earliest.
+    """
+
+    kind: StartKind = "earliest"
+    at_ms: int | None = None
+    offsets: tuple[tuple[str, int, int], ...] = ()  # topic, partition, offset
+
+
+@frozen
+class KafkaOptions:
+    """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
+
+    ``tombstones``: a message without a value is a row with nulls for fields of the value, or passed over and counted.
+    ``missing_columns``: ``names`` of CSV or a schema of a registry that lack a stored column are refused, or null.
+    ``frame``: payloads of JSON and Protobuf begin with the frame of a schema registry.
+    ``binary_as_text``: bytes of Avro and Protobuf are texts in UTF-8.
+    ``allow_gap``: where messages are gone that were not read, go on behind them and record the gap.
+    """
+
+    traits: ClassVar[Traits] = Traits("kafka", OffsetRange, "messages", KAFKA_META, ("partition", "topic"), keys=True)
+
+    bootstrap: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    start: Start = field(default_factory=Start)
+    format: PayloadFormat = "json"
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    key_format: PayloadFormat = "raw"
+    avro: AvroSource | None = None
+    key_avro: AvroSource | None = None
+    protobuf: ProtobufSource | None = None
+    key_protobuf: ProtobufSource | None = None
+    client: ClientSettings = field(default_factory=ClientSettings)
+    max_per_trigger: Limit = field(default_factory=Limit)
+    tombstones: Literal["row", "ignore"] = "row"
+    allow_gap: bool = False
+    missing_columns: MissingColumns = "fail"
+    encoding: str = "utf-8"
+    frame: Frame | None = None
+    key_frame: Frame | None = None
+    binary_as_text: bool = False
+
+    @property
+    def path(self) -> str:
+        """What the feed reads, in messages for people."""
+        return f"{self.pattern if self.pattern is not None else ', '.join(self.topics)} at {self.bootstrap}"
+
+    def takes(self, topic: str) -> bool:
+        """Whether a topic is of this feed."""
+        return topic in self.topics if self.pattern is None else re.fullmatch(self.pattern, topic) is not None

@@ -1,0 +1,155 @@
+"""Avro payloads as records: one a message, by a schema file or by the id that the payload begins with.
+
+With a registry a payload is a zero byte, the id of its schema in four bytes (big-endian), and the record;
+``ingest.formats.avro.registry`` finds the schema. ``ingest.formats.binary_records`` makes rows of them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
+
+import fastavro
+
+from sparkhaven.ingest.formats.avro.logical import with_own_names
+from sparkhaven.ingest.formats.avro.payload_proof import Check, check_payload, checker, fields_in
+from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
+from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
+from sparkhaven.ingest.formats.confluent import HEAD, schema_id
+from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.store.errors import SettingsError
+
+Found = dict[str, Any]
+
+
+class AvroRecords:
+    """The records of one stream; SettingsError if the schema of a file is none."""
+
+    format = "Avro"
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        source: AvroSource,
+        *,
+        alias: bool = False,
+        missing: MissingColumns = "fail",
+        bytes_too: bool = False,
+        schemas: Schemas | None = None,
+    ) -> None:
+        """``bytes_too``: bytes may be texts in UTF-8."""
+        self._targets, self._alias, self._bytes_too = tuple(targets), alias, bytes_too
+        self._paths = [path_of(t.source) for t in self._targets]
+        self._tree = tree_of(self._paths)
+        self._schemas = schemas or Schemas(source)
+        if missing == "fail":
+            self._schemas.require = self._require_fields
+        if source.registry is None:
+            for t, path in zip(self._targets, self._paths, strict=True):
+                self._require(t, path)
+
+    def _require(self, target: Target, path: Sequence[str]) -> None:
+        """SettingsError for a column of whose field the schema knows nothing: it would be null in every row."""
+        there = fields_in(self._schemas.of_file, path)
+        if there is not None:
+            raise SettingsError(
+                f"column {target.column.name} has no field in the Avro schema",
+                where="feed.avro.schema",
+                expected=", ".join(sorted(there)) or "a record there",
+                found=target.source,
+                hint="name the field with `from` under [columns], as the schema spells it",
+            )
+
+    def _require_fields(self, schema: Schema) -> None:
+        """NotARecordError for a schema of a registry that lacks fields of columns: they would be null."""
+        lacking = [
+            t.source for t, path in zip(self._targets, self._paths, strict=True) if fields_in(schema, path) is not None
+        ]
+        if lacking:
+            raise NotARecordError(f"its schema lacks {', '.join(lacking)}")
+
+    def read(self, payload: bytes) -> Found:
+        """The record of a payload."""
+        return self._schemas.record(payload)
+
+    def value(self, record: Found, place: int) -> Value | Refusal:
+        """The value of a target; null where the record has none."""
+        there = value_at(record, self._paths[place])
+        if isinstance(there, Refusal):
+            return there
+        return from_binary(there, self._targets[place], self._alias, bytes_too=self._bytes_too)
+
+    def shown(self, record: Found, place: int) -> str:
+        """The field that the target comes from, or lies in."""
+        return shown_value(record.get(self._paths[place][0]))
+
+    def unknown(self, record: Found) -> list[str]:
+        """Fields that no target takes."""
+        return unknown_names(record, self._tree)
+
+
+class Schemas:
+    """The schemas of a source. ``clock`` gives seconds that never go back.
+
+    ``require`` may refuse a schema of a registry, by NotARecordError.
+    """
+
+    def __init__(
+        self, source: AvroSource, registry: Registry | None = None, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._registry, self._clock = registry, clock
+        self.require: Callable[[Schema], None] = lambda schema: None
+        self._sound: set[int] = set()
+        if source.registry is not None:
+            self._registry = registry or kept_registry(source.registry)
+        else:
+            schema = parse_avro(source.schema or "", "feed.avro.schema")
+            self._own = schema, checker(schema)
+
+    @property
+    def of_file(self) -> Schema:
+        """The schema of a source without a registry."""
+        return self._own[0]
+
+    def record(self, payload: bytes) -> dict[str, Any]:
+        """The record of a payload; nothing may be left over."""
+        schema, check, start = self._schema_of(payload)
+        check_payload(check, payload, start)
+        stream = io.BytesIO(payload)
+        stream.seek(start)
+        try:
+            found = fastavro.schemaless_reader(stream, schema, None)
+        except (EOFError, ValueError, IndexError, OverflowError, KeyError, TypeError, struct.error) as error:
+            raise NotARecordError(str(error)[:200] or type(error).__name__) from None
+        if not isinstance(found, dict):
+            raise NotARecordError("the schema is of no record")
+        return found
+
+    def _schema_of(self, payload: bytes) -> tuple[Schema, Check, int]:
+        if self._registry is None:
+            return *self._own, 0
+        number = schema_id(payload)
+        if number is None:
+            raise NotARecordError("it does not begin with a zero byte and the id of its schema")
+        schema, check = self._registry.schema(number, self._clock())
+        if number not in self._sound:
+            self.require(schema)
+            self._sound.add(number)
+        return schema, check, HEAD.size
+
+
+def parse_avro(text: str, where: str) -> Schema:
+    """A schema by its JSON text; SettingsError if it is none."""
+    try:
+        return fastavro.parse_schema(with_own_names(json.loads(text)))
+    except NO_SCHEMA as error:
+        raise SettingsError(
+            "no Avro schema", where=where, found=str(error)[:300] or type(error).__name__, expected="an .avsc file"
+        ) from None

@@ -1,0 +1,246 @@
+"""Whether the bytes of an Avro payload are what its schema says, before they are decoded.
+
+fastavro is quick and trusts what it reads: a negative index into a union or an enum counts from the end, any byte is a
+boolean, an ``int`` may have 64 bits and a longer number is wrapped, a decimal is rounded to its precision, and a schema
+that names itself is followed until the stack is at its end, which ends the process. Each of these is a bad row.
+
+A schema becomes one function for each of its types. A function takes the payload, where its value begins, and how many
+records lie around it; it returns where the value ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparkhaven.ingest.formats.binary_records import NotARecordError
+
+MAX_DEPTH = 100  # records in each other
+MAX_EMPTY = 100_000  # entries that take no bytes, in all lists of a payload
+
+Check = Callable[[bytes, int, int], int]
+_FIXED = {"null": 0, "float": 4, "double": 8}
+
+
+def checker(schema: Any) -> Check:
+    """The check of a schema as ``fastavro.parse_schema`` gives it. Raises NotARecordError, or IndexError at the end."""
+    empty = [0]  # entries without bytes in the lists of one payload
+    check = _check(schema, {}, empty)
+
+    def whole(payload: bytes, at: int, depth: int) -> int:
+        empty[0] = 0
+        return check(payload, at, depth)
+
+    return whole
+
+
+def check_payload(check: Check, payload: bytes, start: int) -> None:
+    """NotARecordError unless the payload from ``start`` on is one value and nothing else."""
+    try:
+        end = check(payload, start, 0)
+    except IndexError:
+        end = len(payload) + 1
+    if end > len(payload):
+        raise NotARecordError("it ends too early")
+    if end < len(payload):
+        raise NotARecordError(f"{len(payload) - end} bytes are left over")
+
+
+def fields_in(schema: Any, path: Sequence[str]) -> set[str] | None:
+    """None if records of a schema may have a field at ``path``, else the names that there are instead of its first."""
+    return _fields(schema, path, _records(schema))
+
+
+def _fields(schema: Any, path: Sequence[str], named: Mapping[str, Any]) -> set[str] | None:
+    if isinstance(schema, Sequence) and not isinstance(schema, str):
+        found = [_fields(branch, path, named) for branch in schema]
+        return None if None in found else set().union(*(names for names in found if names))
+    kind = schema["type"] if isinstance(schema, Mapping) else schema
+    if not isinstance(kind, str):
+        return _fields(kind, path, named)
+    if not path:
+        return None
+    if kind == "map":
+        return _fields(schema["values"], path[1:], named)  # its keys are data
+    record = named.get(kind) if kind not in ("record", "error") else schema
+    if record is None:
+        return set()
+    inner = {field["name"]: field["type"] for field in record["fields"]}
+    return _fields(inner[path[0]], path[1:], named) if path[0] in inner else set(inner)
+
+
+def _records(schema: Any) -> dict[str, Any]:
+    """The records that a schema defines, by name."""
+    if isinstance(schema, Sequence) and not isinstance(schema, str):
+        return {name: found for branch in schema for name, found in _records(branch).items()}
+    if not isinstance(schema, Mapping):
+        return {}
+    own = {schema["name"]: schema} if schema["type"] in ("record", "error") else {}
+    parts = [schema.get("items"), schema.get("values"), *(field["type"] for field in schema.get("fields", ()))]
+    if not isinstance(schema["type"], str):
+        parts.append(schema["type"])
+    return own | {name: found for part in parts for name, found in _records(part).items()}
+
+
+def _check(schema: Any, named: dict[str, Check], empty: list[int]) -> Check:
+    if isinstance(schema, Sequence) and not isinstance(schema, str):
+        return _union([_check(branch, named, empty) for branch in schema])
+    kind = schema["type"] if isinstance(schema, Mapping) else schema
+    if not isinstance(kind, str):
+        return _check(kind, named, empty)
+    of = schema if isinstance(schema, Mapping) else {}
+    if kind in ("record", "error"):
+        fields: list[Check] = []
+        named[of["name"]] = record = _record(fields)
+        fields += [_check(field["type"], named, empty) for field in of["fields"]]
+        return record
+    if kind == "array":
+        return _blocks(_check(of["items"], named, empty), empty)
+    if kind == "map":
+        return _blocks(_entry(_check(of["values"], named, empty)), empty)
+    if kind == "fixed":
+        named[of["name"]] = made = _decimal(_skip(of["size"]), of)
+        return made
+    if kind == "enum":
+        named[of["name"]] = made = _enum(len(of["symbols"]))
+        return made
+    return _primitive(kind, of) or named[kind]
+
+
+def _primitive(kind: str, of: Mapping[str, Any]) -> Check | None:
+    if kind in ("string", "bytes"):
+        return _decimal(_text, of)
+    if kind == "boolean":
+        return _boolean
+    if kind in ("int", "long"):
+        return _int if kind == "int" else _long
+    return _skip(_FIXED[kind]) if kind in _FIXED else None
+
+
+def _number(payload: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number and where it ends."""
+    byte = payload[at]
+    at += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at
+    found, shift = byte & 0x7F, 7
+    while True:
+        byte = payload[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+        if shift > 63:
+            raise NotARecordError("a number of more than ten bytes")
+    if found >> 64:
+        raise NotARecordError("a number of more than 64 bits")
+    return (found >> 1) ^ -(found & 1), at
+
+
+def _long(payload: bytes, at: int, depth: int) -> int:
+    return at + 1 if payload[at] < 0x80 else _number(payload, at)[1]
+
+
+def _int(payload: bytes, at: int, depth: int) -> int:
+    if payload[at] < 0x80:
+        return at + 1
+    value, at = _number(payload, at)
+    if not -(2**31) <= value < 2**31:
+        raise NotARecordError(f"an int of more than 32 bits ({value})")
+    return at
+
+
+def _boolean(payload: bytes, at: int, depth: int) -> int:
+    if payload[at] > 1:
+        raise NotARecordError(f"a boolean that is neither 0 nor 1 ({payload[at]})")
+    return at + 1
+
+
+def _text(payload: bytes, at: int, depth: int) -> int:
+    length, at = _number(payload, at)
+    if length < 0:
+        raise NotARecordError(f"a negative length ({length})")
+    return at + length
+
+
+def _skip(size: int) -> Check:
+    return lambda payload, at, depth: at + size
+
+
+def _decimal(check: Check, of: Mapping[str, Any]) -> Check:
+    """``check``, and that a decimal has no more digits than its type says."""
+    if of.get("logicalType") != "decimal" or not isinstance(of.get("precision"), int):
+        return check
+    limit, size = 10 ** of["precision"], of.get("size")
+
+    def digits(payload: bytes, at: int, depth: int) -> int:
+        end = check(payload, at, depth)
+        start = at if size is not None else _number(payload, at)[1]
+        if abs(int.from_bytes(payload[start:end], "big", signed=True)) >= limit:
+            raise NotARecordError(f"a decimal of more than {of['precision']} digits")
+        return end
+
+    return digits
+
+
+def _enum(count: int) -> Check:
+    def enum(payload: bytes, at: int, depth: int) -> int:
+        index, at = _number(payload, at)
+        if not 0 <= index < count:
+            raise NotARecordError(f"no symbol of the enum ({index})")
+        return at
+
+    return enum
+
+
+def _union(branches: list[Check]) -> Check:
+    def union(payload: bytes, at: int, depth: int) -> int:
+        index, at = _number(payload, at)
+        if not 0 <= index < len(branches):
+            raise NotARecordError(f"no branch of the union ({index})")
+        return branches[index](payload, at, depth)
+
+    return union
+
+
+def _record(fields: list[Check]) -> Check:
+    def record(payload: bytes, at: int, depth: int) -> int:
+        if depth >= MAX_DEPTH:
+            raise NotARecordError(f"more than {MAX_DEPTH} records in each other")
+        for check in fields:
+            at = check(payload, at, depth + 1)
+        return at
+
+    return record
+
+
+def _entry(value: Check) -> Check:
+    return lambda payload, at, depth: value(payload, _text(payload, at, depth), depth)
+
+
+def _blocks(item: Check, empty: list[int]) -> Check:
+    """Entries of an array or map: blocks of a count, before a negative one's entries their size, until a count of 0."""
+
+    def blocks(payload: bytes, at: int, depth: int) -> int:
+        while True:
+            count, at = _number(payload, at)
+            if count == 0:
+                return at
+            size = None
+            if count < 0:
+                size, at = _number(payload, at)
+            start = at
+            if abs(count) > len(payload) - at and abs(count) > MAX_EMPTY:
+                raise NotARecordError(f"a list of {abs(count)} entries")
+            for _ in range(abs(count)):
+                before, at = at, item(payload, at, depth)
+                if at == before:  # its type takes no bytes, so none of the entries does
+                    empty[0] += abs(count)
+                    if empty[0] > MAX_EMPTY:
+                        raise NotARecordError(f"lists of more than {MAX_EMPTY} entries without bytes")
+                    break
+            if size is not None and at - start != size:
+                raise NotARecordError(f"a block of {at - start} bytes that says {size}")
+
+    return blocks

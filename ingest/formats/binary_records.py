@@ -1,0 +1,157 @@
+"""Payloads that hold one record each, in a binary format with a schema: what Avro and Protobuf have in common.
+
+Records are decoded one by one, whole before any column is touched, so a damaged payload is a bad row and no neighbour
+knows of it. What a format has to say for itself is in ``Records``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.declared_numbers import number_value
+from sparkhaven.ingest.values.exact_values import check_integer, from_json
+from sparkhaven.ingest.values.instants import check_instant, local_instant
+from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.typed_rows import Rows, merge_rows
+from sparkhaven.ingest.values.wire_values import Moment, Written
+from sparkhaven.store.conversions import source_types
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, rule
+
+Record = TypeVar("Record")
+SHOWN_BYTES = 256
+_NUMBERS = (int, float, Decimal)
+_SOURCES = {
+    "instant": source_types.TIMESTAMP,
+    "local time": source_types.LOCAL,
+    "date": source_types.DATE,
+    "time of day": source_types.TIME,
+}
+_BYTES = "binary_as_text = true in [feed] takes bytes for text, as_text = true for base64"
+
+
+class NotARecordError(ValueError):
+    """A payload that its schema does not decode; the text says why."""
+
+
+class Records(Protocol[Record]):
+    """One format: payload to record, record to the value of a target (by its place among them)."""
+
+    format: str
+
+    def read(self, payload: bytes) -> Record:
+        """The record of a payload; NotARecordError if it is none, or if anything is left over."""
+        ...
+
+    def value(self, record: Record, place: int) -> Value | Refusal:
+        """The value of a target, None for null, or why there is none."""
+        ...
+
+    def shown(self, record: Record, place: int) -> str:
+        """What stands there, for people."""
+        ...
+
+    def unknown(self, record: Record) -> Iterable[str]:
+        """Dotted names of the fields that no target takes."""
+        ...
+
+
+class RecordRows:
+    """Decoder of the payloads of one stream. ``known`` names fields that are not stored and not counted."""
+
+    def __init__(self, targets: Sequence[Target], known: Iterable[str], records: Records[Any]) -> None:
+        self._targets, self._known, self._records = tuple(targets), frozenset(known), records
+
+    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+        """Typed rows of framed payloads; bad rows go to ``rejects``."""
+        rejects.read += len(block)
+        good: list[int] = []
+        values: list[list[Value]] = []
+        for index in range(len(block)):
+            found = self._one(block.line(index), file, int(block.numbers[index]), rejects)
+            if isinstance(found, BadRow):
+                rejects.add_all([found])
+            else:
+                good.append(index)
+                values.append(found)
+        none = np.empty(0, np.int64)
+        columns = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        return merge_rows(block.numbers, none, columns, np.array(good, np.int64), values, self._targets)
+
+    def _one(self, payload: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        records = self._records
+        try:
+            record = records.read(payload)
+        except NotARecordError as error:
+            reason, expected = f"not {records.format} ({error})", f"a record of {records.format} by the schema"
+            return bad_row(file, number, None, reason, expected, payload[:SHOWN_BYTES].hex(" "), payload)
+        values: list[Value] = []
+        for place, target in enumerate(self._targets):
+            value = attempted(records.value, record, place)
+            if isinstance(value, Refusal):
+                shown = records.shown(record, place)
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, payload)
+            values.append(value)
+        for name in records.unknown(record):
+            if name not in self._known:
+                rejects.ignored[name] += 1
+        return values
+
+
+def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: bool = False) -> Value | Refusal:
+    """A value of a format that has numbers in binary: the rules are those of JSON, and NaN is a number.
+
+    ``bytes_too``: bytes may be texts in UTF-8.
+    """
+    if isinstance(value, bytes | bytearray) and bytes_too:
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+    if isinstance(value, UUID):
+        value = str(value)
+    if target.as_text:
+        return _as_text(value, target, alias)
+    if isinstance(value, bytes | bytearray):
+        return Refusal("wrong type (bytes)", f"a value for {target.column.type.name}; {_BYTES}")
+    if isinstance(value, Written):
+        return Refusal(f"wrong type ({value.kind})", "a String with as_text = true")
+    if isinstance(value, Moment):
+        return _moment(value, target, alias)
+    return number_value(value, target, alias) if isinstance(value, _NUMBERS) else from_json(value, target, alias)
+
+
+def shown_value(value: Any) -> str:
+    """A value for people."""
+    try:
+        return json_text(value)
+    except NoTextError:
+        return str(value)
+
+
+def _as_text(value: Any, target: Target, alias: bool) -> Value | Refusal:
+    try:
+        return None if value is None else from_json(plain_text(value), target, alias)
+    except NoTextError as error:
+        return error.refusal
+
+
+def _moment(value: Moment, target: Target, alias: bool) -> Value | Refusal:
+    """An Instant, or the number that was sent."""
+    name = target.column.type.name
+    if name == "Instant" and value.kind == "instant":
+        return check_instant(value.ns, target, alias)
+    if name == "Instant" and value.kind != "time of day":
+        return local_instant(value.ns, target, alias)
+    if name in INTEGER_BITS and rule(_SOURCES[value.kind], name).takes():
+        return check_integer(value.count, name, alias)
+    return Refusal(f"wrong type ({value.kind})", f"a value for {name}; an int or long of dates and times, or as_text")

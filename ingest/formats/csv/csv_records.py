@@ -1,0 +1,205 @@
+"""CSV text to records: a small exact reader, and a sorter that tells which lines need it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.values.arrow_columns import Mask
+from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.types.frozen import frozen
+
+Field = tuple[str, bool]  # text, and whether it was quoted
+OPEN_QUOTE = "a quoted field does not end"
+
+
+@frozen
+class Header:
+    """Names of the fields of a file, in order."""
+
+    names: tuple[str, ...]
+
+
+def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
+    """Fields of one record without its line end.
+
+    ValueError if a quoted field does not end, or text follows a closing quote.
+    """
+    fields: list[Field] = []
+    at, end = 0, len(text)
+    while True:
+        if quote and text.startswith(quote, at):
+            parts: list[str] = []
+            at += 1
+            while True:
+                close = text.find(quote, at)
+                if close < 0:
+                    raise ValueError(OPEN_QUOTE)
+                parts.append(text[at:close])
+                at = close + 1
+                if not text.startswith(quote, at):
+                    break
+                parts.append(quote)
+                at += 1
+            fields.append(("".join(parts), True))
+            if at < end and text[at] != delimiter:
+                raise ValueError("text after a closing quote")
+        else:
+            stop = text.find(delimiter, at)
+            stop = end if stop < 0 else stop
+            fields.append((text[at:stop], False))
+            at = stop
+        if at >= end:
+            return fields
+        at += 1
+
+
+def repeated(names: Sequence[str], taken: Collection[str] = ()) -> list[str]:
+    """The names among ``taken`` that stand more than once. Without ``taken``: all but the empty name."""
+    doubled = (name for name, count in Counter(names).items() if count > 1)
+    return sorted(name for name in doubled if (name in taken if taken else name))
+
+
+def read_header(line: bytes, options: CsvOptions, where: str, taken: Collection[str] = ()) -> Header:
+    """Names of a line.
+
+    FeedError if it cannot be read, has a carriage return inside, or names a ``taken`` field twice.
+    """
+    try:
+        names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
+    except ValueError as error:
+        raise FeedError("header of a CSV file cannot be read", where=where, found=f"{error}: {line[:200]!r}") from error
+    if options.trailing_delimiter and len(names) > 1 and not names[-1]:
+        names.pop()
+    if b"\r" in line:
+        raise FeedError(
+            "header of a CSV file has a carriage return inside",
+            where=where,
+            expected="lines that end with a line feed",
+            found=repr(line[:200]),
+        )
+    twice = repeated(names, taken)
+    if twice:
+        raise FeedError(
+            "header of a CSV file names a field twice",
+            where=where,
+            found=", ".join(twice),
+            hint="give the fields different names, or set header = false and name them in the settings",
+        )
+    return Header(tuple(names))
+
+
+def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints, Ints]:
+    """Lines from ``first`` that are plain records, and the others; blank lines are in neither."""
+    octets = np.frombuffer(block.data, np.uint8)
+    starts, stops = block.ends[:-1].astype(np.int64), block.ends[1:].astype(np.int64)
+    odd = np.zeros(len(block), np.bool_)
+    # A carriage return inside a line would end a record for PyArrow.
+    returns = np.flatnonzero(octets == 0x0D)
+    inside = returns[(returns + 1 >= len(octets)) | (octets[np.minimum(returns + 1, len(octets) - 1)] != 0x0A)]
+    _mark(odd, block, inside)
+    sound = block.utf8()
+    if sound is not None:
+        odd |= ~sound
+    ends = stops - (octets[np.maximum(stops - 1, 0)] == 0x0A) if len(octets) else stops
+    returned = (ends > starts) & (octets[np.maximum(ends - 1, 0)] == 0x0D) if len(octets) else ends > starts
+    blank = ends - returned <= starts
+    if block.framed:  # an empty message is a record, and a line feed in one does not end it
+        odd |= blank
+        feeds = np.flatnonzero(octets == 0x0A)
+        _mark(odd, block, feeds[~np.isin(feeds + 1, block.ends)])
+    if options.quote:
+        odd |= _oddly_quoted(octets, block, options, judged=~odd)
+    kept = ~blank | block.framed
+    kept[:first] = False
+    kept &= ~commented(block, options)
+    return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
+
+
+def _oddly_quoted(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions, *, judged: Mask) -> Mask:
+    """Which lines are no records by themselves because of their quotes; of the ``judged`` ones it is found exactly.
+
+    Quotes inside of a field that does not begin with one stand for themselves, for PyArrow too.
+    """
+    odd = np.zeros(len(block), np.bool_)
+    places = np.flatnonzero(octets == ord(options.quote))
+    _mark(odd, block, _misplaced_quotes(octets, block, options))
+    odd |= np.diff(np.searchsorted(places, block.ends)) % 2 == 1
+    if not (odd & judged).any():
+        return odd
+    quoted = np.zeros(len(block), np.bool_)
+    at_start = np.isin(places, block.ends[:-1]) | (octets[np.maximum(places - 1, 0)] == ord(options.delimiter))
+    _mark(quoted, block, places[at_start])
+    odd &= quoted | ~judged
+    whole = _whole_record(options.delimiter, options.quote)
+    for line in np.flatnonzero(odd & judged).tolist():
+        odd[line] = whole.fullmatch(block.lines(line, line + 1)) is None
+    return odd
+
+
+@lru_cache(16)
+def _whole_record(delimiter: str, quote: str) -> re.Pattern[bytes]:
+    """A line that is a record: each field ends with its closing quote, or does not begin with one. Never goes back."""
+    q, d = re.escape(quote.encode()), re.escape(delimiter.encode())
+    field = rb"(?:%b(?:[^%b]++|%b%b)*+%b|(?!%b)[^%b]*+)" % (q, q, q, q, q, q, d)
+    return re.compile(rb"%b(?:%b%b)*+" % (field, d, field))
+
+
+def blank(block: LineBlock, index: int) -> bool:
+    """Whether a line has nothing but its end. Such lines are no records, and no header."""
+    return not block.framed and not block.line(index)
+
+
+def commented(block: LineBlock, options: CsvOptions) -> Mask:
+    """Which lines begin as comments do."""
+    found = np.zeros(len(block), np.bool_)
+    mark = options.comment.encode()
+    if not mark or block.framed:
+        return found
+    starts = block.ends[:-1].astype(np.int64)
+    octets = np.frombuffer(block.data, np.uint8)
+    found |= np.diff(block.ends) >= len(mark)
+    for place, byte in enumerate(mark):
+        found[found] = octets[starts[found] + place] == byte
+    return found
+
+
+def ends_with_delimiter(block: LineBlock, lines: Ints, options: CsvOptions) -> Mask:
+    """Which of some lines, in which all quotes are closed, have a delimiter behind their last field."""
+    octets = np.frombuffer(block.data, np.uint8)
+    at = block.ends[lines + 1].astype(np.int64) - 1
+    for byte in (0x0A, 0x0D):
+        at -= octets[np.maximum(at, 0)] == byte
+    found: Mask = (at >= block.ends[lines]) & (octets[np.maximum(at, 0)] == ord(options.delimiter))
+    return found
+
+
+def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions) -> Ints:
+    """Positions of quotes that neither open, close nor double as they should, counted within each line."""
+    quote, delimiter = ord(options.quote), ord(options.delimiter)
+    places: Ints = np.flatnonzero(octets == quote)
+    if not len(places):
+        return places
+    line = np.searchsorted(block.ends, places, side="right") - 1
+    first = np.searchsorted(places, block.ends[line])  # index of the first quote of the same line
+    opening = (np.arange(len(places)) - first) % 2 == 0
+    before = np.where(places > block.ends[line], octets[np.maximum(places - 1, 0)], 0x0A)
+    after = octets[np.minimum(places + 1, len(octets) - 1)]
+    after = np.where(places + 1 < len(octets), after, 0x0A)
+    opens = (before == delimiter) | (before == 0x0A) | (before == quote)
+    closes = (after == delimiter) | (after == 0x0A) | (after == 0x0D) | (after == quote)
+    wrong: Ints = places[~np.where(opening, opens, closes)]
+    return wrong
+
+
+def _mark(odd: Mask, block: LineBlock, places: Ints) -> None:
+    if len(places):
+        odd[np.searchsorted(block.ends, places, side="right") - 1] = True

@@ -1,0 +1,303 @@
+"""CSV records to typed rows: a fast pass that takes what it knows for certain, all else by a small exact reader.
+
+The fast pass is the compiled scanner (``ingest.formats.csv.scanner``); where there is none, PyArrow takes the plain
+records (``ingest.formats.csv.plain_records``). Everything else is read character by character: errors, and without a
+scanner the records whose quoted fields span lines. A record is bad as a whole, with all of its lines
+(``ingest.formats.csv.spans``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.decode_guard import tried
+from sparkhaven.ingest.formats.csv.csv_records import (
+    Header,
+    blank,
+    commented,
+    read_header,
+    read_record,
+    repeated,
+    sort_lines,
+)
+from sparkhaven.ingest.formats.csv.plain_records import plain_records
+from sparkhaven.ingest.formats.csv.scanner import CsvScanner, csv_scanner
+from sparkhaven.ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Found, Span, Spans, fault_of, long_bytes
+from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.targets.declared_columns import require_columns
+from sparkhaven.ingest.values.exact_values import from_text
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+from sparkhaven.store.errors import SettingsError
+
+EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
+
+
+@dataclass(slots=True)
+class _Decoded:
+    """Records of a block taken by a fast pass with their columns, and those left to the exact pass."""
+
+    fast: Ints
+    columns: list[pa.Array]
+    todo: list[Span]
+    used: int
+    starts: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # of the records over lines, ascending
+    stops: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class CsvRows:
+    """Decoder of the CSV files of one stream. Without a header the file has the fields of ``options.names``."""
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        known: Sequence[str],
+        options: CsvOptions,
+        *,
+        alias: bool = False,
+        exact: bool = False,
+        compiled: bool = True,
+        missing: MissingColumns = "fail",
+    ) -> None:
+        """``exact``: no fast pass is used; without ``compiled`` the scanner is not, as where there is none."""
+        self._only_exact, self._missing = exact, missing
+        for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
+            if len(mark) != 1 or not 0 < ord(mark) < 0x80 or mark in "\r\n":
+                raise SettingsError(
+                    f"{name} of a CSV feed is not one character",
+                    where=f"feed.{name}",
+                    expected="one ASCII character that ends no line",
+                    found=repr(mark),
+                )
+        if options.delimiter == options.quote:
+            raise SettingsError("delimiter and quote of a CSV feed are the same", where="feed", found=options.quote)
+        self._taken = frozenset(t.source for t in targets)
+        twice = repeated(options.names, self._taken)
+        if twice:
+            raise SettingsError("names of a CSV feed name a field twice", where="feed.names", found=", ".join(twice))
+        self._targets = tuple(targets)
+        self._known = self._taken | set(known)
+        self._options = options
+        self._alias = alias
+        self._null, self._unquoted_null = frozenset(options.null), not options.quoted_null
+        self._spans = Spans(options)
+        self._held: tuple[LineBlock, Ints, Ints] = (LineBlock.empty(), np.empty(0, np.int64), np.empty(0, np.int64))
+        self._scanner: CsvScanner | None = None
+        self._compiled = compiled and not exact  # whether a scanner may be made, once there is a header
+        self._header: Header | None = None if options.header else Header(options.names)
+        self._head_lines = options.skip_lines  # of a file, with its header once that is known
+        if self._header is not None:
+            source = "names of a CSV feed"
+            require_columns(self._targets, options.names, "feed.names", missing, source=source, kind=SettingsError)
+
+    def decode(self, block: LineBlock, file: str, rejects: Rejects, *, last: bool = True) -> tuple[Rows, int]:
+        """Typed rows of a block, and how many of its lines were used.
+
+        Fewer than all when a record goes on beyond the block and ``last`` is not set; the rest belongs before the
+        next block.
+        """
+        inside = self._spans.open
+        first, done = self._spans.leave(block)
+        if done is not None:
+            rejects.read += 1
+            shown = done.head[:MAX_VALUE].decode("utf-8", "replace")
+            row = bad_row(file, done.number, None, TOO_LONG, EXPECTED, shown, done.head)
+            rejects.add_all([replace(row, size=done.size)])
+        hidden = 0 if inside is None else np.inf if done is None else int(block.numbers[first - 1])
+        first = max(first, self.start(block, file))
+        header = self._header or Header(())
+        rejects.header = header.names
+        spans = deepcopy(self._spans)
+        made = tried(lambda: self._scanned(block, first, header, last), rejects)
+        if made is None:
+            self._spans = spans
+            made = self._sorted(block, first, header, last, hidden, file, rejects)
+        self._held = block, made.starts, made.stops
+        rejects.read += len(made.fast)
+        exact, values = self._exact(block, made.todo, header, file, rejects)
+        for name in header.names:
+            if name not in self._known and len(made.fast):
+                rejects.ignored[name] += len(made.fast)
+        return merge_rows(block.numbers, made.fast, made.columns, exact, values, self._targets), made.used
+
+    def unclosed(self) -> int | None:
+        """To be called at the end of a file: the number of a line whose quote nothing closes and that was not decoded.
+
+        From it on the file has to be read again.
+        """
+        long, self._spans.open = self._spans.open, None
+        if long is None:
+            return None
+        self._spans.alone = long.number
+        return long.number
+
+    def record_of(self, number: int) -> bytes:
+        """The record of the block decoded last that begins at a physical line, without its line end."""
+        block, starts, stops = self._held
+        line = int(np.searchsorted(block.numbers, number))
+        place = int(np.searchsorted(starts, line))
+        if place < len(starts) and starts[place] == line:
+            return block.lines(line, int(stops[place]))
+        return block.line(line)
+
+    def start(self, block: LineBlock, file: str) -> int:
+        """The first line of a block that may be a record; the header is taken before.
+
+        FeedError for a header that cannot be read, or lacks columns.
+        """
+        if block.framed:
+            return 0
+        first = int(np.searchsorted(block.numbers, self._head_lines, side="right"))
+        if self._header is not None:
+            return first
+        passed = commented(block, self._options)
+        while first < len(block) and (passed[first] or blank(block, first)):
+            first += 1
+        if first == len(block):
+            return first
+        where = f"{file} line {block.numbers[first]}"
+        self._header = read_header(block.line(first), self._options, where, self._taken)
+        require_columns(self._targets, self._header.names, where, self._missing, source="header of a CSV file")
+        self._head_lines = int(block.numbers[first])
+        return first + 1
+
+    def _reject_long_lines(
+        self, block: LineBlock, records: Iterable[tuple[int, float]], file: str, rejects: Rejects
+    ) -> None:
+        """Lines that were not read whole, but for those inside one of the records, which is bad anyway."""
+        for line in block.too_long:
+            within = any(first < line.number < last for first, last in records)
+            if not within and line.number > self._options.skip_lines:
+                rejects.read += 1
+                rejects.add_all([too_long(file, line)])
+
+    def _sorted(
+        self,
+        block: LineBlock,
+        first: int,
+        header: Header,
+        last: bool,
+        hidden: float,
+        file: str,
+        rejects: Rejects,
+    ) -> _Decoded:
+        """Without the scanner: plain records by PyArrow. Lines before the number ``hidden`` are no records."""
+        plain, odd = sort_lines(block, first, self._options)
+        found = self._spans.cut(block, odd, last)
+        plain = plain[~found.inner(len(block))[plain]]
+        if block.too_long:
+            self._reject_long_lines(block, [(0, hidden), *found.numbers(block)], file, rejects)
+        fast, columns, doubtful = self._plain(block, plain, header, rejects)
+        todo = sorted([*found.spans, *(Span(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
+        starts, stops = (np.array([getattr(s, end) for s in found.spans], np.int64) for end in ("start", "stop"))
+        return _Decoded(fast, columns, todo, found.used, starts, stops)
+
+    def _plain(
+        self, block: LineBlock, plain: Ints, header: Header, rejects: Rejects
+    ) -> tuple[Ints, list[pa.Array], Ints]:
+        if self._only_exact:
+            return np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets], plain
+        found = tried(lambda: plain_records(block, plain, header.names, self._targets, self._options), rejects)
+        nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        return (np.empty(0, np.int64), nothing, plain) if found is None else found
+
+    def _scanned(self, block: LineBlock, first: int, header: Header, last: bool) -> _Decoded | None:
+        """By the scanner; None where there is none, or lines are missing."""
+        if self._compiled and header.names:
+            self._scanner, self._compiled = csv_scanner(self._targets, header.names, self._options), False
+        whole = not block.too_long and (block.framed or _is_whole(block))
+        if self._scanner is None or not len(block) or not whole:
+            return None
+        found = self._spans.resume(block, last)
+        first = max([first, *(span.stop for span in found.spans)])
+        if found.stop < len(block):  # one record, beyond the block
+            nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+            return _Decoded(np.empty(0, np.int64), nothing, [], found.used)
+        spans = self._spans
+        made = self._scanner.scan(block, first, last=last, longest=spans.longest, alone=spans.alone_in(block))
+        if made.open is not None:
+            spans.leave_open(block, made.open, found)
+        over_lines = _over_lines(found, made.starts, made.stops, made.odd, made.odd_stops)
+        pairs = zip(made.odd.tolist(), made.odd_stops.tolist(), strict=True)
+        todo = [*found.spans, *(Span(start, stop, fault_of(block, start, stop)) for start, stop in pairs)]
+        return _Decoded(made.starts, made.columns, todo, found.used, *over_lines)
+
+    def _exact(
+        self, block: LineBlock, records: list[Span], header: Header, file: str, rejects: Rejects
+    ) -> tuple[Ints, list[list[Value]]]:
+        good: list[int] = []
+        values: list[list[Value]] = []
+        for span in records:
+            raw, number = block.lines(span.start, span.stop), int(block.numbers[span.start])
+            if not raw and not block.framed:
+                continue
+            rejects.read += 1
+            if span.fault is None:
+                found = attempted(self.one, raw, header, file, number, rejects)
+                found = _failed(found, raw, file, number) if isinstance(found, Refusal) else found
+            else:
+                shown = raw[:MAX_VALUE].decode("utf-8", "replace")
+                size = len(raw) + long_bytes(block, number, int(block.numbers[span.stop - 1]))
+                found = replace(bad_row(file, number, None, span.fault, EXPECTED, shown, raw), size=size)
+            if isinstance(found, BadRow):
+                rejects.add_all([found])
+            else:
+                good.append(span.start)
+                values.append(found)
+        return np.array(good, np.int64), values
+
+    def one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        """Values of one record by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
+        expected = f"{len(header.names)} fields"
+        try:
+            text = raw.decode("utf-8")
+            fields = read_record(text, self._options.delimiter, self._options.quote)
+        except UnicodeDecodeError as error:
+            shown = raw.decode("utf-8", "backslashreplace")
+            return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, raw)
+        except ValueError as error:
+            return bad_row(file, number, None, str(error), expected, text, raw)
+        if self._options.trailing_delimiter and len(fields) == len(header.names) + 1 and fields[-1] == ("", False):
+            fields.pop()
+        if len(fields) != len(header.names):
+            return bad_row(file, number, None, f"wrong number of fields ({len(fields)})", expected, text, raw)
+        record = dict(zip(header.names, fields, strict=True))
+        values: list[Value] = []
+        for target in self._targets:
+            field, quoted = record.get(target.source, ("", False))
+            absent = target.source not in record or (field in self._null and not (quoted and self._unquoted_null))
+            value = None if absent else attempted(from_text, field, target, self._alias)
+            if isinstance(value, Refusal):
+                return bad_row(file, number, target.column.name, value.reason, value.expected, field, raw)
+            values.append(value)
+        for name in header.names:
+            if name not in self._known:
+                rejects.ignored[name] += 1
+        return values
+
+
+def _failed(why: Refusal, raw: bytes, file: str, number: int) -> BadRow:
+    """The bad row of a record that an exception is of as a whole."""
+    return bad_row(file, number, None, why.reason, why.expected, raw[:MAX_VALUE].decode("utf-8", "replace"), raw)
+
+
+def _is_whole(block: LineBlock) -> bool:
+    """Whether no line is missing between the first and the last."""
+    return len(block) == 0 or int(block.numbers[-1] - block.numbers[0]) == len(block) - 1
+
+
+def _over_lines(found: Found, *lists: Ints) -> tuple[Ints, Ints]:
+    """First lines and lines behind, of all records over lines among spans and pairs of lists."""
+    starts = np.concatenate([np.array([s.start for s in found.spans], np.int64), *lists[::2]])
+    stops = np.concatenate([np.array([s.stop for s in found.spans], np.int64), *lists[1::2]])
+    over = np.flatnonzero(stops - starts > 1)
+    over = over[np.argsort(starts[over])]
+    return starts[over], stops[over]

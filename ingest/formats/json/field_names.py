@@ -1,0 +1,73 @@
+"""The names that the compiled scanner looks for, and those that it meets beside them, counted."""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from sparkhaven.ingest.formats.json.field_paths import Path
+from sparkhaven.ingest.formats.scan.layout import NAME, NamesLayout
+
+UNKNOWN = 1024  # names beside those wanted; lines with further ones are in doubt
+UNKNOWN_TEXT = 1 << 16  # bytes of them
+MOST_OBJECTS = 32  # in each other
+_NO_NAME = frozenset(map(chr, range(0x20))) | {'"', "\\"}  # can only be written by an escape
+
+
+class Names:
+    """The hash table of one scanner; ``objects`` are the paths of the objects that hold wanted fields."""
+
+    def __init__(self, paths: Mapping[Path, int], core: ctypes.CDLL) -> None:
+        """The first column of each path. ValueError if the scanner cannot look for these."""
+        self.objects: list[Path] = [()]
+        room = UNKNOWN + sum(map(len, paths))
+        slots = 1 << (2 * room).bit_length()
+        text = UNKNOWN_TEXT + sum(len(name.encode()) for path in paths for name in path)
+        self._list = np.zeros(room, NAME)
+        self._text = np.zeros(text, np.uint8)
+        self._slots = np.full(slots, -1, np.int32)
+        self.layout = NamesLayout(
+            list=self._list.ctypes.data,
+            room=room,
+            text=self._text.ctypes.data,
+            text_room=text,
+            slots=self._slots.ctypes.data,
+            slot_mask=slots - 1,
+            seed=secrets.randbits(64),
+        )
+        self._core = core
+        for path, column in paths.items():
+            self._declare(path, column)
+        self._declared = int(self.layout.count)
+
+    def met(self) -> Counter[str]:
+        """How many accepted lines had each unknown field, by its dotted name, since the last call."""
+        found: Counter[str] = Counter()
+        fresh = self._list[self._declared : self.layout.count]
+        for place in np.flatnonzero(fresh["met"]).tolist():
+            start, length, holder, count = (int(fresh[place][key]) for key in ("start", "length", "object", "met"))
+            name = self._text[start : start + length].tobytes().decode()
+            found[".".join((*self.objects[holder], name))] += count
+        fresh["met"] = 0
+        return found
+
+    def _declare(self, path: Path, column: int) -> None:
+        if len(path) > MOST_OBJECTS or any(_NO_NAME & set(name) for name in path):
+            raise ValueError(path)
+        holder = 0
+        for depth in range(1, len(path)):
+            inner = path[:depth]
+            if inner not in self.objects:
+                self._add(inner[-1], holder, -1, len(self.objects))
+                self.objects.append(inner)
+            holder = self.objects.index(inner)
+        self._add(path[-1], holder, column, -1)
+
+    def _add(self, name: str, holder: int, column: int, inner: int) -> None:
+        text = name.encode()
+        if self._core.sh_declare(ctypes.byref(self.layout), text, len(text), holder, column, inner) < 0:
+            raise ValueError(f"{name} twice, or a value and an object")

@@ -1,0 +1,169 @@
+"""JSON lines to typed rows: one pass of the compiled scanner, and an exact pass, line by line, over what it leaves.
+
+The scanner (``ingest.formats.json.scanner``) takes only what is certain; lines *in doubt*, mostly bad ones, go to the
+exact pass, which alone says what is wrong with a line. Where there is no scanner all lines go there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.decode_guard import Records, guarded_rows, tried
+from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
+from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
+from sparkhaven.ingest.formats.json.source import SourceText
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.exact_values import exact_number, from_json
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+
+MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
+_STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
+_STEP = np.zeros(256, np.int32)
+_STEP[list(b"{[")] = 1
+_STEP[list(b"}]")] = -1
+_EXPECTED = "one JSON object a line, not an array or an object over several lines"
+
+
+class JsonRows:
+    """Decoder of JSON lines for one stream; ``known`` are field names that are neither stored nor counted."""
+
+    def __init__(
+        self, targets: Sequence[Target], known: Sequence[str], *, alias: bool = False, compiled: bool = True
+    ) -> None:
+        """Without ``compiled`` the scanner is not used, as where there is none."""
+        self._targets = tuple(targets)
+        self._alias = alias
+        self._paths = [path_of(t.source) for t in self._targets]
+        self._tree = tree_of(self._paths)
+        self._known = frozenset(path[0] for path in self._paths) | frozenset(known)
+        self._scanner = scanner_for(self._targets, self._paths) if compiled else None
+
+    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+        """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""
+        rejects.read += len(block.too_long)
+        rejects.add_all(too_long(file, line) for line in block.too_long)
+
+        def refused(index: int, why: Refusal) -> BadRow:
+            line = block.line(index)
+            shown = line[:MAX_VALUE].decode("utf-8", "replace")
+            return bad_row(file, int(block.numbers[index]), None, why.reason, why.expected, shown, line)
+
+        records = Records(len(block), block.part, partial(self._decode, file=file, rejects=rejects), refused)
+        return guarded_rows(records, rejects)
+
+    def _decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+        fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        doubtful = np.arange(len(block), dtype=np.int64)
+        scanner = self._scanner
+        scanned = None
+        if scanner is not None and len(block):
+            scanned = tried(lambda: self._scanned(scanner, block, rejects), rejects)
+        if scanned is not None:
+            fast, columns, doubtful = scanned
+        rejects.read += len(fast)
+        exact, values = self._exact(block, doubtful, file, rejects)
+        return merge_rows(block.numbers, fast, columns, exact, values, self._targets)
+
+    def _scanned(self, scanner: Scanner, block: LineBlock, rejects: Rejects) -> tuple[Ints, list[pa.Array], Ints]:
+        """Indices of accepted lines with their columns, and indices of the lines in doubt."""
+        found = scanner.scan(block)
+        if found.unknown:
+            for index in found.late.tolist():  # counted by whoever takes them
+                record = strict_object(block.line(index).decode())
+                found.unknown.subtract(unknown_names(record, self._tree))
+            rejects.ignored.update({n: count for n, count in found.unknown.items() if count and n not in self._known})
+        doubtful = np.ones(len(block), np.bool_)
+        doubtful[found.lines] = False
+        return found.lines, found.columns, np.flatnonzero(doubtful)
+
+    def _exact(self, block: LineBlock, doubtful: Ints, file: str, rejects: Rejects) -> tuple[Ints, list[list[Value]]]:
+        """Line by line: values of the good ones, the bad ones rejected."""
+        good: list[int] = []
+        values: list[list[Value]] = []
+        for index in doubtful.tolist():
+            line = block.line(index)
+            if not block.framed and not line.strip():
+                continue
+            rejects.read += 1
+            found = self.one(line, file, int(block.numbers[index]), rejects)
+            if isinstance(found, BadRow):
+                rejects.add_all([found])
+            else:
+                good.append(index)
+                values.append(found)
+        return np.array(good, np.int64), values
+
+    def one(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        """Values of one line by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
+        if too_deep(line):
+            shown = line[:MAX_VALUE].decode("utf-8", "replace")
+            return bad_row(file, number, None, "nested too deeply", f"at most {MAX_DEPTH} levels", shown, line)
+        try:
+            text = line.decode("utf-8")
+            record = strict_object(text)
+        except UnicodeDecodeError as error:
+            shown = line.decode("utf-8", "backslashreplace")
+            return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, line)
+        except ValueError as error:
+            return bad_row(file, number, None, f"not JSON ({error})", _EXPECTED, text, line)
+        values: list[Value] = []
+        source = SourceText(text)
+        for target, path in zip(self._targets, self._paths, strict=True):
+            there = value_at(record, path)
+            if target.as_text and not isinstance(there, str | Refusal | None):
+                there = attempted(source.of, path)
+            value = there if isinstance(there, Refusal) else attempted(from_json, there, target, self._alias)
+            if isinstance(value, Refusal):
+                shown = source.of(path[:1])
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, line)
+            values.append(value)
+        for name in unknown_names(record, self._tree):
+            if name not in self._known:
+                rejects.ignored[name] += 1
+        return values
+
+
+def too_deep(line: bytes) -> bool:
+    """Whether objects and arrays lie in each other deeper than ``MAX_DEPTH``.
+
+    Parsers have limits of their own, one of them the stack that is left; what is refused must not depend on that.
+    """
+    if line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
+        return False
+    octets = np.frombuffer(_STRING.sub(b"", line), np.uint8)
+    return bool(np.cumsum(_STEP[octets]).max(initial=0) > MAX_DEPTH)
+
+
+def strict_object(text: str) -> dict[str, Any]:
+    """A line as JSON allows it and no further; numbers stay exact, the last of two equal keys counts.
+
+    ValueError if it is no JSON object.
+    """
+    found = (
+        json.loads(text) if text.startswith("\ufeff") else _DECODER.decode(text)
+    )  # loads refuses a mark in its words
+    if not isinstance(found, dict):
+        raise ValueError("a value that is no object")
+    return found
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) < 4000 and text != "-0" else Decimal(text)
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON value")
+
+
+_DECODER = json.JSONDecoder(parse_float=exact_number, parse_int=_whole, parse_constant=_no_constant)

@@ -1,0 +1,285 @@
+"""Record batches of a Parquet file, bounded by rows and by bytes, with the old timestamps read exactly.
+
+How wide rows are is known from the file's own figures, except where texts come from a dictionary: there a few bytes on
+disk may be gigabytes of texts. So the dictionaries of such columns are looked at first, and a column whose texts might
+be too many at once is read as a dictionary and cut by the bytes that each row has. Wide texts next to short ones are
+known from no figure: where a column has so many bytes that they might be too many at once, a few rows are read at a
+time.
+
+INT96, a day and nanoseconds within it, reaches further than 64 bits of nanoseconds do. It is read twice: as
+nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ, the milliseconds are true.
+
+Columns have their logical types (``store.conversions.logical_types``), and no views.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparkhaven.ingest.content.raw_file import RawFile
+from sparkhaven.store.conversions.int96 import old_timestamps
+from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart
+from sparkhaven.store.errors import FeedError
+from sparkhaven.store.format.parquet.chunks import checked_chunks
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+
+BATCH_ROWS = 1 << 16
+BATCH_BYTES = 16 << 20
+SPREAD = 4  # times ``BATCH_BYTES`` that texts of a dictionary may take before they are read as a dictionary
+FEW_ROWS = 256  # read at a time of a column whose texts may be uneven
+BUFFER = 1 << 20  # bytes of a column that are fetched at a time
+_MS_NS = 1_000_000
+
+
+@frozen
+class Batch:
+    """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere.
+
+    ``old`` names the columns of type INT96 whose writer does not say whether they are instants.
+    """
+
+    rows: pa.RecordBatch
+    far: Mapping[str, pa.TimestampArray] = field(default_factory=dict)
+    old: frozenset[str] = frozenset()
+
+    def slice(self, start: int, count: int) -> Batch:
+        """Some rows."""
+        far = {name: a.slice(start, count) for name, a in self.far.items()}
+        return Batch(self.rows.slice(start, count), far, self.old)
+
+    def fields(self, row: int) -> dict[str, pa.Scalar]:
+        """All values of one row."""
+        found = {name: self.rows.column(name)[row] for name in self.rows.schema.names}
+        return found | {name: array[row] for name, array in self.far.items() if array[row].is_valid}
+
+
+class ParquetFile:
+    """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
+
+    ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC, whoever wrote them; else the footer
+    decides (``store.conversions.int96``). pa.ArrowInvalid or OSError: no Parquet file, or a damaged one.
+    """
+
+    def __init__(self, fs: Fs, split: FileId, utc96: bool) -> None:
+        self._fs, self._split = fs, split
+        self._file = self._open()
+        self._metadata = checked_chunks(self._file.metadata, split.size)
+        self._groups = self._groups_of(split)
+        before = range(self._groups[0]) if self._groups else ()
+        self.first_row = 1 + sum(self._metadata.row_group(group).num_rows for group in before)
+        self._old = old_timestamps(self._file, instants=utc96)
+        self.declared = logical_schema(self._file, self._old)
+        """Names and types of its columns; names may repeat."""
+
+    @property
+    def writer(self) -> str:
+        """The program that wrote the file, as the footer has it."""
+        return str(self._metadata.created_by or "")
+
+    @property
+    def twice(self) -> list[str]:
+        """Names that more than one column has, in order."""
+        return [name for name, count in Counter(self.declared.names).items() if count > 1]
+
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
+        """Rows in order, with the columns of these names (None: all).
+
+        Of columns with one name the second is called ``name (2)``, and so on.
+        """
+        wanted = self.declared.names if names is None else list(names)
+        wide = self._wide(wanted)
+        file = self._open(read_dictionary=wide) if wide else self._file
+        size = self._batch_rows(wanted, wide)
+        old = sorted(self._old.columns.intersection(wanted) - set(self.twice))
+        exact = _Taken(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
+        few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
+        read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
+        plain = (self._plain(rows) for rows in read)
+        for rows in plain if few == size or wide else _joined(plain, size):
+            whole = Batch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
+            for start, stop in _cuts(rows):
+                yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
+
+    def _groups_of(self, split: FileId) -> list[int]:
+        every = range(self._metadata.num_row_groups)
+        if not isinstance(split, FilePart):
+            return list(every)
+        return [group for group in every if split.start <= self._begin(group) < split.stop]
+
+    def _begin(self, group: int) -> int:
+        """Where the pages of a row group begin; one without columns is of the first part."""
+        found = self._metadata.row_group(group)
+        pages = (found.column(place) for place in range(found.num_columns))
+        return min((page.dictionary_page_offset or page.data_page_offset for page in pages), default=0)
+
+    def _open(self, **options: object) -> pq.ParquetFile:
+        raw = pa.PythonFile(RawFile(self._fs, self._split), mode="r")
+        return pq.ParquetFile(raw, buffer_size=BUFFER, arrow_extensions_enabled=False, **options)
+
+    def _plain(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch without views, with UUIDs as such, and with a name of its own for each column."""
+        twice = self.twice
+        kinds = [
+            a.type if n in twice else self.declared.field(n).type for n, a in zip(rows.schema.names, rows, strict=True)
+        ]
+        arrays = [as_logical(array, kind) for array, kind in zip(rows, kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, told_apart(rows.schema.names))
+
+    def _exact(self, rows: pa.RecordBatch, true: pa.Table) -> Batch:
+        """Old timestamps with their zone, and those that wrapped beside them."""
+        far: dict[str, pa.TimestampArray] = {}
+        for name in true.column_names:
+            zone = "UTC" if name in self._old.instants else None
+            place = rows.schema.get_field_index(name)
+            ns, ms = rows.column(place).view(pa.int64()), true[name].combine_chunks().view(pa.int64())
+            wrapped = ns.fill_null(0).to_numpy() // _MS_NS != ms.fill_null(0).to_numpy()
+            if wrapped.any():
+                far[name] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
+            rows = rows.set_column(place, name, ns.view(pa.timestamp("ns", zone)))
+        return Batch(rows, far, self._old.unknown)
+
+    def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
+        """Row group, its rows, and one of its columns."""
+        wanted = set(names)
+        for group in self._groups:
+            found = self._metadata.row_group(group)
+            for place in range(found.num_columns):
+                column = found.column(place)
+                if found.num_rows and column.path_in_schema.partition(".")[0] in wanted:
+                    yield group, found.num_rows, column
+
+    def _batch_rows(self, names: Sequence[str], wide: Sequence[str]) -> int:
+        widths: dict[int, float] = {}
+        for group, rows, column in self._chunks(names):
+            if column.path_in_schema not in wide:
+                widths[group] = widths.get(group, 0.0) + column.total_uncompressed_size / rows
+        return max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(*widths.values(), 1.0, 1.0))))
+
+    def _wide(self, names: Sequence[str]) -> list[str]:
+        """Text columns whose dictionaries have texts so wide that a batch of them might not fit."""
+        found: dict[str, None] = {}
+        for group, rows, column in self._chunks(names):
+            name, most = column.path_in_schema, min(rows, BATCH_ROWS)
+            text = column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page
+            if not text or name in found or name not in names:
+                continue
+            if column.total_uncompressed_size * most > SPREAD * BATCH_BYTES and self._widest(group, name) * most > (
+                SPREAD * BATCH_BYTES
+            ):
+                found[name] = None
+        return list(found)
+
+    def _uneven(self, names: Sequence[str], wide: Sequence[str]) -> bool:
+        """Whether a column that is read as it is has so many bytes of texts that a few rows may be most of them."""
+        return any(
+            column.physical_type == "BYTE_ARRAY" and column.total_uncompressed_size > SPREAD * BATCH_BYTES
+            for _, _, column in self._chunks(names)
+            if column.path_in_schema not in wide
+        )
+
+    def _widest(self, group: int, name: str) -> int:
+        """Bytes of the longest text in the dictionary of a column."""
+        file = self._open(read_dictionary=[name])
+        head = next(file.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False), None)
+        if head is None or not pa.types.is_dictionary(head.column(0).type):
+            return 0
+        return pc.max(pc.binary_length(head.column(0).dictionary)).as_py() or 0
+
+
+class _Taken:
+    """Columns of a file, taken in portions of any number of rows."""
+
+    def __init__(self, file: pq.ParquetFile, names: Sequence[str], size: int, groups: list[int]) -> None:
+        self._batches = file.iter_batches(batch_size=size, row_groups=groups, columns=list(names), use_threads=False)
+        self._held: list[pa.RecordBatch] = []
+
+    def take(self, count: int) -> pa.Table:
+        """The next rows."""
+        while sum(batch.num_rows for batch in self._held) < count:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise pa.ArrowInvalid("columns of different numbers of rows")
+            self._held.append(batch)
+        table = pa.Table.from_batches(self._held)
+        self._held = table.slice(count).to_batches()
+        return table.slice(0, count)
+
+
+def _joined(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Batches put together as long as they have at most so many rows, and ``BATCH_BYTES``."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if held and (rows + batch.num_rows > most or size + batch.nbytes > BATCH_BYTES):
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _cuts(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Where to cut a batch so that the texts of its dictionaries stay small; a single row is never cut."""
+    sizes: npt.NDArray[np.int64] = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        if pa.types.is_dictionary(column.type) and _has_bytes(column.type.value_type):
+            lengths = pc.binary_length(column.dictionary).cast(pa.int64()).take(column.indices).fill_null(0)
+            sizes += lengths.to_numpy(zero_copy_only=False)
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < rows.num_rows:
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right")))
+        yield start, stop
+        start = stop
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names of columns, of which one that is there already becomes ``name (2)``, and so on."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
+
+
+def no_parquet(path: str, error: Exception, hint: str) -> FeedError:
+    """The error for a file that PyArrow cannot read."""
+    return FeedError(
+        "feed file is damaged, or not a Parquet file",
+        where=path,
+        expected="a complete Parquet file",
+        found=next(iter(str(error).splitlines()), type(error).__name__),
+        hint=hint,
+    )
+
+
+def column_twice(path: str, name: str) -> FeedError:
+    """The error for a file with more than one column of a name that a column of the table takes."""
+    return FeedError(
+        "feed file has a column twice",
+        where=path,
+        expected=f"one column {name}",
+        found=name,
+        hint="deliver the file again under a new name, with another name for one of them",
+        column=name,
+    )
+
+
+def _has_bytes(kind: pa.DataType) -> bool:
+    kinds = pa.types
+    return bool(
+        kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind)
+    )

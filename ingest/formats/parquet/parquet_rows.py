@@ -1,0 +1,232 @@
+"""Parquet files to typed rows, batch by batch.
+
+A Parquet file declares its types, so a column of a type that can never fit is an error of the file. Values that
+do not fit (too large, with a fraction, equal to the null value) are bad rows like any other, named by row number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
+from sparkhaven.ingest.decode_guard import Records, guarded_rows
+from sparkhaven.ingest.formats.parquet.parquet_batches import Batch, ParquetFile, column_twice, no_parquet
+from sparkhaven.ingest.formats.parquet.typed_values import (
+    Source,
+    check_type,
+    exact_value,
+    plain_source,
+    show,
+    typed_values,
+)
+from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.instants import NO_ZONE
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.io.fs import Fs
+
+_FLOATING = ("float", "double")
+AGAIN = "deliver the file again under a new name; nothing of it was committed"
+
+
+class ParquetRows:
+    """Decoder of Parquet files, and of any other batches with types of their own.
+
+    ``constants`` are columns beside those of a file, with one value for all rows, as text. ``numbers`` are those of
+    them that have a type of numbers: a float or double takes such a one as it takes the same type of a file. ``place``
+    is how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
+    are instants in UTC, whoever wrote them. ``bytes_too``: bytes may be texts in UTF-8.
+    ``zone_of``: whose zone a constant has that has none.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        known: Sequence[str],
+        *,
+        alias: bool = False,
+        unit: Unit = "row",
+        constants: Mapping[str, str | None] | None = None,
+        numbers: Mapping[str, pa.Scalar] | None = None,
+        place: str | None = None,
+        utc96: bool = False,
+        bytes_too: bool = False,
+        zone_of: str = "",
+    ) -> None:
+        self._targets = tuple(targets)
+        self._constants = {name: pa.scalar(value, pa.string()) for name, value in (constants or {}).items()}
+        others = {target.source for target in self._targets if target.column.type.name not in _FLOATING}
+        self._numbers = numbers or {}
+        self._written = self._constants | {n: value for n, value in self._numbers.items() if n not in others}
+        self._place, self._utc96, self._bytes_too, self._zone_of = place, utc96, bytes_too, zone_of
+        self._known = {t.source for t in targets} | set(known)
+        self._alias, self._unit = alias, unit
+        self._form = row_form(self._targets, bytes_too=bytes_too)
+
+    def decode(
+        self, fs: Fs, split: FileId, rejects: Rejects, check: Callable[[Sequence[str]], None] = lambda names: None
+    ) -> Iterator[Rows]:
+        """Typed rows of a file in batches; FeedError if it is no Parquet file, damaged, or has a wanted column twice.
+
+        ``check`` gets the names of all columns before the first row is read, and may refuse the file.
+        """
+        try:
+            file = ParquetFile(fs, split, self._utc96)
+            declared = file.declared
+            check([*declared.names, *self._constants])
+            wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
+            if twice := [name for name in file.twice if name in wanted]:
+                raise column_twice(split.path, twice[0])
+            for target in self._targets:
+                if target.source in wanted:
+                    check_type(target, declared.field(target.source).type, split.path, bytes_too=self._bytes_too)
+            extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
+            others = _Others(fs, split, [name for name in declared.names if name not in wanted], self._utc96)
+            place = self._place or split.path
+            start = file.first_row
+            for batch in file.batches(wanted):
+                numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
+                rows = self.typed(batch, numbers, place, rejects, others.fields)
+                start += batch.rows.num_rows
+                for name in extras:
+                    rejects.ignored[name] += len(rows)
+                yield rows
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise no_parquet(split.path, error, AGAIN) from error
+
+    def payload(self, fs: Fs, split: FileId) -> Callable[[int], bytes]:
+        """The whole of a row by its number, as text; numbers must not fall."""
+        others = _Others(fs, split, None, self._utc96)
+
+        def text(number: int) -> bytes:
+            return row_text(others.fields(number) | self._constants, self._form)
+
+        return text
+
+    def typed(
+        self,
+        batch: Batch,
+        numbers: Ints,
+        file: str,
+        rejects: Rejects,
+        others: Callable[[int], Mapping[str, pa.Scalar]] = lambda number: {},
+    ) -> Rows:
+        """The good rows of a batch; ``numbers`` are their positions in ``file``.
+
+        ``others`` gives fields of a bad row that the batch lacks.
+        """
+
+        def part(start: int, stop: int) -> tuple[Batch, Ints]:
+            return batch.slice(start, stop - start), numbers[start:stop]
+
+        def refused(row: int, why: Refusal) -> BadRow:
+            number = int(numbers[row])
+            return bad_row(file, number, None, why.reason, why.expected, "", self._unread(batch, row), unit=self._unit)
+
+        def decode(rows: tuple[Batch, Ints]) -> Rows:
+            return self._typed(*rows, file, rejects, others)
+
+        return guarded_rows(Records(batch.rows.num_rows, part, decode, refused), rejects)
+
+    def _unread(self, batch: Batch, row: int) -> bytes:
+        """The text of a row that raised an exception, as far as it has one."""
+        text = attempted(row_text, {**batch.fields(row), **self._written}, self._form)
+        return b"" if isinstance(text, Refusal) else text
+
+    def _typed(
+        self,
+        batch: Batch,
+        numbers: Ints,
+        file: str,
+        rejects: Rejects,
+        others: Callable[[int], Mapping[str, pa.Scalar]],
+    ) -> Rows:
+        count = batch.rows.num_rows
+        rejects.read += count
+        doubt = np.zeros(count, np.bool_)
+        columns: list[pa.Array] = []
+        sources: list[Source | None] = []
+        for target in self._targets:
+            found = batch.rows.column(target.source) if target.source in batch.rows.schema.names else None
+            if target.source in self._constants:
+                found = pa.repeat(self._constant(target), count)
+            if found is None:
+                sources.append(None)
+                columns.append(pa.nulls(count, target.column.type.arrow))
+                continue
+            far = batch.far.get(target.source) if target.source not in self._constants else None
+            values_of = plain_source(found, far, old=target.source in batch.old)
+            sources.append(values_of)
+            array, odd = typed_values(values_of, target)
+            columns.append(array)
+            if odd is not None:
+                doubt |= odd
+        if not doubt.any():
+            return Rows(tuple(columns), numbers)
+        fast, good = np.flatnonzero(~doubt), pa.array(~doubt)
+        exact: list[int] = []
+        values: list[list[Value]] = []
+        for row in np.flatnonzero(doubt).tolist():
+            one = self._one(sources, row, file, int(numbers[row]))
+            if isinstance(one, BadRow):
+                text = row_text({**batch.fields(row), **others(int(numbers[row])), **self._written}, self._form)
+                rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
+            else:
+                exact.append(row)
+                values.append(one)
+        columns = [column.filter(good) for column in columns]
+        return merge_rows(numbers, fast, columns, np.array(exact, np.int64), values, self._targets)
+
+    def _constant(self, target: Target) -> pa.Scalar:
+        """The value of a column that is not in the file: digits of a text are read as the nearest number, alone."""
+        text = self._constants[target.source]
+        return self._numbers.get(target.source, text) if target.column.type.name in _FLOATING else text
+
+    def _one(self, sources: list[Source | None], row: int, file: str, number: int) -> list[Value] | BadRow:
+        values: list[Value] = []
+        for target, values_of in zip(self._targets, sources, strict=True):
+            value = None if values_of is None else attempted(exact_value, values_of, row, target, self._alias)
+            if isinstance(value, Refusal):
+                if value.reason == NO_ZONE and self._zone_of and target.source in self._constants:
+                    value = replace(value, expected=f"a zone for column {target.column.name}: {self._zone_of}")
+                shown = "" if values_of is None else show(values_of.scalar(row))
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit=self._unit)
+            values.append(value)
+        return values
+
+
+class _Others:
+    """Further fields of a file (``names`` None: all of them), read only as far as a bad row asks for them."""
+
+    def __init__(self, fs: Fs, split: FileId, names: list[str] | None, utc96: bool) -> None:
+        self._fs, self._split, self._names, self._utc96 = fs, split, names, utc96
+        self._batches: Iterator[Batch] | None = None
+        self._start = self._stop = 1  # numbers of the rows in ``_batch``
+        self._batch: Batch | None = None
+
+    def fields(self, number: int) -> dict[str, pa.Scalar]:
+        """Fields of the row with this number, counted from 1; rows are asked for in order. FeedError: damage."""
+        if self._names == []:
+            return {}
+        try:
+            return self._fields(number)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise no_parquet(self._split.path, error, AGAIN) from error
+
+    def _fields(self, number: int) -> dict[str, pa.Scalar]:
+        if self._batches is None or number < self._start:  # a block is decoded anew in parts
+            file = ParquetFile(self._fs, self._split, self._utc96)
+            self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
+        while number >= self._stop:
+            self._batch = next(self._batches, None)
+            if self._batch is None:
+                raise pa.ArrowInvalid("columns of different numbers of rows")
+            self._start, self._stop = self._stop, self._stop + self._batch.rows.num_rows
+        assert self._batch is not None  # noqa: S101 there are as many rows as of the other fields
+        return self._batch.fields(number - self._start)

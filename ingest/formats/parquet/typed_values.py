@@ -1,0 +1,233 @@
+"""Values of typed columns (Parquet, data frames), whole and one by one, by the table of ``store.conversions``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkhaven.ingest.formats.parquet.value_texts import scalar_text, text_of, time_text
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, some, without
+from sparkhaven.ingest.values.declared_numbers import number_value
+from sparkhaven.ingest.values.exact_values import check_string, from_json, from_text
+from sparkhaven.ingest.values.instants import check_instant, local_instant
+from sparkhaven.ingest.values.json_text import NoTextError
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
+from sparkhaven.store.conversions import number_arrays
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted, rule
+from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.types.frozen import frozen
+
+SHOWN_BYTES = 256
+DAY_NS = 86_400 * UNIT_NS["s"]
+_NUMBERS = frozenset({Group.WHOLE, Group.FLOATING, Group.DECIMAL})
+_COUNTED = frozenset({Group.DATE, Group.SPAN})
+
+
+@frozen
+class Source:
+    """A column of a batch, plain. ``far`` has, in ms, the timestamps of type INT96 that ``array`` cannot hold.
+
+    ``old``: its timestamps are of type INT96, by a writer that does not say whether they are instants.
+    """
+
+    array: pa.Array
+    far: pa.TimestampArray | None = None
+    old: bool = False
+
+    def scalar(self, row: int) -> pa.Scalar:
+        """What stands in a row."""
+        if self.far is not None and self.far[row].is_valid:
+            return self.far[row]
+        return self.array[row]
+
+
+def plain_source(array: pa.Array, far: pa.TimestampArray | None = None, *, old: bool = False) -> Source:
+    """A column as a file or a frame has it, made plain."""
+    return Source(plain(array), far, old)
+
+
+def show(value: pa.Scalar) -> str:
+    """A value for people."""
+    if value.is_valid and (pa.types.is_date(value.type) or pa.types.is_timestamp(value.type)):
+        return time_text(value)
+    try:
+        return str(value)
+    except UnicodeDecodeError:
+        return bytes(value.as_buffer())[:SHOWN_BYTES].hex(" ")
+
+
+def check_type(target: Target, found: pa.DataType, file: str, *, bytes_too: bool = False) -> None:
+    """SchemaMismatchError for a type of which no value can ever fit the column, with the options that are set."""
+    name, origin = target.column.type.name, source_of(found)
+    cell, given = rule(origin, name), _given(target, bytes_too)
+    counted = name == "Instant" and target.unit != "iso" and origin.group in (Group.TEXT, Group.BYTES)
+    if cell.takes(given) and not (counted and "quoted" not in given):
+        return
+    lacking = [option for option in cell.options if option not in given] or ["quoted"] * counted
+    raise SchemaMismatchError(
+        f"column {target.column.name} cannot be read from this Parquet column",
+        where=file,
+        column=target.column.name,
+        expected=f"{accepted(name)}, for {name}",
+        found=f"{target.source}: {found}",
+        hint=_hint(lacking),
+    )
+
+
+def _hint(lacking: list[str]) -> str:
+    ways = ["set binary_as_text = true in [feed] if the bytes are texts"] * ("binary_as_text" in lacking)
+    ways += [f"set {option} for the column" for option in lacking if option != "binary_as_text"]
+    return "; ".join([*ways, "map another column with `from`, or correct the producer"])
+
+
+def _given(target: Target, bytes_too: bool) -> frozenset[str]:
+    """The options that are set. A zone counts as set: without one each value is a bad row of its own."""
+    form = target.form
+    said = {
+        "zone": True,
+        "unit": target.unit != "iso",
+        "binary_as_text": bytes_too,
+        "quoted": form is not None and (form.quoted or bool(form.true)),
+        "as_text": form is not None and form.as_text,
+    }
+    return frozenset(option for option, is_set in said.items() if is_set)
+
+
+def typed_values(found: Source, target: Target) -> Typed:
+    """Typed values and rows in doubt, as in ``ingest.values.typed_columns``."""
+    made, doubt = _typed(found.array, target)
+    if found.far is not None:
+        doubt = either(doubt, found.far.is_valid().to_numpy(zero_copy_only=False))
+    return made, doubt
+
+
+def _typed(array: pa.Array, target: Target) -> Typed:
+    name, group = target.column.type.name, source_of(array.type).group
+    if group is Group.NULL:
+        return pa.nulls(len(array), target.column.type.arrow), None
+    if group is Group.TEXT:
+        return _valid_texts(array.cast(pa.string()), target)
+    if group is Group.BYTES:
+        return _bytes(array.cast(pa.binary()), target)
+    if group is Group.BOOLEAN and name == "Boolean":
+        return array, None
+    if group is Group.TIMESTAMP and name == "Instant":
+        return scaled_instants(array.view(pa.int64()), replace(target, unit=array.type.unit))
+    if group in _NUMBERS and name != "String":
+        return _from_numbers(array, target)
+    if group in _COUNTED and name in INTEGER_BITS:
+        counts, bad = number_arrays.counts(array)
+        made, doubt = _from_numbers(counts, target)
+        return made, either(doubt, some(bad))
+    return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _from_numbers(array: pa.Array, target: Target) -> Typed:
+    name = target.column.type.name
+    if name == "Boolean" and target.form is not None and target.form.true:
+        return csv_texts(array.cast(pa.string()), target)
+    if name == "Instant":
+        if not pa.types.is_integer(array.type):
+            return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
+        counts, bad = number_arrays.integers(array, 64)
+        made, doubt = scaled_instants(without(counts, some(bad)), target)
+        return made, either(doubt, some(bad))
+    if name in INTEGER_BITS:
+        made, bad = number_arrays.integers(array, INTEGER_BITS[name])
+    elif name in SIGNIFICANT:
+        made, bad = number_arrays.floats(array, target.column.type.width * 8, lossy=target.lossy)
+    else:
+        made, bad = number_arrays.booleans(array) if name == "Boolean" else number_arrays.chars(array)
+    return made, either(some(bad), null_alike(made, target))
+
+
+def _valid_texts(texts: pa.StringArray, target: Target) -> Typed:
+    """Texts of a source that promises UTF-8, and may not keep to it."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return _bytes(texts.view(pa.binary()), target)
+    return _texts(texts, target)
+
+
+def _texts(texts: pa.StringArray, target: Target) -> Typed:
+    if target.form is not None and target.form.quoted:
+        texts = compact(pc.if_else(pc.equal(texts, ""), None, texts))
+    return csv_texts(texts, target)
+
+
+def _bytes(array: pa.BinaryArray, target: Target) -> Typed:
+    """Bytes as texts; those that are not UTF-8 are in doubt."""
+    try:
+        return _texts(array.cast(pa.string()), target)
+    except pa.ArrowInvalid:
+        odd: Mask = np.array([not _is_utf8(value) for value in array.to_pylist()], np.bool_)
+    made, doubt = _texts(pc.if_else(pa.array(odd), None, array).cast(pa.string()), target)
+    return made, either(doubt, odd)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def exact_value(found: Source, row: int, target: Target, alias: bool) -> Value | Refusal:
+    """One value by the rules of ``ingest.values.exact_values``."""
+    scalar = found.scalar(row)
+    if not scalar.is_valid:
+        return None
+    kind, name, group = scalar.type, target.column.type.name, source_of(scalar.type).group
+    if name == "String" and group not in (Group.TEXT, Group.BYTES):
+        return _as_text(scalar, target)
+    if group is Group.TIMESTAMP:
+        return check_instant(scalar.value * UNIT_NS[kind.unit], target, alias)
+    if group is Group.LOCAL:
+        local = local_instant(scalar.value * UNIT_NS[kind.unit], target, alias)
+        return _of_unknown_writer(local, target) if found.old else local
+    if group in _COUNTED:
+        return _counted(scalar, target, alias)
+    if group not in (Group.TEXT, Group.BYTES):
+        return number_value(scalar.as_py(), target, alias)
+    try:
+        text = text_of(scalar)
+    except UnicodeDecodeError as error:
+        return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+    return None if target.form is not None and target.form.quoted and not text else from_text(text, target, alias)
+
+
+def _as_text(scalar: pa.Scalar, target: Target) -> Value | Refusal:
+    try:
+        return check_string(scalar_text(scalar), target)
+    except NoTextError as error:
+        return error.refusal
+
+
+def _counted(scalar: pa.Scalar, target: Target, alias: bool) -> Value | Refusal:
+    """A date, a time or a duration."""
+    kind, count = scalar.type, scalar.value
+    if target.column.type.name == "Instant":
+        return local_instant(count * (DAY_NS if pa.types.is_date32(kind) else UNIT_NS["ms"]), target, alias)
+    if pa.types.is_date64(kind):
+        count, rest = divmod(count, number_arrays.DAY_MS)
+        if rest:
+            return Refusal("no whole day", "a date")
+    return from_json(count, target, alias)
+
+
+def _of_unknown_writer(local: Value | Refusal, target: Target) -> Value | Refusal:
+    if not isinstance(local, Refusal) or target.zone is not None:
+        return local
+    way = 'zone = "UTC" if the writer stores instants as INT96, else the zone of its clocks'
+    expected = f"for column {target.column.name} {way}"
+    return Refusal("INT96 of a writer that does not say whether it is an instant", expected)

@@ -1,0 +1,251 @@
+"""The message type of Protobuf payloads, from a FileDescriptorSet, and the fields in it that columns come from.
+
+Parsers of Protobuf cut a number that is too long for its field, and set aside the value of a closed enum that they do
+not know, without a word. So payloads are parsed by a wider copy of the type, in which 32-bit numbers that are varints,
+and enums, have 64 bits; on the wire they look the same. What the field was declared as is then held against the value.
+
+What cannot be is found here, before anything is read: a field that is not there, or of a type that the column cannot
+take (see ``TAKES``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from sparkhaven.ingest.formats.json.field_paths import path_of
+from sparkhaven.ingest.spec.payload_formats import ProtobufSource
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.types.frozen import frozen
+
+F = FieldDescriptor
+TIMESTAMP, DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
+WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+_WIDER = {F.TYPE_INT32: F.TYPE_INT64, F.TYPE_UINT32: F.TYPE_UINT64, F.TYPE_SINT32: F.TYPE_SINT64}
+_WIDER[F.TYPE_ENUM] = F.TYPE_INT64
+BOUNDS = {F.TYPE_UINT32: (0, 2**32 - 1), F.TYPE_INT32: (-(2**31), 2**31 - 1)}
+BOUNDS |= {F.TYPE_SINT32: BOUNDS[F.TYPE_INT32], F.TYPE_ENUM: BOUNDS[F.TYPE_INT32]}
+
+_NUMBERS = frozenset({*INTEGER_BITS, "float", "double", "Instant"})
+_INTEGERS = ("INT32", "INT64", "UINT32", "UINT64", "SINT32", "SINT64", "FIXED32", "FIXED64", "SFIXED32", "SFIXED64")
+TAKES: dict[str, frozenset[str]] = {  # type of a field -> types of columns
+    **dict.fromkeys(_INTEGERS, _NUMBERS | {"Boolean", "char"}),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _NUMBERS),
+    "BOOL": frozenset({"Boolean"}),
+    "STRING": frozenset({"String", "char", "Instant"}),
+    "ENUM": frozenset({"String", *INTEGER_BITS}),
+    TIMESTAMP: frozenset({"Instant"}),
+}
+AS_TEXT = "TEXT"  # kind of a leaf of which a String takes the text, whatever it is
+_NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*TAKES.keys() - {TIMESTAMP}, "BYTES", "MESSAGE", "GROUP")}
+_HOW = "protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
+
+
+@frozen
+class MessageType:
+    """A type as it was declared, and its wider copy with the class that parses it.
+
+    ``indexes`` are its places in its file and in the messages around it. Serializers differ in whether entries of maps
+    count, so there may be two.
+    """
+
+    declared: Descriptor
+    wide: Descriptor
+    parser: Any
+    indexes: frozenset[tuple[int, ...]]
+
+
+@frozen
+class Leaf:
+    """The field that a column comes from: the fields on the way to it, the last one as declared, and its kind.
+
+    ``steps`` are (name, whether it can be unset); ``kind`` is a key of ``TAKES``, ``BYTES`` or ``AS_TEXT``.
+    """
+
+    steps: tuple[tuple[str, bool], ...]
+    last: FieldDescriptor
+    kind: str
+
+
+@lru_cache(maxsize=16)
+def message_type(source: ProtobufSource) -> MessageType:
+    """The type that payloads are of; SettingsError if the file is no descriptor set or the type is not in it."""
+    files = _files(source)
+    declared = _pool(files, source)
+    wide = _pool([_widened(file) for file in files], source)
+    name = source.message.removeprefix(".")
+    try:
+        found, copy = declared.FindMessageTypeByName(name), wide.FindMessageTypeByName(name)
+    except KeyError:
+        names = sorted(known for file in files for known in _names(file.package, file.message_type))
+        raise SettingsError(
+            "the descriptor set has no such message",
+            where=source.where,
+            expected=", ".join(names[:20]) + ("" if len(names) <= 20 else ", ..."),
+            found=source.message,
+            hint="name it with its package, like pkg.Trade",
+        ) from None
+    return MessageType(found, copy, message_factory.GetMessageClass(copy), _indexes(found))
+
+
+def _indexes(declared: Descriptor) -> frozenset[tuple[int, ...]]:
+    file = descriptor_pb2.FileDescriptorProto()
+    declared.file.CopyToProto(file)
+    names = declared.full_name.removeprefix(f"{file.package}." if file.package else "").split(".")
+    every: list[int] = []
+    own: list[int] = []
+    siblings: Sequence[descriptor_pb2.DescriptorProto] = file.message_type
+    for name in names:
+        every.append([message.name for message in siblings].index(name))
+        written = [message.name for message in siblings if not message.options.map_entry]
+        own.append(written.index(name))
+        siblings = siblings[every[-1]].nested_type
+    return frozenset({tuple(every), tuple(own)})
+
+
+def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, bytes_too: bool = False) -> Leaf:
+    """Where the values of a column come from; ``bytes_too``: bytes may be texts in UTF-8.
+
+    SettingsError if there is no such field, or it does not fit.
+    """
+    path = path_of(target.source)
+    here, steps = declared, []
+    for depth, name in enumerate(path):
+        field = here.fields_by_name.get(name)
+        if field is None:
+            raise _unfit(
+                target,
+                source,
+                "has no field in the message",
+                ", ".join(sorted(here.fields_by_name)) or "no field at all",
+                f"{'.'.join(path[: depth + 1])} in {here.full_name}",
+                "name the field with `from` under [columns], as the .proto spells it",
+            )
+        steps.append((name, field.has_presence))
+        inner = field.message_type
+        if field.is_repeated and not (target.as_text and depth + 1 == len(path)):
+            hint = "take the column out, or send one value a message"
+            raise _unfit(target, source, "comes from a repeated field", "a field with one value", target.source, hint)
+        if depth + 1 < len(path):
+            if inner is None:
+                hint = "a dot leads into a message; \\. is a dot in a name"
+                raise _unfit(target, source, "has a path through no message", "a message", f"field {name}", hint)
+            here = inner
+    if target.as_text and (field.type != F.TYPE_STRING or field.is_repeated):
+        return Leaf(tuple(steps), field, AS_TEXT)
+    if inner is not None and inner.full_name in WRAPPERS:
+        field = inner.fields_by_name["value"]
+        steps.append(("value", False))
+    kind = TIMESTAMP if inner is not None and inner.full_name == TIMESTAMP else _NAMES.get(field.type, "")
+    fitted = "STRING" if kind == "BYTES" and bytes_too else kind
+    _check_fit(target, source, fitted, inner if kind in ("MESSAGE", "GROUP") else None)
+    return Leaf(tuple(steps), field, kind)
+
+
+def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descriptor | None) -> None:
+    name = target.column.type.name
+    takes = TAKES.get(kind, frozenset())
+    iso = target.unit == "iso"
+    if name in takes and (name != "Instant" or kind == TIMESTAMP or iso == (kind == "STRING")):
+        return
+    hint = "choose another field with `from`, or another type in the schema"
+    if inner is not None:
+        hint = f"name a field in it, like {target.source}.{next(iter(inner.fields_by_name), 'field')}"
+    elif kind == "BYTES":
+        hint = "set binary_as_text = true in [feed] if the bytes are texts, or as_text = true for base64"
+    elif name == "Instant" and kind in _INTEGERS and iso:
+        hint = 'say what the number counts: unit = "s", "ms", "us" or "ns"'
+    shown = inner.full_name if inner is not None else kind.lower()
+    unit = "" if iso or name != "Instant" else f" in {target.unit}"
+    expected = ", ".join(sorted(each.lower() for each, columns in TAKES.items() if name in columns and "." not in each))
+    what = f"of type {name}{unit} cannot take the field"
+    raise _unfit(target, source, what, f"{expected}{f' or {TIMESTAMP}' * (name == 'Instant')}", shown, hint)
+
+
+def _unfit(target: Target, source: ProtobufSource, what: str, expected: str, found: str, hint: str) -> SettingsError:
+    where = f"{source.where}: {source.message}"
+    return SettingsError(f"column {target.column.name} {what}", where=where, expected=expected, found=found, hint=hint)
+
+
+def _files(source: ProtobufSource) -> Sequence[descriptor_pb2.FileDescriptorProto]:
+    found = descriptor_pb2.FileDescriptorSet()
+    try:
+        found.ParseFromString(source.definition)
+        files = list(found.file)
+        sound = bool(files) and all(file.name for file in files)
+    except (DecodeError, UnicodeDecodeError):
+        sound = False
+    if not sound or source.where.endswith(".proto"):
+        text = source.where.endswith(".proto")
+        raise SettingsError(
+            "the schema of Protobuf payloads is not compiled" if text else "no descriptor set",
+            where=source.where,
+            expected="a FileDescriptorSet, which protoc makes of .proto files",
+            found="the text of a .proto file" if text else f"{len(source.definition)} bytes that are none",
+            hint=f"{_HOW}, and name FILE.desc in `protobuf`",
+        )
+    return files
+
+
+def _pool(files: Sequence[descriptor_pb2.FileDescriptorProto], source: ProtobufSource) -> Any:
+    pool, waiting = descriptor_pool.DescriptorPool(), {file.name: file for file in files}
+
+    def add(name: str) -> None:
+        file = waiting.pop(name, None)
+        if file is not None:
+            for needed in file.dependency:
+                add(needed)
+            pool.AddSerializedFile(file.SerializeToString())
+
+    try:
+        for file in files:
+            add(file.name)
+    except TypeError as error:
+        raise SettingsError(
+            "the descriptor set is not complete",
+            where=source.where,
+            expected="all files that its files import",
+            found=str(error)[:300],
+            hint=_HOW,
+        ) from None
+    return pool
+
+
+def _widened(file: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorProto:
+    copy = descriptor_pb2.FileDescriptorProto()
+    copy.CopyFrom(file)
+    fields = [*copy.extension]
+    for message in _messages(copy.message_type):
+        fields += [*message.field, *message.extension]
+    for field in fields:
+        if field.type == F.TYPE_ENUM:
+            field.ClearField("type_name")
+            field.ClearField("default_value")  # it is a name; an unset field is null whatever it says
+        field.type = _WIDER.get(field.type, field.type)
+    return copy
+
+
+def _messages(
+    messages: Sequence[descriptor_pb2.DescriptorProto],
+) -> Iterator[descriptor_pb2.DescriptorProto]:
+    for message in messages:
+        yield message
+        yield from _messages(message.nested_type)
+
+
+def _names(prefix: str, messages: Sequence[descriptor_pb2.DescriptorProto]) -> Iterator[str]:
+    for message in messages:
+        name = f"{prefix}.{message.name}" if prefix else message.name
+        yield name
+        inner = [nested for nested in message.nested_type if not nested.options.map_entry]
+        yield from _names(name, inner)

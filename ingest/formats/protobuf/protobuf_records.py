@@ -1,0 +1,178 @@
+"""Protobuf payloads as records: one message each, by a descriptor set. ``binary_records`` makes rows of them.
+
+A field that can be unset (a message, a wrapper, ``optional``, part of a oneof, all of proto2) and is so gives null, and
+so do fields of a message that is unset. Any other field gives its value, or the default if the payload has none: it
+cannot be distinguished. Enums are numbers, or names for a String; a Timestamp is an Instant, a wrapper what is in it.
+
+A payload may be cut where a field ends: then it is a sound one. And an empty payload is a message with nothing set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary
+from sparkhaven.ingest.formats.confluent import message_indexes, schema_id
+from sparkhaven.ingest.formats.json.field_paths import path_of
+from sparkhaven.ingest.formats.protobuf.message_type import (
+    AS_TEXT,
+    BOUNDS,
+    TIMESTAMP,
+    WRAPPERS,
+    Leaf,
+    leaf_of,
+    message_type,
+)
+from sparkhaven.ingest.formats.protobuf.structure import structure
+from sparkhaven.ingest.spec.payload_formats import ProtobufSource
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.instants import check_instant
+from sparkhaven.ingest.values.json_text import NoTextError
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.store.instants import NS_PER_SECOND
+
+Message = Any
+
+
+class ProtobufRecords:
+    """The messages of one stream; SettingsError if their schema does not fit the columns."""
+
+    format = "Protobuf"
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        source: ProtobufSource,
+        *,
+        alias: bool = False,
+        bytes_too: bool = False,
+        framed: bool = False,
+    ) -> None:
+        """``bytes_too``: bytes may be texts in UTF-8; ``framed``: payloads begin with the frame of a registry."""
+        self._targets, self._alias, self._bytes_too, self._framed = tuple(targets), alias, bytes_too, framed
+        self._type = message_type(source)
+        self._leaves = [leaf_of(self._type.declared, target, source, bytes_too=bytes_too) for target in targets]
+        self._paths = [path_of(target.source) for target in targets]
+
+    def read(self, payload: bytes) -> Message:
+        """The message of a payload."""
+        message = self._type.parser()
+        try:
+            message.ParseFromString(self._body(payload) if self._framed else payload)
+        except (DecodeError, UnicodeDecodeError) as error:
+            raise NotARecordError(str(error)[:200]) from None
+        if not message.IsInitialized():
+            raise NotARecordError(f"it lacks {', '.join(message.FindInitializationErrors()[:5])}")
+        odd = _other_wire(message, self._type.declared, self._paths)
+        if odd:
+            raise NotARecordError(f"field {odd} is of another type on the wire")
+        return message
+
+    def _body(self, payload: bytes) -> bytes:
+        """What is behind the frame of a payload, if that names our type."""
+        if schema_id(payload) is None:
+            raise NotARecordError("it does not begin with a zero byte and the id of its schema")
+        try:
+            indexes, start = message_indexes(payload)
+        except ValueError as error:
+            raise NotARecordError(str(error)) from None
+        if indexes not in self._type.indexes:
+            ours = " or ".join(str(list(path)) for path in sorted(self._type.indexes))
+            name = self._type.declared.full_name
+            raise NotARecordError(f"its frame names message {list(indexes)} of its schema; {name} is {ours}")
+        return payload[start:]
+
+    def value(self, message: Message, place: int) -> Value | Refusal:
+        """The value of a target."""
+        leaf, target = self._leaves[place], self._targets[place]
+        found = _found(message, leaf)
+        if found is None:
+            return None
+        if leaf.kind == AS_TEXT:
+            return self._as_text(found, leaf, target)
+        if leaf.kind == "STRING" and isinstance(found, bytes):  # proto2 does not look when it parses
+            return _not_text(found)
+        if leaf.kind == TIMESTAMP:
+            if not 0 <= found.nanos < NS_PER_SECOND:
+                return Refusal(f"no timestamp (nanos {found.nanos})", "nanos from 0 to 999,999,999")
+            return check_instant(found.seconds * NS_PER_SECOND + found.nanos, target, self._alias)
+        low, high = BOUNDS.get(leaf.last.type, (None, None))
+        if low is not None and high is not None and not low <= found <= high:
+            return Refusal("overflow", f"{leaf.kind.lower()}, a whole number from {low} to {high}")
+        if leaf.kind == "ENUM" and target.column.type.name == "String":
+            enum = leaf.last.enum_type
+            known = enum.values_by_number.get(found)
+            if known is None:
+                return Refusal(f"no value of the enum ({found})", f"a value of {enum.full_name}")
+            found = known.name
+        return from_binary(found, target, self._alias, bytes_too=self._bytes_too)
+
+    def _as_text(self, found: Any, leaf: Leaf, target: Target) -> Value | Refusal:
+        try:
+            return from_binary(structure(found, leaf.last), target, self._alias)
+        except NoTextError as error:
+            return error.refusal
+
+    def shown(self, message: Message, place: int) -> str:
+        """The value in the field that the target comes from."""
+        found = _found(message, self._leaves[place])
+        return str(found).strip() if self._leaves[place].kind in (TIMESTAMP, AS_TEXT) else repr(found)
+
+    def unknown(self, message: Message) -> list[str]:
+        """Fields that are set and no target takes; those that the schema does not have, by number."""
+        return _unknown(message, self._paths, ())
+
+
+def _found(message: Message, leaf: Leaf) -> Any:
+    for name, unsettable in leaf.steps:
+        if unsettable and not message.HasField(name):
+            return None
+        message = getattr(message, name)
+    return message
+
+
+def _not_text(found: bytes) -> Refusal:
+    try:
+        found.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+    return Refusal("wrong type (bytes)", "text in UTF-8")
+
+
+def _inner(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ...]]) -> Any:
+    """The messages inside that paths lead into: name, message, declared type, what is left of the paths."""
+    for name in dict.fromkeys(path[0] for path in paths):
+        field = declared.fields_by_name[name]
+        deeper = [path[1:] for path in paths if path[0] == name and len(path) > 1]
+        whole = field.message_type is not None and field.message_type.full_name in WRAPPERS | {TIMESTAMP}
+        if (deeper or whole) and message.HasField(name):
+            yield name, getattr(message, name), field.message_type, deeper
+
+
+def _other_wire(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ...]], prefix: str = "") -> str:
+    """A field whose number the schema has for another wire type. Parsers set it aside: it would look like unset."""
+    for field in UnknownFieldSet(message):
+        known = declared.fields_by_number.get(field.field_number)
+        if known is not None:
+            return f"{prefix}{known.name}"
+    for name, inner, type_of, deeper in _inner(message, declared, paths):
+        odd = _other_wire(inner, type_of, deeper, f"{prefix}{name}.")
+        if odd:
+            return odd
+    return ""
+
+
+def _unknown(message: Message, paths: Sequence[tuple[str, ...]], prefix: tuple[str, ...]) -> list[str]:
+    heads = {path[0] for path in paths}
+    names = [field.name for field, _ in message.ListFields() if field.name not in heads]
+    names += [str(field.field_number) for field in UnknownFieldSet(message)]
+    found = [".".join((*prefix, name)) for name in names]
+    for name, inner, _, deeper in _inner(message, message.DESCRIPTOR, paths):
+        if deeper:
+            found += _unknown(inner, deeper, (*prefix, name))
+    return found

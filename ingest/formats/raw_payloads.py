@@ -1,0 +1,108 @@
+"""Payloads taken whole: each column of the part is the payload itself, by the type of the column.
+
+Text is UTF-8; a number is what Kafka's own serialisers write, big-endian and of the width of its type; an Instant is a
+long in the unit of the column. Any other length is a bad row.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
+from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.exact_values import check_float, check_integer, check_string
+from sparkhaven.ingest.values.instants import check_instant
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.typed_columns import texts_of
+from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.instants import UNIT_NS
+
+_NUMBERS = {"byte": "b", "short": "h", "int": "i", "long": "q", "float": "f", "double": "d", "Instant": "q"}
+
+
+class RawRows:
+    """Decoder of whole payloads for one stream."""
+
+    def __init__(self, targets: Sequence[Target], *, alias: bool = False) -> None:
+        self._targets, self._alias = tuple(targets), alias
+        for target in targets:
+            name = target.column.type.name
+            if name != "String" and (name not in _NUMBERS or (name == "Instant" and target.unit == "iso")):
+                raise SettingsError(
+                    f"column {target.column.name} cannot take a whole payload",
+                    expected="String, a number, or an Instant with unit s, ms, us or ns",
+                    found=name,
+                    hint="choose another format in [feed], or another type in the schema",
+                )
+
+    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+        """Typed rows of framed payloads; bad rows go to ``rejects``."""
+        count = len(block)
+        sound = np.zeros(count, np.bool_)
+        columns = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        if all(t.column.type.name == "String" for t in self._targets):
+            sound, columns = self._texts(block)
+        fast = np.flatnonzero(sound)
+        rejects.read += count
+        exact, values = self._exact(block, np.flatnonzero(~sound), file, rejects)
+        return merge_rows(block.numbers, fast, columns, exact, values, self._targets)
+
+    def _texts(self, block: LineBlock) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[pa.Array]]:
+        known = block.utf8()
+        sound = np.ones(len(block), np.bool_) if known is None else known
+        lines = [block.line(i) for i in np.flatnonzero(sound).tolist()]
+        texts = pa.array(lines, pa.binary()).view(pa.string())
+        doubt = np.zeros(len(texts), np.bool_)
+        for target in self._targets:
+            odd = texts_of(texts, target)[1]
+            if odd is not None:
+                doubt |= odd
+        sound[np.flatnonzero(sound)[doubt]] = False
+        kept = texts.filter(pa.array(~doubt)) if doubt.any() else texts
+        return sound, [kept for _ in self._targets]
+
+    def _exact(self, block: LineBlock, doubtful: Ints, file: str, rejects: Rejects) -> tuple[Ints, list[list[Value]]]:
+        good: list[int] = []
+        values: list[list[Value]] = []
+        for index in doubtful.tolist():
+            found = self._one(block.line(index), file, int(block.numbers[index]))
+            if isinstance(found, BadRow):
+                rejects.add_all([found])
+            else:
+                good.append(index)
+                values.append(found)
+        return np.array(good, np.int64), values
+
+    def _one(self, payload: bytes, file: str, number: int) -> list[Value] | BadRow:
+        values: list[Value] = []
+        for target in self._targets:
+            value = attempted(self._value, payload, target)
+            if isinstance(value, Refusal):
+                shown = payload[:1024].decode("utf-8", "backslashreplace")
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, payload)
+            values.append(value)
+        return values
+
+    def _value(self, payload: bytes, target: Target) -> Value | Refusal:
+        name = target.column.type.name
+        if name == "String":
+            try:
+                return check_string(payload.decode("utf-8"), target)
+            except UnicodeDecodeError as error:
+                return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+        shape = struct.Struct(">" + _NUMBERS[name])
+        if len(payload) != shape.size:
+            return Refusal(f"other length ({len(payload)} bytes)", f"a big-endian {name} of {shape.size} bytes")
+        (value,) = shape.unpack(payload)
+        if name in INTEGER_BITS:
+            return check_integer(value, name, self._alias)
+        if name == "Instant":
+            return check_instant(value * UNIT_NS[target.unit], target, self._alias)
+        return check_float(value, target, self._alias)

@@ -1,0 +1,205 @@
+"""Columns that the compiled scanners fill: their buffers, and the Arrow arrays that become of them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.ingest.formats.scan.layout import (
+    BOOLEAN,
+    BYTE,
+    CHAR,
+    DOUBLE,
+    EPOCH,
+    FLOAT,
+    INT,
+    ISO,
+    LONG,
+    SHORT,
+    TEXT,
+    ColumnLayout,
+    ScanLayout,
+    powers_of_five,
+)
+from sparkhaven.ingest.formats.scan.text_ids import TextIds
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
+from sparkhaven.ingest.values.exact_values import integer_range
+from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.ingest.values.zones import zone_table
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.types.model import Storage
+
+_KINDS = {
+    "byte": (BYTE, np.int8),
+    "short": (SHORT, np.int16),
+    "int": (INT, np.int32),
+    "long": (LONG, np.int64),
+    "char": (CHAR, np.uint16),
+    "float": (FLOAT, np.float32),
+    "double": (DOUBLE, np.float64),
+    "Boolean": (BOOLEAN, np.uint8),
+}
+_DIGITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}
+_LAST_LEAD = {"US_ASCII": 0x7F, "ISO_8859_1": 0xC3}
+_ANY_LEAD = 0xF4
+_SPARE = 16  # bytes behind the texts, so that short ones can be moved by one move of 16
+
+Bytes = npt.NDArray[np.uint8]
+Source = TypeVar("Source")  # a field by its name or path
+Convert = Callable[[pa.StringArray, Target], Typed]  # texts to values, with a mask of those in doubt
+
+
+@dataclass(slots=True)
+class _Column:
+    target: Target
+    layout: ColumnLayout
+    dtype: npt.DTypeLike | None
+    convert: Convert | None = None  # what makes values of its texts
+    values: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    valid: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
+    local: Bytes | None = None
+    ends: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    text: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
+    ids: TextIds | None = None  # for as long as its texts are few
+
+    def prepare(self, lines: int, size: int) -> None:
+        """Room for so many lines of so many bytes. ``values`` is new each time: Arrow arrays keep it."""
+        layout = self.layout
+        if len(self.valid) < lines:
+            self.valid = np.ones(lines, np.uint8)
+            layout.valid = self.valid.ctypes.data
+        elif layout.some_null:
+            self.valid.fill(1)
+        layout.some_null = 0
+        if self.dtype is not None:
+            self.values = np.empty(lines, self.dtype)
+            layout.values = self.values.ctypes.data
+        else:
+            if self.ids is not None:
+                self.ids.prepare(layout, lines, size + _SPARE)
+            if len(self.ends) < lines + 1:
+                self.ends = np.zeros(lines + 1, np.int32)
+                layout.ends = self.ends.ctypes.data
+            if layout.room < size + _SPARE:
+                self.text = np.empty(size + _SPARE, np.uint8)
+                layout.bytes, layout.room = self.text.ctypes.data, len(self.text)
+        if self.local is not None:
+            if len(self.local) < lines:
+                self.local = np.empty(lines, np.uint8)
+            layout.local = self.local.ctypes.data
+
+    def array(self, rows: int) -> tuple[pa.Array, Mask | None]:
+        """The values of so many rows, and which of them are in doubt."""
+        bitmap, missing = None, 0
+        if self.layout.some_null:
+            missing = rows - int(np.count_nonzero(self.valid[:rows]))
+            if missing:
+                bitmap = pa.py_buffer(np.packbits(self.valid[:rows], bitorder="little"))
+        if self.ids is not None and self.layout.ids is not None and missing < rows:
+            return self.ids.array(self.layout, rows, bitmap, missing), None
+        if self.dtype is None:
+            texts = self._texts(rows, bitmap, missing)
+            return (texts, None) if self.convert is None else self.convert(texts, self.target)
+        doubt = None if self.local is None else self._from_clocks(rows)
+        values = self.values[:rows]
+        if self.layout.kind == BOOLEAN:
+            values = np.packbits(values.view(np.uint8), bitorder="little")
+        buffers = [bitmap, pa.py_buffer(values)]
+        return pa.Array.from_buffers(self.target.column.type.arrow, rows, buffers, missing), doubt
+
+    def _texts(self, rows: int, bitmap: pa.Buffer | None, missing: int) -> pa.Array:
+        if self.ids is not None:
+            if missing == rows:  # there may be ids, but no text
+                return pa.nulls(rows, pa.string())
+            self.ids = None  # a column that has had many texts will have many again
+        data = self.text[: self.ends[rows]].tobytes()
+        buffers = [bitmap, pa.py_buffer(self.ends[: rows + 1].copy()), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.string(), rows, buffers, missing)
+
+    def _from_clocks(self, rows: int) -> Mask | None:
+        """Makes instants of the times on the clocks of the column's zone; those that never were are in doubt."""
+        local: Ints = np.flatnonzero(self.local[:rows] if self.local is not None else ())
+        if not len(local):
+            return None
+        doubt = np.zeros(rows, np.bool_)
+        self.values[local], doubt[local] = zone_table(str(self.target.zone)).to_utc(self.values[local])
+        return some(doubt)
+
+
+class ScanColumns:
+    """The columns of some targets. ``layout`` is what the core works on; each column sees its own part of it.
+
+    A column with a form of its own gets texts of the kind ``formed`` cut out, which ``convert`` makes values of.
+    ValueError for a type that the core has no kind for.
+    """
+
+    def __init__(self, targets: Sequence[Target], formed: int, convert: Convert) -> None:
+        self._columns = [_column(target, formed, convert) for target in targets]
+        self._layouts = (ColumnLayout * len(self._columns))()
+        for place, column in enumerate(self._columns):
+            self._layouts[place] = column.layout
+            column.layout = self._layouts[place]
+        self._powers = powers_of_five()
+        self.layout = ScanLayout(
+            columns=ctypes.addressof(self._layouts), column_count=len(targets), powers=self._powers.ctypes.data
+        )
+
+    def first(self, sources: Sequence[Source]) -> dict[Source, int]:
+        """The first column of each field, if column i takes ``sources[i]``; each column knows the next one."""
+        first: dict[Source, int] = {}
+        last: dict[Source, int] = {}
+        for place, source in enumerate(sources):
+            if source in first:
+                self._layouts[last[source]].also = place
+            first.setdefault(source, place)
+            last[source] = place
+        return first
+
+    def prepare(self, lines: int, size: int) -> None:
+        """Room for so many lines of so many bytes in all."""
+        for column in self._columns:
+            column.prepare(lines, size)
+
+    def arrays(self, rows: int) -> tuple[list[pa.Array], Mask | None]:
+        """One array for each target with the first so many rows, but for those that are in doubt."""
+        columns, doubt = [], None
+        for column in self._columns:
+            array, odd = column.array(rows)
+            columns.append(array)
+            doubt = either(doubt, odd)
+        if doubt is None or not doubt.any():
+            return columns, None
+        good = pa.array(~doubt)
+        return [array.filter(good) for array in columns], doubt
+
+
+def _column(target: Target, formed: int, convert: Convert) -> _Column:
+    name = target.column.type.name
+    layout = ColumnLayout(kind=formed, last_lead=_ANY_LEAD, also=-1)
+    if target.form is not None:
+        return _Column(target, layout, None, convert)
+    if name == "Instant" and target.unit == "iso":
+        layout.kind = ISO
+        local = None if target.zone is None else np.empty(0, np.uint8)
+        return _Column(target, layout, np.int64, local=local)
+    if name == "Instant":
+        layout.kind, layout.digits = EPOCH, _DIGITS[target.unit]
+        return _Column(target, layout, np.int64)
+    if name == "String":
+        layout.kind = TEXT
+        layout.last_lead = _LAST_LEAD.get(target.column.encoding or "UTF_8", _ANY_LEAD)
+        symbols = target.column.storage is Storage.SYMBOL or not target.stored
+        return _Column(target, layout, None, ids=TextIds() if symbols else None)
+    if name not in _KINDS:
+        raise ValueError(f"the scanner has no kind for {name}")
+    layout.kind, dtype = _KINDS[name]
+    if name in INTEGER_BITS:
+        layout.low, layout.high = integer_range(name)
+    return _Column(target, layout, dtype)

@@ -1,0 +1,136 @@
+"""What is known of the values of one field of a sample: kinds, ranges, how often each comes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from sparkhaven.ingest.sample_rows import Sample, TypedPart, shown
+from sparkhaven.ingest.values.exact_values import exact_number
+from sparkhaven.ingest.values.json_text import json_text
+from sparkhaven.ingest.values.text_forms import NO, YES
+from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.source_types import Group, source_of
+
+BOOLEAN, WHOLE, FRACTION, TEXT, ARRAY, OBJECT = "boolean", "whole", "fraction", "text", "array", "object"
+PLURAL = {
+    BOOLEAN: "booleans",
+    WHOLE: "whole numbers",
+    FRACTION: "numbers with a fraction",
+    TEXT: "texts",
+    ARRAY: "arrays",
+    OBJECT: "objects",
+}
+_WHOLE_TEXT = re.compile(r"[+-]?(0|[1-9][0-9]*)\Z", re.ASCII)
+_NUMBER_TEXT = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
+_SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
+_DIGITS = 4000  # of a number; longer ones are never compared
+
+
+@dataclass(slots=True)
+class Facts:
+    """Counts over all rows of one field. ``kinds``: how many values are of each kind, ``first`` an example of each.
+
+    ``counts`` has the texts of scalar values and how often each comes; ``low`` and ``high`` bound the numbers;
+    ``types`` are those that Parquet files declare.
+    """
+
+    rows: int = 0
+    nulls: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    low: int | Decimal | None = None
+    high: int | Decimal | None = None
+    widest: int = 0
+    types: tuple[pa.DataType, ...] = ()
+
+    @property
+    def values(self) -> int:
+        """Rows that are not null."""
+        return self.rows - self.nulls
+
+    @property
+    def distinct(self) -> int:
+        """How many values are different."""
+        return len(self.counts)
+
+    @property
+    def only(self) -> str | None:
+        """The kind that all values are of."""
+        return next(iter(self.kinds)) if len(self.kinds) == 1 else None
+
+
+def facts_of(sample: Sample, source: str) -> Facts:
+    """What a sample says about one field."""
+    found = Facts(rows=sample.rows)
+    if sample.form == "parquet":
+        parts = [part for part in sample.fields[source] if not pa.types.is_null(part.array.type)]
+        found.types = tuple(dict.fromkeys(part.array.type for part in parts))
+        values: Iterator[Any] = (value for part in sample.fields[source] for value in _values(part))
+    else:
+        values = sample.values(source)
+    texts = sample.form == "csv"
+    for row, value in enumerate(values):
+        if value is None:
+            found.nulls += 1
+            continue
+        kind, number = _text_kind(value) if texts else _kind(value)
+        found.kinds[kind] += 1
+        text = json_text(value) if isinstance(value, dict | list) else str(value)
+        found.counts[text] += 1
+        found.widest = max(found.widest, len(text))
+        if kind not in found.first:
+            found.first[kind] = f"{shown(text)} ({sample.places[row]})"
+        if number is not None:
+            found.low = number if found.low is None or number < found.low else found.low
+            found.high = number if found.high is None or number > found.high else found.high
+    if found.only == FRACTION and all(_SPECIAL_TEXT.match(text) for text in found.counts) and texts:
+        found.kinds = Counter({TEXT: found.values})
+        found.first = {TEXT: found.first[FRACTION]}
+    return found
+
+
+def _kind(value: Any) -> tuple[str, int | Decimal | None]:
+    if isinstance(value, bool):
+        return BOOLEAN, None
+    if isinstance(value, int):
+        return WHOLE, value
+    if isinstance(value, Decimal):
+        return FRACTION, value if value.is_finite() else None
+    if isinstance(value, float):
+        return FRACTION, None
+    return (ARRAY if isinstance(value, list) else OBJECT if isinstance(value, dict) else TEXT), None
+
+
+def _text_kind(text: str) -> tuple[str, int | Decimal | None]:
+    """Of a text of CSV. One with leading zeros is no number: it would lose them."""
+    if _WHOLE_TEXT.match(text):
+        return (WHOLE, int(text)) if len(text) < _DIGITS else (FRACTION, None)
+    if _NUMBER_TEXT.match(text):
+        number = exact_number(text)
+        return FRACTION, number if number.is_finite() else None
+    if _SPECIAL_TEXT.match(text):
+        return FRACTION, None
+    return BOOLEAN if text in YES or text in NO else TEXT, None
+
+
+def _values(part: TypedPart) -> Iterator[Any]:
+    """Values as Python has them; instants as their counts, what has no use here as null or not."""
+    kind, kinds, group = part.array.type, pa.types, source_of(part.array.type).group
+    if group in (Group.NESTED, Group.BYTES, Group.OTHER):
+        yield from ("…" if valid else None for valid in part.array.is_valid().to_pylist())
+        return
+    array = plain(part.array)
+    if kinds.is_date32(kind) or kinds.is_time32(kind):
+        yield from array.view(pa.int32()).to_pylist()
+    elif kinds.is_temporal(kind):
+        yield from array.view(pa.int64()).to_pylist()
+    else:
+        yield from array.to_pylist()

@@ -1,0 +1,104 @@
+"""A reading: how the values of a field become values of a column type; and whether all of a sample do.
+
+Nothing is believed that the decoder would not take: each value goes through the exact rules that ingest itself goes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sparkhaven.ingest.formats.parquet.typed_values import check_type, exact_value, plain_source, show, typed_values
+from sparkhaven.ingest.sample_rows import Sample, shown
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, Far, Target, TextForm, Unit
+from sparkhaven.ingest.values.exact_values import from_json, from_text
+from sparkhaven.ingest.values.json_text import json_text
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
+
+
+@frozen
+class Reading:
+    """A column type, and the settings under ``[columns]`` by which values become it."""
+
+    type: str
+    unit: Unit = "iso"
+    zone: str | None = None
+    form: TextForm | None = None
+    far: Far | None = None
+    lossy: bool = False
+
+    def spec(self, column: str, source: str) -> ColumnSpec:
+        """The settings of a column that is read so."""
+        named = None if source == column else source
+        return ColumnSpec(column, named, self.unit, self.zone, far=self.far, form=self.form, lossy=self.lossy)
+
+    def target(self, source: str, encoding: str | None = None) -> Target:
+        """What decoders take."""
+        text = self.type == "String"
+        storage = Storage.SYMBOL if text else Storage.FIXED
+        column = Column("v", data_type(self.type), Kind.NORMAL, storage, 0, (encoding or "UTF_8") if text else None)
+        return Target(column, source, self.unit, self.zone, None, True, far=self.far, form=self.form, lossy=self.lossy)
+
+
+@frozen
+class Misfit:
+    """A value of a sample that a reading refuses."""
+
+    place: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.value}: {self.reason} ({self.place})"
+
+
+def misfit(sample: Sample, source: str, reading: Reading, encoding: str | None = None) -> Misfit | None:
+    """The first value of a field that is refused; None if all are taken."""
+    return next(misfits(sample, source, reading, encoding), None)
+
+
+def misfits(sample: Sample, source: str, reading: Reading, encoding: str | None = None) -> Iterator[Misfit]:
+    """Every row whose value is refused."""
+    target = reading.target(source, encoding)
+    return _typed(sample, source, target) if sample.form == "parquet" else _plain(sample, source, target)
+
+
+def _plain(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
+    """Each distinct value is looked at once."""
+    one = from_json if sample.form == "json" else from_text
+    known: dict[tuple[type, Any], Refusal | None] = {}
+    for row, value in enumerate(sample.values(source)):
+        if value is None:
+            continue
+        nested = isinstance(value, dict | list)
+        key = (type(value), json_text(value) if nested else str(value))
+        if key not in known:
+            found = one(value, target)
+            known[key] = found if isinstance(found, Refusal) else None
+        refusal = known[key]
+        if refusal is not None:
+            yield Misfit(sample.places[row], shown(json_text(value) if nested else value), refusal.reason)
+
+
+def _typed(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
+    start = 0
+    for part in sample.fields[source]:
+        if len(part.array):
+            held = plain_source(part.array, part.far, old=part.old)
+            try:
+                check_type(target, part.array.type, sample.places[start])
+            except SchemaMismatchError as error:
+                yield Misfit(sample.places[start], str(part.array.type), f"no type for {error.expected}")
+                return
+            doubt = typed_values(held, target)[1]
+            for row in [] if doubt is None else np.flatnonzero(doubt).tolist():
+                found = exact_value(held, row, target, False)
+                if isinstance(found, Refusal):
+                    yield Misfit(sample.places[start + row], shown(show(held.scalar(row))), found.reason)
+        start += len(part.array)

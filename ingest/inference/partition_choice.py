@@ -1,0 +1,136 @@
+"""Where rows go: which instant gives the date, what names internal partitions, which column groups history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sparkhaven.ingest.formats.parquet.typed_values import Source, exact_value
+from sparkhaven.ingest.inference.field_facts import Facts
+from sparkhaven.ingest.inference.field_readings import Reading
+from sparkhaven.ingest.inference.types import hints
+from sparkhaven.ingest.sample_rows import Sample
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.exact_values import from_json, from_text
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.types.frozen import frozen
+
+GROUPS = (2, 1000)  # different values of a grouping column
+REPEATS = 10  # rows of each of them, at least
+SOURCES = (2, 16)  # different values of a column that names internal partitions
+ENOUGH = 1000  # rows from which on a column is proposed for that
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+
+
+@frozen
+class Candidate:
+    """A column by name, the field that it comes from, how it is read, and what is known of its values."""
+
+    name: str
+    source: str
+    reading: Reading
+    facts: Facts
+    symbols: bool = False
+
+
+@frozen
+class DateColumn:
+    """The column that gives dates: its name, and the range of its instants in ns.
+
+    ``routing``: how a column that is read for this only, and not stored, comes from its field.
+    """
+
+    name: str
+    low: int
+    high: int
+    routing: tuple[str, Reading] | None = None
+
+
+def date_column(sample: Sample, columns: Sequence[Candidate], zone: str) -> DateColumn | None:
+    """The best column for dates: an Instant without nulls, by its name, its order, its place; else texts of days."""
+    instants = [c for c in columns if c.reading.type == "Instant" and not c.facts.nulls]
+    ranked: list[tuple[tuple[bool, bool, int], DateColumn]] = []
+    for place, column in enumerate(instants):
+        values = _instants(sample, column.source, column.reading)
+        if values is not None and len(values):
+            falls = int((np.diff(values) < 0).sum())
+            rank = (not hints.event(column.source), falls > len(values) // 10, place)
+            ranked.append((rank, DateColumn(column.name, int(values.min()), int(values.max()))))
+    if ranked:
+        return min(ranked, key=lambda each: each[0])[1]
+    taken = {column.name for column in columns}
+    for column in columns:
+        if column.reading.type != "String" or column.facts.nulls or not all(map(_DAY.match, column.facts.counts)):
+            continue
+        reading = Reading("Instant", zone=zone)
+        values = _instants(sample, column.source, reading)
+        if values is not None and len(values):
+            name = f"{column.name}_instant"
+            if name not in taken:
+                return DateColumn(name, int(values.min()), int(values.max()), (column.source, reading))
+    return None
+
+
+def grouping_column(columns: Sequence[Candidate]) -> Candidate | None:
+    """The column of symbols that history keeps together: by its name, else the finest one that repeats."""
+    fit = [
+        column
+        for column in columns
+        if column.symbols
+        and not column.facts.nulls
+        and GROUPS[0] <= column.facts.distinct <= GROUPS[1]
+        and column.facts.values >= REPEATS * column.facts.distinct
+    ]
+    named = [column for column in fit if hints.instrument(column.source)]
+    if named:
+        return named[0]
+    return max(fit, key=lambda column: column.facts.distinct, default=None)
+
+
+def internal_column(columns: Sequence[Candidate], rows: int, grouping: str | None) -> Candidate | None:
+    """A column with a few plain values, each of which comes often, so that each may be a directory of its own."""
+    if rows < ENOUGH:
+        return None
+    for column in columns:
+        counts = column.facts.counts
+        if (
+            column.symbols
+            and column.name != grouping
+            and not column.facts.nulls
+            and SOURCES[0] <= len(counts) <= SOURCES[1]
+            and all(map(_PLAIN.match, counts))
+            and min(counts.values()) * 100 >= rows
+        ):
+            return column
+    return None
+
+
+def _instants(sample: Sample, source: str, reading: Reading) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+    """Nanoseconds of a field, None if a value is refused."""
+    target = reading.target(source)
+    found: list[int] = []
+    for value in _exact(sample, source, target):
+        if isinstance(value, Refusal) or not isinstance(value, int):
+            return None
+        found.append(value)
+    return np.array(found, np.int64)
+
+
+def _exact(sample: Sample, source: str, target: Target) -> list[object]:
+    if sample.form == "parquet":
+        found: list[object] = []
+        for part in sample.fields[source]:
+            held = Source(part.array, part.far)
+            found += [exact_value(held, row, target, False) for row in range(len(part.array))]
+        return found
+    one: Callable[..., object] = from_json if sample.form == "json" else from_text
+    known: dict[object, object] = {}
+    values = []
+    for value in sample.values(source):
+        if value not in known:
+            known[value] = None if value is None else one(value, target)
+        values.append(known[value])
+    return values

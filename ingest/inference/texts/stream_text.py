@@ -1,0 +1,177 @@
+"""A stream file for a schema and a feed: TOML, with the reason for what was chosen as comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sparkhaven.ingest.inference.field_readings import Reading
+from sparkhaven.ingest.inference.fitting import Fit, Fitted
+from sparkhaven.ingest.inference.partition_choice import DateColumn, date_column, internal_column
+from sparkhaven.ingest.inference.texts.toml_text import comment, literal, toml_key, toml_value
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+
+DAY_NS = 86_400 * NS_PER_SECOND
+WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said
+FAR_DAYS = 3650  # around the sample, for feeds of the past
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@frozen
+class StreamWishes:
+    """What the stream is called, the path of its schema as the file says it, the zone of days, and what time it is."""
+
+    name: str
+    schema_path: str
+    zone: str
+    now_ns: int
+
+
+def stream_text(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: StreamWishes) -> str:
+    """The file. ``raw`` is what is there of it, as it is to be written: ``feed``, and any other table, which stays."""
+    return "".join(f"{line}\n" for line in _lines(schema, raw, fit, wishes))
+
+
+def _lines(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: StreamWishes) -> Iterator[str]:
+    sample = fit.sample
+    extent = (
+        f"{sample.rows:,} rows of {comment(sample.origin)} ({'all there are' if sample.whole else 'there are more'})"
+    )
+    yield f"# {schema.full_name} from {extent}: look it over before use."
+    for remark in sample.remarks:
+        yield f"# {comment(remark)}"
+    yield f"name   = {toml_value(literal(wishes.name))}"
+    yield f"table  = {toml_value(schema.full_name)}"
+    yield f"schema = {toml_value(literal(wishes.schema_path))}"
+    yield ""
+    yield "[feed]"
+    for key, value in {**raw["feed"], **_feed_more(raw["feed"], fit)}.items():
+        yield f"{toml_key(key)} = {toml_value(value)}"
+    dates = date_column(sample, fit.candidates, wishes.zone)
+    given = raw.get("columns", {})
+    columns = [line for one in fit.columns if (line := _column(one))]
+    stored = {one.column.name for one in fit.columns}
+    columns += [f"{toml_key(k)} = {toml_value(v)}" for k, v in given.items() if k not in stored and k != "ignore"]
+    if dates is not None and dates.routing is not None and "partition" not in raw:
+        source, reading = dates.routing
+        columns.append(
+            f"{dates.name} = {toml_value(_settings(dates.name, source, reading))}   # not stored: gives the date"
+        )
+    ignore = list(dict.fromkeys([*given.get("ignore", []), *(literal(name) for name in fit.ignored)]))
+    if columns or ignore:
+        yield ""
+        yield "[columns]"
+        yield from columns
+        if ignore:
+            yield f"ignore = {toml_value(ignore)}   # fields that no column takes"
+    yield ""
+    yield "[partition]"
+    yield from _table(raw["partition"]) if "partition" in raw else _partition(schema, fit, dates, wishes)
+    yield ""
+    yield "[bad_rows]"
+    if "bad_rows" in raw:
+        yield from _table(raw["bad_rows"])
+    else:
+        yield "max_rows = 1000   # a batch; further ones stop the stream. 0: the first one does"
+    if "commit" in raw:
+        yield ""
+        yield "[commit]"
+        yield from _table(raw["commit"])
+
+
+def _table(values: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"{toml_key(key)} = {toml_value(value)}" for key, value in values.items())
+
+
+def _feed_more(feed: Mapping[str, Any], fit: Fit) -> dict[str, Any]:
+    """Keys that the sample asks for and the feed does not have."""
+    sample = fit.sample
+    more: dict[str, Any] = {}
+    if sample.form == "csv" and tuple(feed.get("null", [""])) != sample.null:
+        more["null"] = [literal(text) for text in sample.null]
+    if "missing_columns" not in feed and any(one.source in sample.lacking for one in fit.columns):
+        more["missing_columns"] = "null"
+    return more
+
+
+def _column(one: Fitted) -> str | None:
+    """The line of a column that needs one."""
+    name = toml_key(one.column.name)
+    if one.given is not None:
+        return f"{name} = {toml_value(one.given)}"
+    if one.meta is not None:
+        return f'{name} = {{ meta = "{one.meta}" }}'
+    if one.source is None or one.reading is None:
+        return None
+    settings = _settings(one.column.name, one.source, one.reading)
+    if not settings:
+        return None
+    remark = ""
+    if one.reading.zone is not None:
+        remark = "   # the zone of times without an offset: correct it if it is another"
+    if one.bad:
+        remark = f"   # {one.bad:,} values of the sample cannot be stored: bad rows"
+    return f"{name} = {toml_value(settings)}{remark}"
+
+
+def _settings(column: str, source: str, reading: Reading) -> dict[str, Any]:
+    """What ``[columns]`` says of a reading; nothing where the defaults do."""
+    form = reading.form
+    said: dict[str, Any] = {}
+    if source != column:
+        said["from"] = literal(source)
+    if reading.unit != "iso":
+        said["unit"] = reading.unit
+    if reading.zone is not None:
+        said["zone"] = reading.zone
+    if reading.far is not None:
+        said["far"] = reading.far
+    if reading.lossy:
+        said["lossy"] = True
+    if form is not None:
+        kept: dict[str, Any] = {
+            "format": form.pattern,
+            "trim": form.trim,
+            "quoted": form.quoted,
+            "as_text": form.as_text,
+        }
+        kept |= {"thousands": form.thousands, "decimal": form.decimal if form.decimal != "." else None}
+        kept |= {"true": list(form.true), "false": list(form.false)}
+        said |= {key: value for key, value in kept.items() if value}
+    return said
+
+
+def _partition(schema: TableSchema, fit: Fit, dates: DateColumn | None, wishes: StreamWishes) -> Iterator[str]:
+    sample = fit.sample
+    grouping = schema.grouping[0].name if schema.grouping else None
+    column = internal_column(fit.candidates, sample.rows, grouping)
+    if sample.messages:
+        yield 'internal = { meta = "partition" }   # one directory a topic partition: each task has its own'
+    elif column is not None:
+        remark = f'{column.facts.distinct} plain values, each often; or {{ fixed = "0" }}'
+        yield f"internal = {toml_value({'column': column.name})}   # {remark}"
+    else:
+        yield 'internal = { fixed = "0" }   # or { column = "a String with few values, none null" }'
+    if dates is not None:
+        yield f"value = {toml_value({'column': dates.name, 'zone': wishes.zone})}"
+        yield from _bounds(dates, wishes)
+    elif sample.messages and any(one.meta == "timestamp" for one in fit.columns):
+        name = next(one.column.name for one in fit.columns if one.meta == "timestamp")
+        yield f"value = {toml_value({'column': name, 'zone': wishes.zone})}"
+    else:
+        yield 'value = { fixed = "all" }   # no field without nulls is an instant; { column = "an Instant" } has dates'
+
+
+def _bounds(dates: DateColumn, wishes: StreamWishes) -> Iterator[str]:
+    """The clock that bounds are measured from, where the wall clock would refuse rows of the sample."""
+    near = (WALL_DAYS - 1) * DAY_NS
+    if wishes.now_ns - near <= dates.low and dates.high <= wishes.now_ns + near:
+        return
+    past = max(FAR_DAYS, 2 * -(-(dates.high - dates.low) // DAY_NS))
+    newest = _EPOCH + timedelta(seconds=dates.high // NS_PER_SECOND)
+    yield f'clock = "{newest:%Y-%m-%dT%H:%M:%SZ}"   # the newest of the sample: by the wall clock it is out of bounds'
+    yield f'max_past = "{past} d"   # rows further away are bad rows'
+    yield f'max_future = "{FAR_DAYS} d"'

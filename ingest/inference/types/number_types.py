@@ -1,0 +1,88 @@
+"""Numbers: whole ones with room to grow, others, and those that are written in a way of their own."""
+
+from __future__ import annotations
+
+import re
+
+from sparkhaven.ingest.inference.field_facts import TEXT, WHOLE, Facts
+from sparkhaven.ingest.inference.field_readings import Reading
+from sparkhaven.ingest.inference.types import hints
+from sparkhaven.ingest.inference.types.moments import units
+from sparkhaven.ingest.inference.types.type_choice import Choice, Fits, between, first, seen
+from sparkhaven.ingest.spec.stream_spec import TextForm
+
+COMFORT = 2**31 // 16  # an int that is larger may soon be too large
+_NUMERIC = re.compile(r"[ \t]*[+-]?[0-9][0-9.,]*[ \t]*\Z")
+_CODE = re.compile(r"[ \t]*[+-]?0[0-9]")
+_MARKS = ((False, ",", "."), (True, ",", "."), (False, ".", ","), (True, ".", ","))
+
+
+def numbers(facts: Facts, source: str, fits: Fits) -> Choice | None:
+    """The type of a field of numbers."""
+    if hints.moment(source):
+        for unit in units(facts):
+            what = f"{between(facts, 'numbers')}, instants in {unit} since 1970"
+            found = first(facts, [Reading("Instant", unit=unit)], fits, "", what)
+            if found is not None:
+                return found
+    if facts.only == WHOLE:
+        lost = "; a long does not hold them, digits are lost"
+        return _whole(facts, source, fits) or first(facts, [Reading("double")], fits, lost, "whole numbers")
+    mixed = f"; {facts.kinds[WHOLE]:,} of them without a fraction" if facts.kinds[WHOLE] else ""
+    return first(facts, [Reading("double")], fits, mixed, between(facts, "numbers"))
+
+
+def written_otherwise(facts: Facts, fits: Fits) -> Choice | None:
+    """Numbers of CSV with blanks around them, or with marks of their own."""
+    texts = facts.counts
+    if not all(map(_NUMERIC.match, texts)) or any(map(_CODE.match, texts)):  # leading zeros: codes, not numbers
+        return None
+    points, commas = (any(mark in text for text in texts) for mark in ".,")
+    for form in forms():
+        if form.thousands == "." and not (points and commas):
+            continue
+        for kind in ("long", "double"):
+            if fits(Reading(kind, form=form)):
+                what = f"numbers {_as_written(form)}, like {next(iter(texts))}"
+                return Choice(Reading(kind, form=form), f"{kind}: {seen(facts, what)}")
+    return None
+
+
+def quoted(facts: Facts, fits: Fits) -> Choice | None:
+    """Numbers of JSON of which some stand in quotes."""
+    what = f"numbers, {facts.kinds[TEXT]:,} of them in quotes or empty quotes"
+    form = TextForm(quoted=True)
+    return first(facts, [Reading("long", form=form), Reading("double", form=form)], fits, "", what)
+
+
+def forms() -> list[TextForm]:
+    """Ways to write numbers that a setting allows."""
+    marked = [TextForm(trim=trim, thousands=thousands, decimal=point) for trim, thousands, point in _MARKS]
+    return [TextForm(trim=True), *marked, TextForm(decimal=","), TextForm(trim=True, decimal=",")]
+
+
+def _whole(facts: Facts, source: str, fits: Fits) -> Choice | None:
+    what = between(facts, "whole numbers")
+    low, high = facts.low, facts.high
+    small = low is not None and high is not None and low >= -COMFORT and high <= COMFORT
+    grows = hints.grows(source)
+    if small and not grows:
+        found = first(facts, [Reading("int")], fits, "", what)
+        if found is not None:
+            return found
+    why = "; values of such a name grow" if small else "; an int would leave them little room"
+    made = first(facts, [Reading("long")], fits, why, what)
+    found_units = [] if hints.identifies(source) else units(facts)
+    if made is None or not found_units:
+        return made
+    also = f'if they are instants in {found_units[0]} since 1970, write dataType="Instant": schema new finds the unit'
+    return Choice(made.reading, made.reason, (also,))
+
+
+def _as_written(form: TextForm) -> str:
+    said = [
+        *(["with blanks around them"] if form.trim else []),
+        *([f"with {form.thousands!r} between thousands"] if form.thousands else []),
+        *([f"with {form.decimal!r} before the fraction"] if form.decimal != "." else []),
+    ]
+    return " and ".join(said)

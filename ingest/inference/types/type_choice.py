@@ -1,0 +1,48 @@
+"""What a field becomes, and why: the reason says what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+from sparkhaven.ingest.inference.field_facts import PLURAL, TEXT, Facts
+from sparkhaven.ingest.inference.field_readings import Reading
+from sparkhaven.store.types.frozen import frozen
+
+Fits = Callable[[Reading], bool]
+"""Whether the decoder takes every value of the sample so."""
+
+
+@frozen
+class Choice:
+    """A reading and why; ``also`` are further sentences. No reading: the field cannot be stored."""
+
+    reading: Reading | None
+    reason: str
+    also: tuple[str, ...] = ()
+
+
+def first(facts: Facts, readings: list[Reading], fits: Fits, why: str, what: str | None = None) -> Choice | None:
+    """The first of some readings that fits; ``why`` is said of it, ``what`` its values are. None if none does."""
+    what = what or PLURAL[facts.only or TEXT]
+    for reading in readings:
+        if fits(reading):
+            return Choice(reading, f"{reading.type}: {seen(facts, what)}{why}")
+    return None
+
+
+def seen(facts: Facts, what: str) -> str:
+    """How many of the rows are what they are said to be, and how many are null."""
+    nulls = f"; {facts.nulls:,} {'is' if facts.nulls == 1 else 'are'} null" if facts.nulls else ""
+    return f"{facts.values:,} of {facts.rows:,} values are {what}{nulls}"
+
+
+def between(facts: Facts, what: str) -> str:
+    """What numbers are, with the smallest and the largest."""
+    if facts.low is None or facts.high is None:
+        return what
+    return f"{what} from {_number(facts.low)} to {_number(facts.high)}"
+
+
+def _number(value: int | Decimal) -> str:
+    return f"{value:,}" if isinstance(value, int) and abs(value) < 10**30 else f"{value:.6g}"

@@ -1,0 +1,50 @@
+"""Rows of the quarantine, decoded once more: by the rules of the stream as they are now, one row at a time.
+
+Each row keeps its own position, so whatever is rejected again says where it came from, and columns that are taken from
+the position get what they would have got at first. Rows of one source partition are routed together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+import pyarrow as pa
+
+from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.feeds.registry import planned_feed
+from sparkhaven.ingest.router import Routed, Router, reference_ns
+from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.model import TableSchema
+
+
+def decode_requeued(
+    table: pa.Table,
+    spec: StreamSpec,
+    schema: TableSchema,
+    rejects: Rejects,
+    *,
+    late: frozenset[LocationKey] = frozenset(),
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Routed]:
+    """Routed batches of rejected rows (schema ``REJECTED``), ordered by source partition and position.
+
+    Rows that belong to the locations ``late`` are rejected as well as routed, for a caller who only tries.
+    """
+    targets, now_ns = resolve_targets(spec, schema), round(clock() * NS_PER_SECOND)
+    feed = planned_feed(spec)
+    by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
+    groups = [feed.requeue(source, list(rows), targets, now_ns, rejects) for source, rows in by_source]
+    clock_ns = reference_ns(spec.partition, targets, now_ns, lambda: (group.rows for group in groups))
+    for group in groups:
+        rejects.complete = group.complete
+        router = Router(targets, spec.partition, group.source, clock_ns, group.unit)
+        if late:
+            router.late(group.rows, group.payloads.__getitem__, late, rejects)
+        yield from router.route(group.rows, group.payloads.__getitem__, rejects)
+    rejects.complete = None
+    rejects.flush()

@@ -1,0 +1,178 @@
+"""What one stream reads and how its rows become rows of a table: values only, checked once against the schema.
+
+The settings file is parsed elsewhere; here are the frozen parts that decoding and routing work from. They
+pickle, so a driver can hand them to its workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Literal
+
+from sparkhaven.ingest.spec.feed_traits import FeedOptions
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
+
+Unit = Literal["iso", "s", "ms", "us", "ns"]
+Meta = str
+"""topic, partition, offset, timestamp, receive_time, key, file, line, or a header of a message: ``header:NAME``."""
+HEADER = "header:"
+Refused = Literal["quarantine", "fail"]
+Payload = Literal["value", "key"]
+Far = Literal["null", "clamp"]
+DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
+DAY_S = 86_400.0
+DEFAULT_BOUND_S = 30 * DAY_S
+
+
+@frozen
+class TextForm:
+    """How a column's texts may differ from what is usual; what is not said stays refused.
+
+    ``pattern`` of dates and times as ``strptime`` has them; ``trim`` blanks around a value (one of blanks alone is
+    null, but for Strings); ``quoted``: a number, boolean or count of time units may be a JSON string, null if empty;
+    ``thousands`` between groups of three digits, ``decimal`` before a fraction; ``true`` and ``false`` the only texts
+    (or JSON numbers) that are booleans. ``as_text``: a String takes any value as its text.
+    """
+
+    pattern: str | None = None
+    trim: bool = False
+    quoted: bool = False
+    thousands: str = ""
+    decimal: str = "."
+    true: tuple[str, ...] = ()
+    false: tuple[str, ...] = ()
+    as_text: bool = False
+
+
+@frozen
+class ColumnSpec:
+    """Where the values of one column come from; only needed where the defaults do not hold.
+
+    ``source`` is the name in the feed (default: the column's own). ``unit`` is the unit of an Instant; for ``iso``
+    texts without an offset ``zone`` tells the time zone, and without a zone such texts are refused as ambiguous.
+    ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key. ``far`` is
+    what becomes of an instant outside of the range that can be stored: null, or the nearest that can; else a bad row.
+    ``lossy``: a float or double takes the nearest value of a number that it does not hold exactly; else a bad row.
+    """
+
+    column: str
+    source: str | None = None
+    unit: Unit = "iso"
+    zone: str | None = None
+    meta: Meta | None = None
+    of: Payload = "value"
+    far: Far | None = None
+    form: TextForm | None = None
+    lossy: bool = False
+
+
+@frozen
+class InternalRule:
+    """Where the internal partition comes from: a column's value, a fixed name, or a part of the position."""
+
+    kind: Literal["column", "fixed", "meta"]
+    name: str
+
+
+@frozen
+class ValueRule:
+    """Where the column partition comes from: the local day or hour of an instant, or one fixed value.
+
+    ``column`` is an Instant column, or a long column with ``unit`` s, ms, us or ns.
+    """
+
+    column: str | None = None
+    zone: str = "UTC"
+    format: DateFormat = "yyyy-MM-dd"
+    unit: Unit | None = None
+    fixed: str | None = None
+
+    @property
+    def day_zone(self) -> str:
+        """The time zone whose days or hours are the partition values; "" where they are a fixed text."""
+        return self.zone if self.fixed is None else ""
+
+
+@frozen
+class Clock:
+    """What the bounds are measured from: the wall clock, the newest instant of the batch, or a fixed time (ns)."""
+
+    kind: Literal["wall", "batch", "fixed"] = "wall"
+    at_ns: int | None = None
+
+    def now_ns(self, seconds: Callable[[], float]) -> int:
+        """The fixed time, else that of ``seconds``, a wall clock; of "batch" where its rows say nothing."""
+        return round(seconds() * 1e9) if self.at_ns is None else self.at_ns
+
+
+@frozen
+class PartitionSpec:
+    """Routing of rows to locations, with bounds in seconds around the clock.
+
+    ``bounds``: what becomes of a row whose date is null or out of bounds; ``late``: of one whose date was truncated.
+    """
+
+    internal: InternalRule
+    value: ValueRule
+    clock: Clock = field(default_factory=Clock)
+    max_past_s: float = DEFAULT_BOUND_S
+    max_future_s: float = DEFAULT_BOUND_S
+    bounds: Refused = "quarantine"
+    late: Refused = "quarantine"
+
+
+@frozen
+class BadRowBudget:
+    """How many rows may be rejected: at most ``max_rows`` of a batch, and ``max_fraction`` of all within an hour.
+
+    The fraction applies from ``min_rows`` rows on: of few rows, one bad row is a large fraction.
+    """
+
+    max_rows: int = 1000
+    max_fraction: float = 0.01
+    min_rows: int = 1000
+
+    @property
+    def allows_any(self) -> bool:
+        """Whether rejected rows may go to quarantine; else the first one stops its batch."""
+        return self.max_rows > 0 and self.max_fraction > 0
+
+
+NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
+
+
+@frozen
+class StreamSpec:
+    """One stream: options of its feed, columns, routing, budget. ``ignore`` names fields that are not stored."""
+
+    stream: str
+    table: str
+    feed: FeedOptions
+    partition: PartitionSpec
+    columns: tuple[ColumnSpec, ...] = ()
+    ignore: tuple[str, ...] = ()
+    bad_rows: BadRowBudget = field(default_factory=BadRowBudget)
+    allow_null_alias: bool = False
+
+
+@frozen
+class Target:
+    """One column to decode: a stored column, or a field that only routing needs (``stored`` False)."""
+
+    column: Column
+    source: str
+    unit: Unit
+    zone: str | None
+    meta: Meta | None
+    stored: bool
+    of: Payload = "value"
+    far: Far | None = None
+    form: TextForm | None = None
+    lossy: bool = False
+
+    @property
+    def as_text(self) -> bool:
+        """Whether a String takes the text of a value that is no string."""
+        return self.form is not None and self.form.as_text

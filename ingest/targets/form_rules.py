@@ -1,0 +1,62 @@
+"""Which settings of a column's texts go with which types, checked once before anything is decoded."""
+
+from __future__ import annotations
+
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
+from sparkhaven.ingest.values.date_patterns import date_pattern
+from sparkhaven.ingest.values.text_forms import NUMBERS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.types.model import Column
+
+STRICT = TextForm()
+
+
+def check_form(item: ColumnSpec, column: Column, where: str) -> None:
+    """SettingsError for a setting that the column cannot have, or that contradicts another."""
+    name, form = column.type.name, item.form or STRICT
+    instant, number, boolean = name == "Instant", name in NUMBERS, name == "Boolean"
+    text = name in ("String", "char") or (instant and item.unit == "iso")
+    rules = [
+        (item.far is not None, instant, "far", "an Instant"),
+        (form.pattern is not None, instant and item.unit == "iso", "format", "an Instant without unit"),
+        (form.thousands != "", number, "thousands", "a number"),
+        (form.decimal != ".", number, "decimal", "a number"),
+        (bool(form.true or form.false), boolean, "true or false", "a Boolean"),
+        (form.quoted, not text, "quoted", "a number, a Boolean or an Instant with unit"),
+        (form.as_text, name == "String", "as_text", "a String"),
+        (item.lossy, name in ("float", "double"), "lossy", "a float or double"),
+    ]
+    for said, fits, key, expected in rules:
+        if said and not fits:
+            raise SettingsError(
+                f"column {column.name} cannot have the setting {key}", where=where, expected=expected, found=name
+            )
+    if bool(form.true) != bool(form.false) or set(form.true) & set(form.false):
+        raise SettingsError(
+            f"column {column.name} needs texts for true and others for false",
+            where=where,
+            expected='like true = ["1", "t"] and false = ["0", "f"]',
+            found=f"true = {list(form.true)}, false = {list(form.false)}",
+        )
+    for key, mark in (("thousands", form.thousands), ("decimal", form.decimal)):
+        if mark and (len(mark) != 1 or mark.isalnum() or mark in "+-"):
+            raise SettingsError(
+                f"{key} of column {column.name} is no mark",
+                where=where,
+                expected="one character that is no letter, digit or sign",
+                found=repr(mark),
+            )
+    if form.thousands == form.decimal:
+        raise SettingsError(
+            f"column {column.name} has the same mark for thousands and decimal", where=where, found=repr(form.decimal)
+        )
+    if form.pattern is not None:
+        try:
+            date_pattern(form.pattern)
+        except ValueError as error:
+            raise SettingsError(
+                f"format of column {column.name} is no pattern of a date",
+                where=where,
+                expected='a pattern like "%Y/%m/%d %H:%M:%S"',
+                found=f"{form.pattern}: {error}",
+            ) from None

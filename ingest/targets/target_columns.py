@@ -1,0 +1,151 @@
+"""The columns that decoding has to produce, worked out once from a stream's settings and its table."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
+from sparkhaven.ingest.targets.form_rules import check_form
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.layout import check_partition, encode_internal
+from sparkhaven.store.schema.deployed.supported_types import refuse_unstored
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+
+
+def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]:
+    """Every stored column in definition order, then fields that only routing needs.
+
+    Raises SettingsError for settings that name no column or do not fit it, SchemaMismatchError for a column of a
+    type that has no codec in this release.
+    """
+    given = {item.column: item for item in spec.columns}
+    if len(given) != len(spec.columns):
+        twice = sorted(name for name in given if sum(c.column == name for c in spec.columns) > 1)
+        raise SettingsError("a column is described twice", where=_where(spec), found=", ".join(twice))
+    refuse_unstored(schema, [column.name for column in schema.stored])
+    targets = [_target(spec, column, given.pop(column.name, None), True) for column in schema.stored]
+    routing = _routing_only(spec, schema)
+    targets += [_target(spec, column, given.pop(column.name, None), False) for column in routing]
+    if given:
+        names = [c.name for c in schema.stored]
+        raise SettingsError(
+            "settings describe a column that the table does not have",
+            where=_where(spec),
+            expected=", ".join(names),
+            found=", ".join(sorted(given)),
+            hint="correct the name under [columns], or list the field under `ignore`",
+        )
+    _check_ignored(spec, targets)
+    _check_partition_rules(spec, {t.column.name: t for t in targets})
+    return tuple(targets)
+
+
+def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: bool) -> Target:
+    item = item or ColumnSpec(column.name)
+    if item.meta is not None:
+        known = spec.feed.traits.meta
+        types = known.get(item.meta.partition(":")[0])
+        if types is None or column.type.name not in types:
+            raise SettingsError(
+                f"column {column.name} cannot hold the {item.meta} of a row of this feed",
+                where=_where(spec),
+                expected="; ".join(f"{k}: {' or '.join(sorted(v))}" for k, v in known.items()),
+                found=f"meta {item.meta} for a column of type {column.type.name}",
+            )
+    if item.unit != "iso" and column.type.name != "Instant":
+        raise SettingsError(
+            f"column {column.name} has a unit but is no Instant", where=_where(spec), found=column.type.name
+        )
+    if item.zone is not None:
+        if column.type.name != "Instant":
+            raise SettingsError(
+                f"column {column.name} has a zone but is no Instant", where=_where(spec), found=column.type.name
+            )
+        check_zone(item.zone, _where(spec))
+    check_form(item, column, _where(spec))
+    source = item.source or column.name
+    return Target(column, source, item.unit, item.zone, item.meta, stored, item.of, item.far, item.form, item.lossy)
+
+
+def _routing_only(spec: StreamSpec, schema: TableSchema) -> list[Column]:
+    """Columns for fields that are named by the partition rules and are not stored."""
+    wanted: list[tuple[str, str]] = []
+    if spec.partition.internal.kind == "column":
+        wanted.append((spec.partition.internal.name, "String"))
+    if spec.partition.value.column is not None:
+        wanted.append((spec.partition.value.column, "long" if spec.partition.value.unit else "Instant"))
+    stored = {c.name for c in schema.stored}
+    made: dict[str, Column] = {}
+    for name, kind in wanted:
+        if name in stored or name in made:
+            continue
+        encoding = "UTF_8" if kind == "String" else None
+        made[name] = Column(name, data_type(kind), Kind.NORMAL, Storage.NONE, -1, encoding)
+    return list(made.values())
+
+
+def _check_ignored(spec: StreamSpec, targets: list[Target]) -> None:
+    clash = sorted({t.source for t in targets if t.meta is None and t.stored} & set(spec.ignore))
+    if clash:
+        raise SettingsError(
+            "a field is both stored and ignored",
+            where=_where(spec),
+            found=", ".join(clash),
+            hint="take it out of `ignore`, or give the column another source with `from`",
+        )
+
+
+def _check_partition_rules(spec: StreamSpec, targets: dict[str, Target]) -> None:
+    internal, value = spec.partition.internal, spec.partition.value
+    if internal.kind == "column":
+        kind = targets[internal.name].column.type.name
+        if kind in ("float", "double", "Instant"):
+            raise SettingsError(
+                f"column {internal.name} cannot name internal partitions",
+                where=_where(spec),
+                expected="String, char, Boolean or a whole-number type",
+                found=kind,
+            )
+    elif internal.kind == "fixed":
+        if encode_internal(internal.name) != internal.name:
+            check_partition("internal partition", internal.name)
+    elif internal.name not in (possible := spec.feed.traits.internal):
+        raise SettingsError(
+            "this part of the position cannot name internal partitions of this feed",
+            where=_where(spec),
+            expected=" or ".join(possible),
+            found=internal.name,
+        )
+    if (value.fixed is None) == (value.column is None):
+        raise SettingsError("the partition value has both a column and a fixed text, or neither", where=_where(spec))
+    if value.fixed is not None:
+        check_partition("partition value", value.fixed)
+        return
+    kind = targets[str(value.column)].column.type.name
+    if kind != ("long" if value.unit else "Instant") or value.unit == "iso":
+        raise SettingsError(
+            f"column {value.column} cannot give the partition value",
+            where=_where(spec),
+            expected="an Instant column, or a long column with unit s, ms, us or ns",
+            found=f"{kind} with unit {value.unit}",
+        )
+    check_zone(value.zone, _where(spec))
+
+
+def check_zone(name: str, where: str) -> ZoneInfo:
+    """The time zone of that name; an unknown one is a SettingsError."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SettingsError(
+            "unknown time zone",
+            where=where,
+            expected="a name like America/New_York or UTC",
+            found=name,
+            hint="write a name of the IANA time zone database",
+        ) from None
+
+
+def _where(spec: StreamSpec) -> str:
+    return f"stream {spec.stream}"

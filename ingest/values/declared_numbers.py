@@ -1,0 +1,37 @@
+"""Numbers and booleans of sources that declare types, in columns of every type, by the table of conversions."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.exact_values import check_float, from_json
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
+from sparkhaven.store.types.datatypes import CHAR_NULL
+
+
+def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
+    """A number or boolean of a typed source."""
+    name = target.column.type.name
+    if name in SIGNIFICANT and not isinstance(value, bool):
+        return check_float(value, target, alias)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return Refusal(f"not a finite number ({value})", f"a value for {name}")
+        value = Decimal(value)
+    if name == "char" and not isinstance(value, bool):
+        return _unit(value, alias)
+    if name == "Boolean" and not isinstance(value, bool) and (target.form is None or not target.form.true):
+        return bool(value) if value in (0, 1) else Refusal("neither 0 nor 1", "0 for false, 1 for true")
+    return from_json(value, target, alias)
+
+
+def _unit(value: int | Decimal, alias: bool) -> Value | Refusal:
+    """A UTF-16 unit by its number."""
+    if value == CHAR_NULL:
+        return None if alias else Refusal("equals the null value of the type", "a UTF-16 unit other than U+FFFF")
+    whole = isinstance(value, int) and 0 <= value <= 0xFFFF
+    return int(value) if whole else Refusal("not one character", "a UTF-16 unit")

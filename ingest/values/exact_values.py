@@ -1,0 +1,292 @@
+"""One value at a time, exactly: what each column type accepts, and why it refuses the rest.
+
+This is the definition. The vectorised conversions in ``ingest.values.typed_columns`` only ever take values that they
+can prove to come out the same; every row in doubt is decided here. A value is the one ``pyarrow.array`` takes for the
+type of the column (an Instant is ns since the epoch, a char its UTF-16 unit), or None for null, or a ``Refusal``.
+
+* Whole numbers: ``3.0`` and ``3e0`` are 3, ``3.5`` has a fraction; nothing is rounded or wrapped.
+* double: the nearest double of any number that a text writes. float: the nearest float of that double. Numbers of a
+  type (Parquet, Avro) are stored exactly, or with ``lossy`` the nearest one: ``check_float``.
+* A value equal to the type's null sentinel is refused (or, with ``alias``, becomes null).
+* Instant: ISO texts with offset, or local texts in the zone of the column; or a number in its unit, exact to the
+  nanosecond.
+* JSON types are strict: a number in quotes is a string.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+
+from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
+from sparkhaven.ingest.values.json_text import plain_text
+from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.text_forms import UncleanError, clean, words
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
+
+PYTHON_CHARSETS = {
+    "ISO_8859_1": "latin-1",
+    "UTF_8": "utf-8",
+    "US_ASCII": "ascii",
+    "UTF_16": "utf-16-be",
+    "UTF_16BE": "utf-16-be",
+    "UTF_16LE": "utf-16-le",
+}
+NUL_IS_ONE_BYTE = frozenset({"ISO_8859_1", "UTF_8", "US_ASCII"})
+
+_NUMBERS = (int, Decimal)  # a tuple: a union would be made for each value
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_NUMBER_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
+_SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
+
+
+def integer_range(type_name: str) -> tuple[int, int]:
+    """Smallest and largest value of a whole-number type; the sentinel below the smallest is not among them."""
+    half = 1 << (INTEGER_BITS[type_name] - 1)
+    return -half + 1, half - 1
+
+
+class Extreme(Decimal):
+    """A number that stands for one which ``Decimal`` cannot hold; ``text`` is how that is written."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def exact_number(text: str) -> Decimal:
+    """The number that a text in the form of ``_NUMBER_TEXT`` writes, whatever its exponent.
+
+    ``Decimal`` refuses exponents beyond 10^18; such a number is infinite for every type, or tiny for every type.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        mantissa, _, exponent = text.lower().partition("e")
+        sign = "-" if mantissa.startswith("-") else ""
+        small = "1e-9999" if Decimal(mantissa) else "0"
+        made = Extreme(sign + (small if exponent.startswith("-") or small == "0" else "Infinity"))
+        made.text = text
+        return made
+
+
+def is_number(text: str) -> bool:
+    """Whether a text writes a finite number."""
+    return _NUMBER_TEXT.match(text) is not None
+
+
+def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
+    """A value as ``json.loads`` gives it, with ``parse_float=exact_number``."""
+    if value is None:
+        return None
+    name = target.column.type.name
+    if target.as_text and not isinstance(value, str):
+        value = plain_text(value)
+    number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+    if target.form is not None and not isinstance(value, bool) and (number or isinstance(value, str)):
+        return _formed(value, target, target.form, alias)
+    if name in INTEGER_BITS:
+        return _integer(value, name, alias) if number else _wrong(value, "a number")
+    if name in ("double", "float"):
+        return _floating(_to_float(value), name, alias) if number else _wrong(value, "a number")
+    if name == "Boolean":
+        return value if isinstance(value, bool) else _wrong(value, "true or false")
+    if name == "Instant":
+        if target.unit == "iso":
+            found = (
+                iso_instant(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + EXAMPLE)
+            )
+        else:
+            found = (
+                epoch_instant(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
+            )
+        return settled(found, target)
+    if not isinstance(value, str):
+        return _wrong(value, "a string")
+    return _char(value, alias) if name == "char" else _text(value, target)
+
+
+def _formed(value: str | int | Decimal, target: Target, form: TextForm, alias: bool) -> Value | Refusal:
+    """A JSON string or number of a column with a form of its own."""
+    name, strict = target.column.type.name, replace(target, form=None)
+    if name == "Boolean" and form.true:
+        text = str(value)
+        return None if form.quoted and not text else from_text(text, target, alias)
+    if not isinstance(value, str):
+        return from_json(value, strict, alias)
+    if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
+        try:
+            cleaned = clean(value, target)
+        except UncleanError as error:
+            return Refusal(error.reason, error.expected)
+        return from_json(cleaned, strict, alias)
+    if not form.quoted:
+        return from_json(value, strict, alias)
+    return None if not value else from_text(value, target, alias)
+
+
+def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal:
+    """A field of a CSV file that is not a null text."""
+    name = target.column.type.name
+    if target.form is not None:
+        try:
+            cleaned = clean(text, target)
+        except UncleanError as error:
+            return Refusal(error.reason, error.expected)
+        if cleaned is None:
+            return None
+        text = cleaned
+    if name in INTEGER_BITS:
+        if _INTEGER_TEXT.match(text) and len(text) < 4000:
+            return _integer(int(text), name, alias)
+        return _integer(exact_number(text), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+    if name in ("double", "float"):
+        if _SPECIAL_TEXT.match(text):
+            return float(text)
+        return _floating(_to_float(exact_number(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+    if name == "Boolean":
+        yes, no = words(target)
+        if text in yes or text in no:
+            return text in yes
+        return Refusal("not a boolean", f"{yes[0]} or {no[0]}")
+    if name == "Instant":
+        if target.unit == "iso":
+            return settled(iso_instant(text, target, alias), target)
+        if not _NUMBER_TEXT.match(text):
+            return Refusal("not a number", f"a number in {target.unit}")
+        return settled(epoch_instant(exact_number(text), target, alias), target)
+    return _char(text, alias) if name == "char" else _text(text, target)
+
+
+def check_string(text: str, target: Target) -> str | Refusal:
+    """A text as the column can store it, or why it cannot."""
+    return _text(text, target)
+
+
+def check_integer(value: int | Decimal, type_name: str, alias: bool = False) -> Value | Refusal:
+    """A whole number in the range of its type."""
+    return _integer(value, type_name, alias)
+
+
+def check_float(value: float | Decimal, target: Target, alias: bool = False) -> Value | Refusal:
+    """A number of a typed source in a float or double: exactly, or with ``lossy`` the nearest one.
+
+    NaN and the infinities are values.
+    """
+    name = target.column.type.name
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    rounded = nearest_double(value) if name == "double" else nearest_float(value)
+    if not target.lossy:
+        if not math.isfinite(rounded):
+            return Refusal("overflow", _range_text(name))
+        if rounded != value:
+            return Refusal("not exactly representable", f"a number that a {name} holds, or lossy = true for the column")
+    null = DOUBLE_NULL if name == "double" else FLOAT_NULL
+    if rounded == null:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return rounded
+
+
+def _wrong(value: Any, expected: str) -> Refusal:
+    found = "number"
+    for kind, label in ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array")):
+        if isinstance(value, kind):
+            found = label
+            break
+    return Refusal(f"wrong JSON type ({found})", expected)
+
+
+def _no_number(name: str) -> Refusal:
+    return Refusal("not a number", _range_text(name))
+
+
+def _range_text(name: str) -> str:
+    if name in INTEGER_BITS:
+        low, high = integer_range(name)
+        return f"a whole number from {low} to {high}"
+    return f"a number within the range of {name}"
+
+
+def _integer(value: int | Decimal, name: str, alias: bool) -> Value | Refusal:
+    low, high = integer_range(name)
+    if isinstance(value, Decimal):
+        if not value.is_finite() or (value and value.adjusted() > 20):
+            return Refusal("overflow", _range_text(name))
+        if value and (value.adjusted() < 0 or value % 1):
+            return Refusal("has a fraction", _range_text(name))
+        value = int(value)
+    if value == low - 1:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return value if low <= value <= high else Refusal("overflow", _range_text(name))
+
+
+def _to_float(value: float | Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def nearest_double(value: float | Decimal) -> float:
+    """The nearest double, infinite beyond the largest one."""
+    return _to_float(value)
+
+
+def nearest_float(value: float | Decimal) -> float:
+    """The nearest float32, rounded once: by way of the double beside the number whose last bit is odd."""
+    double = nearest_double(value)
+    if math.isfinite(double) and double != value and not _bits(double) & 1:
+        double = math.nextafter(double, math.inf if value > double else -math.inf)
+    with np.errstate(over="ignore"):
+        return float(np.float32(double))
+
+
+def _bits(value: float) -> int:
+    (found,) = struct.unpack("<q", struct.pack("<d", value))
+    return int(found)
+
+
+def _floating(value: float, name: str, alias: bool) -> Value | Refusal:
+    null = DOUBLE_NULL
+    if name == "float":
+        null = FLOAT_NULL
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    if not math.isfinite(value):
+        return Refusal("overflow", _range_text(name))
+    if value == null:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return value
+
+
+def _char(text: str, alias: bool) -> Value | Refusal:
+    if len(text) != 1 or ord(text) > 0xFFFF:
+        return Refusal("not one character", "one UTF-16 unit")
+    if 0xD800 <= ord(text) <= 0xDFFF:
+        return Refusal("half a surrogate pair", "one UTF-16 unit that is a character")
+    if text == "\uffff":
+        return None if alias else Refusal("equals the null value of the type", "a character other than U+FFFF")
+    return ord(text)
+
+
+def _text(text: str, target: Target) -> str | Refusal:
+    charset = target.column.encoding or "UTF_8"
+    if text == "\x00" and charset in NUL_IS_ONE_BYTE:
+        return Refusal("reads back as the empty string", f"anything but the single character U+0000 in {charset}")
+    try:
+        text.encode(PYTHON_CHARSETS[charset])
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        return Refusal(f"not in the charset (U+{ord(character):04X})", f"text in {charset}")
+    return text

@@ -1,0 +1,83 @@
+"""Typed rows of one block, and how rows from the fast and the exact path come together in file order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.refusals import Value
+from sparkhaven.store.types.frozen import frozen
+
+Ints = npt.NDArray[np.int64]
+
+
+@frozen
+class Rows:
+    """Good rows in file order: one array for each target, and the line number of each row.
+
+    An array has the column's type; texts may be a dictionary of it, whose entries need not all have rows.
+    """
+
+    columns: tuple[pa.Array, ...]
+    numbers: Ints
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def part(self, start: int, stop: int) -> Rows:
+        """Some rows that follow each other."""
+        return Rows(tuple(column.slice(start, stop - start) for column in self.columns), self.numbers[start:stop])
+
+
+def joined_rows(parts: Sequence[Rows]) -> Rows:
+    """Rows of one or more parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    each = zip(*(part.columns for part in parts), strict=True)
+    columns = (pa.concat_arrays([_decoded(column) for column in found]) for found in each)
+    return Rows(tuple(columns), np.concatenate([part.numbers for part in parts]))
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def typed_array(values: Sequence[Value], target: Target) -> pa.Array:
+    """Values of the exact path as an array of the column's type."""
+    arrow = target.column.type.arrow
+    if pa.types.is_timestamp(arrow):
+        return pa.array(values, pa.int64()).view(arrow)
+    return pa.array(values, arrow)
+
+
+def merge_rows(
+    numbers: Ints,
+    fast: Ints,
+    columns: Sequence[pa.Array],
+    exact: Ints,
+    values: Sequence[Sequence[Value]],
+    targets: Sequence[Target],
+) -> Rows:
+    """Brings two kinds of rows into file order.
+
+    ``fast`` and ``exact`` are indices into ``numbers``, both ascending and without a common one; a ``columns`` array
+    has one entry for each of ``fast``, and ``values`` one sequence of column values for each of ``exact``.
+    """
+    if not len(exact):
+        return Rows(tuple(columns), numbers if len(fast) == len(numbers) else numbers[fast])
+    both = np.concatenate([fast, exact])
+    order = np.argsort(both, kind="stable")
+    index = pa.array(order)
+    merged = []
+    for place, target in enumerate(targets):
+        patch = typed_array([row[place] for row in values], target)
+        if len(fast):
+            found = columns[place]
+            both_kinds = [found, patch.dictionary_encode() if pa.types.is_dictionary(found.type) else patch]
+            patch = pa.concat_arrays(both_kinds).take(index)
+        merged.append(patch)
+    return Rows(tuple(merged), numbers[both[order]])

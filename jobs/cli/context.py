@@ -1,0 +1,257 @@
+"""The context of the command line: the root, the form of results, error handling and exit codes.
+
+Results go to standard output, as text or, with ``--json``, as JSON and nothing else; progress and messages go to
+standard error. An error is a sentence with where, expected, found and what to do, on standard error; with ``--json``
+it is also ``{"error": {...}}`` on standard output. A traceback appears only with ``-v``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from sparkhaven.jobs.cli.startup.plain_values import plain_values
+from sparkhaven.jobs.cli.startup.without_http import forgo_http
+from sparkhaven.jobs.cli.startup.without_pandas import forgo_pandas
+from sparkhaven.jobs.logs.logged_commands import logged_command
+from sparkhaven.store.errors import (
+    EXIT_BAD_DATA,
+    EXIT_DONE,
+    EXIT_USAGE,
+    SettingsError,
+    SparkhavenError,
+    TableNotFoundError,
+)
+from sparkhaven.store.extras import missing_extra
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout
+
+EXIT_INTERRUPTED = 130
+_SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
+
+
+@dataclass(slots=True)
+class CliContext:
+    """Context of one call of the command line; commands get it as ``ctx.obj``."""
+
+    root: Path | None = None
+    named_root: bool = False  # by --root: what a person is told to run needs it again
+    json: bool = False
+    verbose: bool = False
+    logs: bool = False
+    words: tuple[str, ...] = ()  # the command with its arguments
+    results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged
+
+    def layout(self) -> Layout:
+        """The database root that the user has named, which may not exist yet; SettingsError without one."""
+        if self.root is None:
+            raise SettingsError(
+                "no database root",
+                expected="sparkhaven --root DIR COMMAND, or SPARKHAVEN_ROOT",
+                hint="name the directory that holds Intraday, Systems and Schemas; ingest creates it",
+            )
+        root = self.root.absolute()
+        if root.exists() and not root.is_dir():
+            raise SettingsError(
+                "the database root is not a directory",
+                where=root,
+                expected="a directory, or nothing yet",
+                found="a file",
+                hint="check --root or SPARKHAVEN_ROOT",
+            )
+        forgo_pandas()
+        return Layout(root)
+
+    def database(self) -> Layout:
+        """The database root, which must exist: TableNotFoundError otherwise."""
+        layout = self.layout()
+        if not layout.root.is_dir():
+            raise TableNotFoundError(
+                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT; ingest creates it"
+            )
+        return layout
+
+    def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
+        """Prints one result: ``value`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""
+        if logged_command(self.words):
+            self.results.append(value)
+        self._print(value, show)
+
+    def failure(self, value: dict[str, Any]) -> None:
+        """Prints an error as a result with ``--json``; the message is printed by who calls this."""
+        if logged_command(self.words):
+            self.results.append(value)
+        if self.json:
+            self._print(value, "")
+
+    def log(self, code: int, seconds: float) -> None:
+        """Adds what the command has done to the log tables, if it is one that they log."""
+        command = logged_command(self.words)
+        if not self.logs or command is None or not self.results or self.root is None or not self.root.is_dir():
+            return
+        from sparkhaven.jobs.logs.command_rows import log_command  # most commands write nothing
+
+        log_command(Layout(self.root.absolute()), command, self.words, self.results, code, seconds, self.note)
+
+    def _print(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
+        if self.json:
+            print(json_text(value), flush=True)
+        elif isinstance(show, str):
+            print(self.runnable(show), flush=True)
+        else:
+            show()
+
+    def note(self, text: str) -> None:
+        """Prints a message on standard error, by one call: a result on standard output may not come between."""
+        print(f"{self.runnable(text)}\n", end="", file=sys.stderr, flush=True)
+
+    def runnable(self, text: str) -> str:
+        """A text whose commands have the root, if the user has named it by ``--root``."""
+        if self.root is None or not self.named_root:
+            return text
+        return _SHOWN_COMMAND.sub(f"sparkhaven --root {shlex.quote(str(self.root))} ", text)
+
+
+def json_text(value: object) -> str:
+    """A value as standard JSON, which has no NaN and no infinities: they become texts."""
+    try:
+        return json.dumps(value, default=_plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=_plain, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _plain(value: object) -> object:
+    """The text of a value that JSON has no form for, like a path or an instant."""
+    isoformat = getattr(value, "isoformat", None)
+    return isoformat() if isoformat else str(value)
+
+
+def open_outputs() -> None:
+    """Opens outputs that are closed (``>&-``): else the next file that is opened would be taken for one of them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def quiet_libraries(words: Sequence[str]) -> None:
+    """Keeps libraries from logging tracebacks of errors that the command reports itself; ``-v`` allows them."""
+    if not {"-v", "--verbose"} & set(words):
+        logging.disable(logging.ERROR)
+
+
+class Commands(TyperGroup):
+    """The whole command line: the one place where an error becomes a message and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
+        open_outputs()
+        plain_values()
+        forgo_http()
+        words, began = list(sys.argv[1:] if args is None else args), time.monotonic()
+        cli = extra.setdefault("obj", CliContext())
+        cli.json = "--json" in words  # a usage error comes before the option is read
+        try:
+            code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()
+            code = code if isinstance(code, int) else EXIT_DONE
+        except BaseException as error:  # noqa: BLE001  every error ends here
+            if isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
+                sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+                code = EXIT_DONE  # `| head`: the reader has closed the pipe
+            else:
+                code = exit_code(cli, error)
+        cli.log(code, time.monotonic() - began)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of these words, which the context remembers."""
+        if isinstance(ctx.obj, CliContext):
+            ctx.obj.words = tuple(args)
+        return super().resolve_command(ctx, args)
+
+
+class CommandGroup(TyperGroup):
+    """A command that has commands; the context remembers its words without the options before them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of these words."""
+        if isinstance(ctx.obj, CliContext):
+            ctx.obj.words = (str(ctx.info_name), *args)
+        return super().resolve_command(ctx, args)
+
+
+def exit_code(cli: CliContext, error: BaseException) -> int:
+    """Prints any error that ends a command; returns the exit code."""
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        cli.note("stopped")
+        return EXIT_INTERRUPTED
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else EXIT_BAD_DATA
+    if cli.verbose:
+        traceback.print_exception(error)
+    if isinstance(error, TyperException):
+        return _report_text(cli, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
+    if isinstance(error, SparkhavenError):
+        return report(cli, error)
+    if isinstance(error, OSError):
+        return report(cli, as_ours(error))
+    if isinstance(error, ImportError) and (missing := missing_extra(error)) is not None:
+        return report(cli, missing)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    hint = None if cli.verbose else "unexpected error: run the command again with -v for the traceback"
+    return _report_text(cli, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
+
+
+def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
+    """Prints an error on standard error, with ``--json`` also as a result with ``about``; returns its exit code."""
+    cli.note(f"sparkhaven: {error}")
+    cli.failure({**about, "error": error_json(error)})
+    return error.exit_code
+
+
+def error_json(error: SparkhavenError) -> dict[str, Any]:
+    """An error with all its parts, as ``error`` of a JSON result."""
+    parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
+    named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
+    return named | {"exit_code": error.exit_code, "retryable": error.retryable}
+
+
+def _report_text(cli: CliContext, kind: str, what: str, code: int, *, hint: str | None) -> int:
+    cli.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
+    cli.failure({"error": {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}})
+    return code

@@ -1,0 +1,184 @@
+"""Arguments and options that several commands share, and the end of every command's help.
+
+One thing has one name on the command line: whatever two commands have in common is declared here once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparkhaven.ingest.settings.units import parse_size
+from sparkhaven.jobs.cli.context import CliContext, CommandGroup
+from sparkhaven.jobs.session.spark_or_local import Where
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.scan.date_ranges import is_well_formed
+
+_JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
+BAD_DATA = "damaged files"
+USAGE = "wrong options or settings, no such table"
+RETRY = "a volume is not mounted, no space on the disk"
+
+
+def help_end(*lines: str, done: str = "done", bad_data: str = BAD_DATA, usage: str = USAGE, retry: str = RETRY) -> str:
+    """The end of a command's help: examples, and what each exit code means."""
+    examples = "\n\n".join(f"  sparkhaven {line}" for line in lines)
+    codes = f"0 {done} · 1 {bad_data}, or an unexpected error · 2 {usage} · 3 worth retrying: {retry}"
+    return f"Example:\n\n{examples}\n\nExit codes: {codes}."
+
+
+def old_spelling(cli: CliContext, old: str, new: str) -> None:
+    """Reports that a word of the command line has a new name; the old one works for one more release."""
+    cli.note(f"{old} is now {new}; the next release removes the old spelling")
+
+
+def memory_bytes(text: str) -> int:
+    """Bytes of ``--memory``: digits, a JVM's ``512m`` or ``2g``, or a size like ``1GiB``; else a SettingsError."""
+    match = _JVM_MEMORY.match(text)
+    if match is not None and int(match[1]):
+        return int(match[1]) << 10 * (" kmgt".index(match[2].lower()) if match[2] else 0)
+    try:
+        return parse_size(text)
+    except ValueError:
+        expected = 'an amount like "1GiB", "512MB" or "2g"'
+        raise SettingsError("--memory is not an amount of memory", expected=expected, found=text) from None
+
+
+def _set(name: str) -> Callable[[typer.Context, bool], bool]:
+    """What remembers a switch; a command has it that is given before it, too."""
+
+    def remember(ctx: typer.Context, value: bool) -> bool:
+        if not isinstance(ctx.obj, CliContext):
+            return value
+        setattr(ctx.obj, name, value or getattr(ctx.obj, name))
+        return bool(getattr(ctx.obj, name))
+
+    return remember
+
+
+def _set_root(ctx: typer.Context, value: Path | None) -> Path | None:
+    if value is not None and isinstance(ctx.obj, CliContext):
+        ctx.obj.root, ctx.obj.named_root = value, True
+    return value
+
+
+def chosen_runner(local: bool, spark: bool) -> Where:
+    """What ``--local`` and ``--spark`` ask for; SettingsError for both."""
+    if local and spark:
+        raise SettingsError("--local and --spark exclude each other", expected="one of them, or neither", found="both")
+    return "local" if local else "spark" if spark else "auto"
+
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Results as JSON on standard output.", callback=_set("json"), is_eager=True)
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("-v", "--verbose", help="More progress, and tracebacks.", callback=_set("verbose"), is_eager=True),
+]
+RootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        parser=local_path,
+        help="Database root. Default: SPARKHAVEN_ROOT.",
+        callback=_set_root,
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, change nothing.")]
+
+TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
+AnyTableArgument = Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")]
+StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
+StreamFilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="STREAM.toml", parser=local_path, help="Stream files, one a stream.")
+]
+TableAndFilesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NS.T] [STREAM.toml]...",
+        help="Default: all tables. Stream files: also ask their sources how much input waits.",
+    ),
+]
+OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", parser=local_path, hidden=True)]
+
+
+def split_dates(given: list[str] | None) -> list[str] | None:
+    """The texts, with ``A,B`` as two: what is apart by commas is several dates if each part is a date or a range."""
+    parts = [text.split(",") for text in given or ()]
+    return [one for some in parts for one in (some if _all_dates(some) else [",".join(some)])] or None
+
+
+def _all_dates(parts: list[str]) -> bool:
+    return all(parts) and all(map(is_well_formed, parts))
+
+
+DatesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dates",
+        "--date",
+        metavar="D|A..B",
+        callback=split_dates,
+        help="A date, or all dates from A to B. May be repeated, or separated by commas.",
+    ),
+]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", metavar="TIME", help="The snapshot of that time, like 2026-11-21T09:30:00Z. Default: the newest."
+    ),
+]
+TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="FILE", parser=local_path, help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow."
+    ),
+]
+LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show without --out.")]
+VerticalOption = Annotated[bool, typer.Option("--vertical", help="Show one column a line, each value whole.")]
+SkipSetAsideOption = Annotated[
+    bool, typer.Option("--skip-set-aside", help="Read without the rows of damaged locations that were set aside.")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once. Default: all cores.")
+]
+LocalOption = Annotated[bool, typer.Option("--local", help="Run in this process, without Spark, also for large input.")]
+SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, also for small input.")]
+StopOnErrorOption = Annotated[
+    bool, typer.Option("--stop-on-error", help="End with the first failure. Default: go on with the others.")
+]
+UnevaluatedOption = Annotated[
+    bool, typer.Option("--allow-unevaluated", help="Rules that cannot be evaluated do not fail the date.")
+]
+
+
+def table_and_files(
+    cli: CliContext, words: list[str] | None, feeds: list[Path] | None
+) -> tuple[str | None, list[Path]]:
+    """The table and the stream files of ``TableAndFilesArgument``; ``feeds``: those given as ``--feed``."""
+    if feeds:
+        old_spelling(cli, "--feed STREAM.toml", "STREAM.toml without an option")
+    files = [local_path(word) for word in words or () if word.endswith(".toml")]
+    names = [word for word in words or () if not word.endswith(".toml")]
+    if len(names) > 1:
+        raise SettingsError("more than one table is named", expected="[NS.T] [STREAM.toml]...", found=" ".join(names))
+    return names[0] if names else None, [*files, *(feeds or ())]
+
+
+def group(text: str) -> typer.Typer:
+    """A group of commands."""
+    made = typer.Typer(help=text, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
+
+    @made.callback()  # else a group of one command is that command
+    def options(as_json: Json = False, verbose: Verbose = False) -> None:
+        pass
+
+    return made

@@ -1,0 +1,66 @@
+"""Every check, in the order in which they are reported."""
+
+from __future__ import annotations
+
+from sparkhaven.jobs.doctor.dates import dates
+from sparkhaven.jobs.doctor.finding import Check, CheckContext, Finding, Found, checked
+from sparkhaven.jobs.doctor.locks import locks
+from sparkhaven.jobs.doctor.machine import jdk, spark, versions
+from sparkhaven.jobs.doctor.quarantine import quarantined
+from sparkhaven.jobs.doctor.schemas import schemas
+from sparkhaven.jobs.doctor.streams import clock, epochs, lag, logs
+from sparkhaven.jobs.doctor.tables import tables
+from sparkhaven.jobs.doctor.volumes import file_systems, free_space
+from sparkhaven.store.errors import TableNotFoundError
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
+
+CHECKS: dict[str, Check] = {
+    "versions": versions,
+    "spark": spark,
+    "jdk": jdk,
+    "file system": file_systems,
+    "free space": free_space,
+}
+OF_DATA: dict[str, Check] = {
+    "schemas": schemas,
+    "logs": logs,
+    "streams": epochs,
+    "locks": locks,
+    "lag": lag,
+    "clock": clock,
+    "dates": dates,
+    "quarantine": quarantined,
+}
+
+
+def findings(context: CheckContext) -> list[Finding]:
+    """All findings, in the order of the checks."""
+    return [*of_machine(context), *of_data(context, verified=True)]
+
+
+def of_machine(context: CheckContext) -> list[Finding]:
+    """The findings about machine and volumes; they start the JDK to ask its version."""
+    return [each for name, check in CHECKS.items() for each in checked(name, check, context)]
+
+
+def of_data(context: CheckContext, *, verified: bool = False) -> list[Finding]:
+    """The findings about the root, its streams and dates. ``verified``: also of tables, which takes longest."""
+    if context.fs.stat(context.layout.root) is None:
+        what = f"{context.layout.root} does not exist: ingest creates it"
+        return [Finding("root", "note", what, context.command("ingest", "STREAM.toml"))]
+    found = checked("root", _root, context)
+    if not any(each.state == "wrong" for each in found):
+        checks = OF_DATA | ({"tables": tables} if verified else {})
+        found += [each for name, check in checks.items() for each in checked(name, check, context)]
+    return found
+
+
+def _root(context: CheckContext) -> list[Found]:
+    tables = deployed_tables(context.fs, context.layout)
+    missing = [name for name in context.only if name not in tables]
+    if missing:
+        raise TableNotFoundError(
+            f"no table {missing[0]}", where=context.layout.root, found=", ".join(map(str, tables)) or "no table",
+            hint=context.command("stats"),
+        )  # fmt: skip
+    return [("ok", f"{context.layout.root} has {len(tables):,} tables", None)]

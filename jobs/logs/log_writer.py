@@ -1,0 +1,138 @@
+"""Buffers rows of log tables and appends them now and then: at most one epoch a minute and table, and one at the end.
+
+What is logged never waits for its log: ``add`` only puts a row into a list, a thread writes. An error is a warning and
+is counted; the rows are tried again with the next ones. A process that is killed loses the rows of its last minute.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+
+from sparkhaven.jobs.logs.append import append_rows
+from sparkhaven.jobs.logs.log_tables import TIMESTAMP, LogRow, LogTable
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.layout import Layout
+
+EVERY_S = 60.0
+END_S = 10.0  # that the end of a process waits for the last rows
+MAX_ROWS = 10_000  # of a table that wait; then the oldest are lost
+
+
+def _ignore(table: str, lost: int) -> None:
+    """Counts nothing."""
+
+
+class LogWriter:
+    """The log tables of one database root, for one process. Thread-safe.
+
+    ``clock``: seconds since 1970. ``warn`` receives a sentence, ``on_failure`` the name of the log table and the
+    number of rows that are lost for good, each time that a write fails or rows are lost.
+    As a context manager it writes every ``every_s`` seconds and at the end.
+    """
+
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        *,
+        warn: Callable[[str], None],
+        on_failure: Callable[[str, int], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        every_s: float = EVERY_S,
+        end_s: float = END_S,
+    ) -> None:
+        self.run_id = str(uuid.uuid4())
+        self._fs, self._layout, self._warn, self._on_failure = fs, layout, warn, on_failure or _ignore
+        self._clock, self._every_s, self._end_s = clock, every_s, end_s
+        self._host = socket.gethostname()
+        self._waiting: dict[LogTable, deque[LogRow]] = {}
+        self._lost: dict[LogTable, int] = {}
+        self._adding, self._writing = threading.Lock(), threading.Lock()
+        self._warned: dict[LogTable, str] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, table: LogTable, row: LogRow) -> None:
+        """Buffers a row, with the time, the run and the host; returns at once."""
+        whole = {TIMESTAMP: int(self._clock() * 1000) * 1_000_000, "RunId": self.run_id, "Host": self._host, **row}
+        with self._adding:
+            rows = self._waiting.setdefault(table, deque(maxlen=MAX_ROWS))
+            if len(rows) == MAX_ROWS:
+                self._lost[table] = self._lost.get(table, 0) + 1
+            rows.append(whole)
+
+    def flush(self) -> bool:
+        """Appends the rows that wait, and returns whether none is left. Raises nothing: errors are warnings."""
+        with self._writing:
+            for table in list(self._waiting):
+                self._flush(table)
+            return not any(self._waiting.values())
+
+    def _flush(self, table: LogTable) -> None:
+        with self._adding:
+            rows, lost = list(self._waiting[table]), self._lost.pop(table, 0)
+            self._waiting[table].clear()
+        if lost:
+            self._on_failure(str(table.table), lost)
+            self._warn(f"{lost:,} rows of {table.table} are lost: more than {MAX_ROWS:,} waited to be written")
+        if not rows:
+            return
+        try:
+            if self._fs.stat(self._layout.root) is None:
+                return  # nothing has run in a root that does not exist
+            append_rows(
+                self._fs,
+                self._layout,
+                table,
+                rows,
+                run_id=self.run_id,
+                clock=self._clock,
+                warn=lambda error: self._warn(str(error)),
+            )
+        except Exception as error:  # noqa: BLE001  no error of a log ends the job that it describes
+            self._failed(table, rows, error)
+        else:
+            self._warned.pop(table, None)
+
+    def _failed(self, table: LogTable, rows: list[LogRow], error: Exception) -> None:
+        with self._adding:
+            newer = self._waiting[table]
+            kept = rows[max(0, len(rows) + len(newer) - MAX_ROWS) :]
+            newer.extendleft(reversed(kept))
+        self._on_failure(str(table.table), len(rows) - len(kept))
+        known = as_ours(error) if isinstance(error, OSError | SparkhavenError) else f"{type(error).__name__}: {error}"
+        text = f"{table.table} cannot be written, the job goes on: {known}"
+        if self._warned.get(table) != text:  # the same every minute is said once
+            self._warned[table] = text
+            self._warn(text)
+
+    def __enter__(self) -> LogWriter:
+        self._thread = threading.Thread(target=self._run, name="log-tables", daemon=True)
+        self._thread.start()
+        return self
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            self.flush()
+        self.flush()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._thread is None:
+            return
+        self._thread.join(self._end_s)
+        left = sum(len(rows) for rows in self._waiting.values())
+        if self._thread.is_alive():
+            self._warn(f"the log tables are not written within {self._end_s:g} s; rows of the last minute may be lost")
+        elif left:
+            self._warn(f"{left:,} rows of log tables are lost: they could not be written")

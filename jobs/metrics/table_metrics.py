@@ -1,0 +1,168 @@
+"""Metrics of a table: its merges, symbol tables and files, and the pins and open files of this process.
+
+All but the last come from files of the database. With many dates reading them is slow: it is done during a scrape, and
+not again before ``SHARE`` times its duration has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric as MetricFamily
+from prometheus_client.registry import Collector
+
+from sparkhaven.jobs.metrics import catalogue as named
+from sparkhaven.jobs.metrics.catalogue import OF_TABLES, PREFIX
+from sparkhaven.readers.checks.symbol_tables import SymbolTables
+from sparkhaven.readers.table_stats import DiskUse, disk_use
+from sparkhaven.store.epochs.pins import Pin, held
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.history import load_history
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values
+
+LEAST_S, SHARE = 10.0, 20
+Labels = tuple[str, ...]  # those after the table's
+
+
+@dataclass(slots=True)
+class Merges:
+    """Totals of merge records. ``written``: bytes of columns of all merges; ``used``: those of history in use."""
+
+    newest: MergeRecord | None = None
+    results: dict[str, int] = field(default_factory=lambda: {"merged": 0, "unfinished": 0})
+    phases: dict[str, str] = field(default_factory=dict)  # of unfinished dates
+    written: int = 0
+    used: int = 0
+
+
+class TableFigures:
+    """The figures of one table. ``clock`` is monotonic, in seconds. For one thread at a time."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
+        self._fs, self._layout, self.table, self._clock = fs, layout, table, clock
+        self._values: dict[str, dict[Labels, float]] = {}
+        self._symbols = SymbolTables(fs)
+        self._pins: WeakKeyDictionary[Pin, float] = WeakKeyDictionary()  # and when they were first seen
+        self._read_at: float | None = None
+        self._due = 0.0
+
+    def values(self) -> Mapping[str, Mapping[Labels, float]]:
+        """Values by the name of the metric and further labels. After an error of reading the old values stay, with
+        their age."""
+        now = self._clock()
+        if self._read_at is None or now >= self._due:
+            with suppress(SparkhavenError, OSError):  # their age shows it, and `verify` reports the damage
+                merges = read_merges(self._fs, self._layout, self.table)
+                use = disk_use(self._fs, self._layout, self.table)
+                duplicates = self._symbols.duplicates(use.symbol_files)
+                self._values = _of_merges(merges) | _of_disk(use) | {named.DUPLICATES.name: duplicates}
+                self._read_at = now
+            began, now = now, self._clock()
+            self._due = now + max(LEAST_S, SHARE * (now - began))
+        return self._values | self._of_process(now)
+
+    def _of_process(self, now: float) -> dict[str, dict[Labels, float]]:
+        pins = held(self._fs, self._layout, self.table)
+        ages = [now - self._pins.setdefault(pin, now) for pin in pins]
+        return {
+            named.PINS.name: {(): len(pins)},
+            named.OLDEST_PIN.name: {(): max(ages, default=0.0)},
+            named.OPEN_FILES.name: {(): _open_files(self._fs, self._layout, self.table)},
+            named.FIGURES_AGE.name: {(): float("inf") if self._read_at is None else now - self._read_at},
+        }
+
+
+class TableCollector(Collector):
+    """Exports the metrics of tables."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, TableFigures] = {}
+
+    def add(self, figures: TableFigures) -> None:
+        """A table that a stream of this process writes to; a second stream of it adds nothing."""
+        self._tables.setdefault(str(figures.table), figures)
+
+    def describe(self) -> list[MetricFamily]:
+        """The names, without values."""
+        return [GaugeMetricFamily(PREFIX + item.name, item.help, labels=item.labels) for item in OF_TABLES]
+
+    def collect(self) -> Iterator[MetricFamily]:
+        """All values."""
+        found = {table: figures.values() for table, figures in list(self._tables.items())}
+        for item in OF_TABLES:
+            family = GaugeMetricFamily(PREFIX + item.name, item.help, labels=item.labels)
+            for table, values in found.items():
+                for labels, value in values.get(item.name, {}).items():
+                    family.add_metric([table, *labels], value)
+            yield family
+
+
+def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
+    """Totals of the merge records of a table; raises the errors of reading one."""
+    found, newest_ms = Merges(), -1
+    for value in all_values(fs, layout, table):
+        history = load_history(fs, layout, table, value)
+        if history.last is None:
+            continue
+        found.results["merged" if history.last.complete else "unfinished"] += 1
+        if not history.last.complete:
+            found.phases[value] = history.last.phase
+        known: set[str] = set()
+        for record in history.complete:
+            found.written += _bytes(record, known)
+            known |= {output.internal for output in record.outputs}
+            if (ended := record.published_ms) >= newest_ms:
+                found.newest, newest_ms = record, ended
+        if history.current is not None:
+            found.used += _bytes(history.current, set())
+    return found
+
+
+def _bytes(record: MergeRecord, known: set[str]) -> int:
+    """Bytes of the locations of a record, without those that an earlier merge has written."""
+    outputs = (output for output in record.outputs if output.internal not in known)
+    return sum(state.size for output in outputs for state in output.files.values())
+
+
+def _of_merges(merges: Merges) -> dict[str, dict[Labels, float]]:
+    found: dict[str, dict[Labels, float]] = {
+        named.MERGE_DATES.name: {(result,): count for result, count in merges.results.items()}
+    }
+    found[named.MERGE_PHASE.name] = dict.fromkeys(merges.phases.items(), 1)
+    record = merges.newest
+    if record is not None:
+        own = {place.internal for place in record.run.destinations} or {o.internal for o in record.outputs}
+        mine = [output for output in record.outputs if output.internal in own]
+        found[named.MERGE_ROWS.name] = {(record.value,): sum(output.rows for output in mine)}
+        found[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}
+        found[named.MERGE_SECONDS.name] = {(record.value,): max(0, record.published_ms - record.time_ms) / 1000}
+        found[named.MERGE_AT.name] = {(): record.published_ms / 1000}
+    if merges.used:
+        found[named.AMPLIFICATION.name] = {(): merges.written / merges.used}
+    return found
+
+
+def _of_disk(use: DiskUse) -> dict[str, dict[Labels, float]]:
+    return {
+        named.DISK.name: {(volume,): used for volume, (used, _) in use.volumes.items()},
+        named.WASTE.name: {(volume,): wasted for volume, (_, wasted) in use.volumes.items()},
+        named.SYMBOLS.name: {(column,): found.ids for column, found in use.symbols.items()},
+        named.SYMBOL_HITS.name: {
+            (column,): 1 - found.ids / found.rows for column, found in use.symbols.items() if found.rows
+        },
+    }
+
+
+def _open_files(fs: Fs, layout: Layout, table: TableName) -> int:
+    """Open files of this process in the intraday directory of the table, or in its namespace's history."""
+    below = layout.intraday(table), layout.system(table.namespace)
+    own = Path("/proc/self/fd")
+    opened = (fs.resolve(own / number) for number in fs.names(own))
+    return sum(any(place in path.parents for place in below) for path in opened)

@@ -1,0 +1,71 @@
+"""The entry points for spark-submit: their arguments become a call of the command line.
+
+Only the standard library is imported before it is known that this interpreter has the other packages.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+EXIT_USAGE = 2  # as in ``store.errors``
+
+
+def submit(command: str, words: Sequence[str] | None = None) -> None:
+    """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the given words; ``--root`` may be anywhere among them."""
+    separate_outputs()
+    try:
+        from sparkhaven.jobs.cli.context import quiet_libraries
+        from sparkhaven.jobs.cli.main import app
+        from sparkhaven.jobs.session.signals import forward_signals
+        from sparkhaven.jobs.session.spark_or_local import is_submitted
+    except ModuleNotFoundError as error:
+        print(
+            f"error: {sys.executable}: the driver's Python lacks a package that the job needs\n"
+            f"  found: {error}\n"
+            "  to do: set PYSPARK_PYTHON to an interpreter with the packages of sparkhaven, here and on the workers",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_USAGE)
+    if is_submitted(os.environ):
+        forward_signals()
+    given = list(sys.argv[1:] if words is None else words)
+    quiet_libraries(given)
+    app(arrange(command, given), prog_name=f"jobs/{command}")
+
+
+def separate_outputs() -> None:
+    """Separates standard error from standard output again: spark-submit joins both outputs of a driver.
+
+    The standard error of spark-submit is found through /proc, if it is a pipe or a terminal. A file would be opened a
+    second time and Spark would overwrite its lines: then both stay joined.
+    """
+    outer = Path(f"/proc/{os.getppid()}/fd/2")
+    try:
+        mode = outer.stat().st_mode
+        if not os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()):
+            return  # they are separate
+        if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+            found = os.open(outer, os.O_WRONLY)
+            os.dup2(found, sys.stderr.fileno())
+            os.close(found)
+    except OSError:  # no /proc, or a process of another user
+        return
+
+
+def arrange(command: str, words: list[str]) -> list[str]:
+    """The words in the order of the command line: global options, the command, the rest."""
+    before: list[str] = []
+    rest: list[str] = []
+    given = iter(words)
+    for word in given:
+        if word == "--root":
+            before += [word, *[next(given, "")]]
+        elif word.startswith("--root="):
+            before.append(word)
+        else:
+            rest.append(word)
+    return [*before, command, *(rest[1:] if rest[:1] == [command] else rest)]

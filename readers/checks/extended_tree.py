@@ -1,0 +1,210 @@
+"""Read-only checks of the tree beside history that ``ExtendedStorage`` of a schema asks for.
+
+Its manifest has rows and digests of each leaf, which merge records have too, and size and CRC-32 of every file. Readers
+here never open the tree: a finding is an error where other programs would read something else than history holds, or
+nothing. A merge may bring the tree in step meanwhile: what changes during the check is checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
+from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.totals import agree, totals
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.model import TableSchema
+
+ATTEMPTS = 3  # while a merge goes on writing the tree
+
+
+def check_extended(
+    fs: Fs, layout: Layout, table: TableName, schema: TableSchema, records: Mapping[str, MergeRecord], *, deep: bool
+) -> Iterator[Finding]:
+    """Findings of the tree of a table. ``records``: the newest complete merge record of each date."""
+    root = layout.extended(table)
+    if schema.extended not in EXTENDED:
+        if fs.names(root):
+            what = "the schema asks for no such tree: merges do not keep it in step"
+            yield finding("note", root, what, hint="remove it if no other program reads it")
+        return
+    check = _Check(fs, table, root, EXTENDED[schema.extended], records, deep=deep)
+    found: list[Finding] = []
+    for _ in range(ATTEMPTS):
+        before = check.state()
+        found = list(check.run())
+        if check.state() == before:
+            break
+    busy = fs.stat(staged(root)) is not None
+    for each in found:
+        if busy and each.severity == "error":
+            hint = f"a merge is writing the tree or was interrupted: verify again, or {check.again}"
+            yield replace(each, severity="warning", hint=hint)
+        else:
+            yield each
+
+
+class _Check:
+    """One look at a tree."""
+
+    def __init__(
+        self, fs: Fs, table: TableName, root: Path, kind: str, records: Mapping[str, MergeRecord], *, deep: bool
+    ) -> None:
+        self.fs, self.table, self.root, self.kind, self.records, self.deep = fs, table, root, kind, records, deep
+        self.again = f"run `sparkhaven merge {table} --closed --allow-empty`, which writes it again from history"
+        self.mend = f"remove the file, then {self.again}"
+
+    def state(self) -> tuple[object, ...]:
+        """Changes with each manifest, and where a merge begins or ends."""
+        found = self.fs.stat(self.root / MANIFEST)
+        return found and (found.inode, found.size, found.mtime_ns), self.fs.stat(staged(self.root)) is None
+
+    def run(self) -> Iterator[Finding]:
+        """All findings."""
+        due = {value: totals(record) for value, record in self.records.items()}
+        due = {value: each for value, each in due.items() if each[0]}
+        if not self.fs.names(self.root):
+            if due:
+                what = "the tree of the schema's ExtendedStorage is missing"
+                expected = f"a layout {self.kind} of {len(due)} dates"
+                yield finding("warning", self.root, what, expected=expected, found="nothing", hint=self.again)
+            return
+        manifest, failed = self._manifest()
+        if manifest is None:
+            if failed is not None:
+                yield failed
+            return
+        if not manifest.sums:
+            what = "the manifest has no checksums: an earlier release wrote the tree"
+            hint = f"{self.mend} with checksums"
+            yield finding("warning", self.root / MANIFEST, what, expected="version 2", found="version 1", hint=hint)
+            yield from self._leaves(manifest)
+        for path, state in sorted(manifest.sums.items()):
+            try:
+                yield from self._file(self.root / path, state)
+            except OSError as error:
+                yield from_error(error, self.root / path)
+        if manifest.sums:
+            yield from self._strays(manifest.sums)
+        yield from self._dates(manifest, due)
+
+    def _manifest(self) -> tuple[Manifest | None, Finding | None]:
+        path = self.root / MANIFEST
+        try:
+            if self.fs.stat(path) is None:
+                what = "the manifest of the tree is missing"
+                return None, finding("error", path, what, expected=MANIFEST, found="nothing", hint=self.again)
+            manifest = decode_manifest(self.fs.read(path), path)
+        except (SparkhavenError, OSError) as error:
+            failed = from_error(error, path)
+            return None, replace(failed, hint=self.mend) if isinstance(error, SparkhavenError) else failed
+        wanted, there = (str(self.table), self.kind), (manifest.table, manifest.layout)
+        if there == wanted:
+            return manifest, None
+        what = "the manifest is that of another tree"
+        expected, other = (f"table {name}, layout {kind}" for name, kind in (wanted, there))
+        return None, finding("error", path, what, expected=expected, found=other, hint=self.mend)
+
+    def _leaves(self, manifest: Manifest) -> Iterator[Finding]:
+        """Sizes of the leaves of a tree without checksums."""
+        for leaf in manifest.files:
+            sizes = [
+                found.size for path in files_below(self.fs, self.root / leaf.path) if (found := self.fs.stat(path))
+            ]
+            if sum(sizes) != leaf.bytes:
+                yield self._other_size(self.root / leaf.path, leaf.bytes, sum(sizes))
+
+    def _file(self, path: Path, state: FileState) -> Iterator[Finding]:
+        found = self.fs.stat(path)
+        if found is None or found.is_dir:
+            there = "nothing" if found is None else "a directory"
+            what = "a file of the tree is missing"
+            yield finding("error", path, what, expected=f"{state.size} bytes", found=there, hint=self.again)
+        elif found.size != state.size:
+            yield self._other_size(path, state.size, found.size)
+        elif self.deep and (crc := checksum(self.fs, path, 0, state.size)) != state.crc:
+            what, expected = "the file differs from what was written", f"CRC-32 {state.crc:08x}"
+            yield finding("error", path, what, expected=expected, found=f"{crc:08x}", hint=self.mend)
+
+    def _other_size(self, path: Path, expected: int, found: int) -> Finding:
+        what = "a file of the tree has another size"
+        return finding("error", path, what, expected=f"{expected} bytes", found=f"{found} bytes", hint=self.mend)
+
+    def _strays(self, sums: Mapping[str, FileState]) -> Iterator[Finding]:
+        for path in files_below(self.fs, self.root):
+            name = str(path.relative_to(self.root))
+            if name in sums or name == MANIFEST:
+                continue
+            rows = name.endswith(SUFFIX)
+            yield finding(
+                "error" if rows else "warning",
+                path,
+                "no manifest names this file" + (": other programs would read its rows" if rows else ""),
+                expected=f"the {len(sums)} files of {MANIFEST}",
+                found="one more",
+                hint="move it out of the tree",
+            )
+
+    def _dates(self, manifest: Manifest, due: Mapping[str, tuple[int, dict[str, str]]]) -> Iterator[Finding]:
+        """Leaves against the merge records."""
+        leaves = {leaf.value: leaf for leaf in manifest.files}
+        for value in sorted(leaves.keys() | due.keys()):
+            rows, digests = due.get(value, (0, {}))
+            leaf = leaves.get(value)
+            if leaf is not None and leaf.rows == rows and agree(leaf.digests, digests):
+                continue
+            there = "no leaf" if leaf is None else f"{leaf.rows} rows" + (", other values" if leaf.rows == rows else "")
+            what = f"date {value} is not in step with history"
+            path = self.root / MANIFEST if leaf is None else self.root / leaf.path
+            yield finding("warning", path, what, expected=f"{rows} rows", found=there, hint=self.again)
+
+
+class TreeUse(NamedTuple):
+    """Files of a tree, their bytes, and the bytes of those that its manifest does not name.
+
+    ``unlisted``: leaves that were counted by the manifest, without looking at their files.
+    """
+
+    files: int
+    bytes: int
+    waste: int
+    unlisted: int = 0
+
+
+def extended_use(fs: Fs, layout: Layout, table: TableName, *, most: int | None = None) -> TreeUse | None:
+    """The disk use of the tree of a table; None without one.
+
+    What a merge is writing beside the tree counts as waste, and so does all without a manifest that can be read.
+    ``most``: a tree of more leaves, whose manifest has the sizes of its files, is counted by these alone.
+    """
+    root = layout.extended(table)
+    path = root / MANIFEST
+    manifest, data = None, b""
+    with suppress(SparkhavenError, OSError):  # `verify` says what is wrong with it
+        data = fs.read(path)
+        manifest = decode_manifest(data, path)
+    if manifest is not None and manifest.sums and most is not None and len(manifest.files) > most:
+        size = sum(state.size for state in manifest.sums.values())
+        return TreeUse(len(manifest.sums) + 1, size + len(data), 0, len(manifest.files))
+    below = [file for top in (root, staged(root)) if fs.stat(top) is not None for file in files_below(fs, top)]
+    if not below:
+        return None
+    kept = {path, *(root / name for name in manifest.sums or _paths(fs, root, manifest))} if manifest else set()
+    sizes = {file: found.size for file in below if (found := fs.stat(file)) is not None}
+    return TreeUse(len(sizes), sum(sizes.values()), sum(size for file, size in sizes.items() if file not in kept))
+
+
+def _paths(fs: Fs, root: Path, manifest: Manifest) -> list[str]:
+    """Files of leaves, where the manifest does not list files."""
+    return [str(path.relative_to(root)) for leaf in manifest.files for path in files_below(fs, root / leaf.path)]

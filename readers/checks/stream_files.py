@@ -1,0 +1,216 @@
+"""Read-only checks of the files of a stream: torn tails, stray files, positions that were committed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.store.epochs.files.head import open_head
+from sparkhaven.store.epochs.files.lock import in_progress, read_lock
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_read, read_files
+from sparkhaven.store.epochs.recovery.rebuild import REPLACED
+from sparkhaven.store.epochs.state.log_records import CommitRecord
+from sparkhaven.store.epochs.state.log_values import Batch, FileId
+from sparkhaven.store.epochs.state.offsets import Offsets, settle_hint
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import PositionGapError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.quarantine.ledger import read_ledger
+
+TWICE = "roll the stream back to the epoch before this one"
+LOOKS = 5
+UNSAID = ("rejected",)  # heads of earlier releases do not have it
+STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine", ".removed")
+
+
+def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Finding]:
+    """Files beside the logs that belong to no stream."""
+    streams = list_streams(fs, layout, table)
+    names = fs.names(layout.streams(table))
+    removed = [name.removesuffix(".removed") for name in names if name.endswith(".removed")]
+    known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
+    known |= {stream + suffix for stream in removed for suffix in (".removed", ".quarantine")}
+    unfinished = {stream + suffix: stream for stream in removed for suffix in STREAM_FILES}
+    for name in names:
+        if name.startswith(REPLACED):
+            what = "files that a rebuild of a commit log has replaced"
+            yield finding("note", layout.streams(table) / name, what, hint="remove them once the table is verified")
+            continue
+        if name not in known and (stream := unfinished.get(name) or _unborn(fs, layout, table, name)):
+            what = "left over from an interrupted removal, or from a start that was killed before its first epoch"
+            hint = f"`sparkhaven streams remove {table} {stream}` removes it"
+            yield finding("note", layout.streams(table) / name, what, hint=hint)
+            continue
+        temporary = ".tmp-" in name
+        if name not in known and not (temporary and in_progress(fs, layout.streams(table) / name)):
+            yield finding(
+                "note" if temporary else "warning",
+                layout.streams(table) / name,
+                "left over from an interrupted replace" if temporary else "file of no stream",
+                hint=f"`sparkhaven inspect {layout.streams(table) / name}` shows it",
+            )
+
+
+def _unborn(fs: Fs, layout: Layout, table: TableName, name: str) -> str | None:
+    """The stream of a lock or a removals file without content; no log was there when it was created."""
+    stat = fs.stat(layout.streams(table) / name)
+    stream, dot, suffix = name.rpartition(".")
+    return stream if dot + suffix in (".lock", ".removals") and stat is not None and not stat.size else None
+
+
+def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+    """Findings of a readable commit log; reading a damaged one raises."""
+    path = layout.stream_log(table, stream)
+    files = read_files(fs, layout, table, stream, whole=True)
+    removals = read_removals(fs, layout, table, stream)
+    yield from _torn(path, files.found.end, files.found.rest)
+    yield from _torn(layout.stream_removals(table, stream), removals.end, removals.torn)
+    base = files.checkpoint.state
+    taken: dict[str, tuple[FileId, int]] = {file.path: (file, base.epoch) for file in base.files}
+    horizon, offsets = base.horizon, base.offsets
+    bytes_at = {record.n: start for record, (start, _) in zip(files.records, files.places, strict=True)}
+    for record in files.chain():
+        if not isinstance(record, CommitRecord):
+            continue
+        at = f"epoch {record.epoch}, byte {bytes_at[record.n]}"
+        for file in record.batch.files:
+            before, epoch = taken.get(file.path, (None, 0))
+            if before is not None and before.mtime_ns >= horizon:  # an older one was forgotten: its name may be reused
+                yield finding(
+                    "error",
+                    path,
+                    f"a source file was ingested twice: {file.path}",
+                    at=at,
+                    expected="once",
+                    found=f"{before.size} bytes in epoch {epoch}, {file.size} bytes in epoch {record.epoch}",
+                    hint="roll the stream back to the epoch before the second one",
+                )
+            taken[file.path] = (file, record.epoch)
+        horizon = record.horizon
+        yield from _offsets(path, at, offsets, record.batch)
+        rows = sum(report.rows - report.base_rows for report in record.batch.reports)
+        if rows != record.batch.rows:
+            yield finding(
+                "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
+            )
+
+
+def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """A rebuilt commit log whose source positions were not given yet."""
+    open_since = state.offsets.unsettled
+    if open_since is not None:
+        yield finding(
+            "warning",
+            layout.stream_log(table, state.stream),
+            "the commit log was rebuilt and its source positions are unknown: the stream ingests nothing",
+            expected=f"positions up to epoch {open_since.stop}",
+            found=f"positions up to epoch {open_since.last_start}",
+            hint=settle_hint(table, state.stream),
+        )
+
+
+def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """Removals of a location that another epoch of the same number created: an older log was restored."""
+    path = layout.stream_removals(table, state.stream)
+    for _, removal in read_removals(fs, layout, table, state.stream).entries:
+        at = state.locations.get(removal.key)
+        if at is not None and at.since == removal.since and not removal.means(at):
+            yield finding(
+                "warning",
+                path,
+                "the commit log was restored from an older copy and continued: epoch numbers were reused",
+                at=f"{removal.phase} of {removal.key.internal}/{removal.key.value}, epoch {removal.epoch}",
+                expected=f"a location that epoch {at.since} created at {at.made_ms} ms",
+                found=f"one that it created at {removal.made_ms} ms",
+                hint="the removal does not apply to this location; rows of epochs that the copy lacks are lost unless"
+                " their source was read again: compare it with the table",
+            )
+
+
+def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """The ledger of the quarantine, and whether the lock can be taken: files that only a writer needs."""
+    path = layout.stream_quarantine(table, state.stream)
+    try:
+        if read_ledger(fs, layout, table, state.stream) is None and state.rejected:
+            yield finding(
+                "warning",
+                path,
+                "the ledger of the quarantine is missing",
+                expected=f"a ledger, because rows were rejected in epoch {state.rejected}",
+                found="nothing",
+                hint="the next start of the stream writes it again from the commit log",
+            )
+    except (SparkhavenError, OSError) as error:
+        yield from_error(error, path)
+    lock = layout.stream_lock(table, state.stream)
+    try:
+        read_lock(fs, lock)
+    except OSError as error:
+        yield from_error(error, lock)
+
+
+def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+    """A head that differs from the log, or is damaged. An outdated head is not used, and is no finding."""
+    path = layout.stream_head(table, stream)
+    if fs.stat(path) is None:
+        return
+    try:
+        open_head(fs.read(path), path)
+    except (SparkhavenError, OSError) as error:
+        yield finding("note", path, "head is damaged: readers ignore it, the stream replaces it", found=error)
+        return
+    for _ in range(LOOKS):
+        whole, quick = (load_read(fs, layout, table, stream, cached=cached) for cached in (False, True))
+        if (whole.state.n, whole.removals_end) == (
+            quick.state.n,
+            quick.removals_end,
+        ):  # else it was written to in between
+            differ = [
+                f.name
+                for f in fields(whole.state)
+                if f.name not in UNSAID and getattr(whole.state, f.name) != getattr(quick.state, f.name)
+            ]
+            if differ:
+                yield finding(
+                    "error",
+                    path,
+                    "head differs from the commit log",
+                    expected="the state of the log",
+                    found=f"other {', '.join(differ)}",
+                    hint="delete it: it is a cache of checkpoint and log",
+                )
+            return
+
+
+def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Finding]:
+    """Ranges must continue those of the epoch before, except for gaps; adds them to ``offsets``."""
+    try:
+        resolution = offsets.classify(batch.ranges, batch.gaps)
+    except PositionGapError as error:
+        what = f"offsets of an epoch do not continue those of the one before: {error.what}"
+        found = f"{error.where}, {error.found}" if error.found else error.where
+        yield finding("error", path, what, at=at, expected=error.expected, found=found, hint=TWICE)
+    else:
+        for proposed, rest in [*((again, None) for again in resolution.taken), *resolution.cut]:
+            expected = f"from offset {rest.start} on" if rest else "no offset of them"
+            found = getattr(proposed, "path", None)
+            yield finding(
+                "error", path, "offsets were ingested twice", at=at, expected=expected, found=found, hint=TWICE
+            )
+    offsets.take(batch.ranges)
+
+
+def _torn(path: Path, end: int, rest: int) -> Iterator[Finding]:
+    if rest:
+        yield finding(
+            "warning",
+            path,
+            "last record is torn: it was never committed, recovery drops it",
+            at=f"byte {end}",
+            found=f"{rest} bytes",
+            hint="run `sparkhaven recover` if no stream is running",
+        )

@@ -1,0 +1,155 @@
+"""Decodes one file of a database and reports corruption with byte offsets.
+
+``inspect_file`` never raises for damage. The kind of a file comes from its name, else from its first bytes. Facts are
+plain values, ready for JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.inspect import column_files as inspect_columns
+from sparkhaven.readers.inspect import log_files as inspect_logs
+from sparkhaven.readers.inspect import parquet_files as inspect_parquet
+from sparkhaven.readers.inspect import record_files as inspect_records
+from sparkhaven.store.epochs.files.lock import in_progress
+from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+
+SHOWN = 12  # entries of a list that the text form shows
+
+
+@dataclass(slots=True)
+class Inspection:
+    """A file: its kind, its content, and its damage."""
+
+    path: str
+    kind: str
+    size: int
+    facts: dict[str, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def sound(self) -> bool:
+        """Whether the file has no errors; warnings and notes do not count."""
+        return not any(found.severity == "error" for found in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The inspection as one JSON object."""
+        return {
+            "path": self.path,
+            "kind": self.kind,
+            "size": self.size,
+            "sound": self.sound,
+            "facts": self.facts,
+            "findings": [found.to_json() for found in self.findings],
+        }
+
+    def lines(self) -> list[str]:
+        """The inspection as text."""
+        head = f"{self.path}: {self.kind}, {self.size} bytes, {'sound' if self.sound else 'damaged'}"
+        return [head, *_facts(self.facts, 2), *(line for f in self.findings for line in f.text().splitlines())]
+
+
+Inspector = Callable[[Fs, Path, dict[str, Any]], Iterator[Finding]]
+KINDS: tuple[tuple[str, str, Inspector], ...] = (
+    (r"table\.size", "location record", inspect_records.location_record),
+    (r".+\.tbl", "table definition", inspect_records.definition),
+    (r".+\.tlmi", "location index", inspect_records.location_index),
+    (r".+\.schema", "schema", inspect_records.schema),
+    (r".+\.history\.json", "schema history", inspect_records.json_file),
+    (r"\d+\.json", "merge record", inspect_records.merge_record),
+    (r"\d+\.validation", "validation result", inspect_records.validation),
+    (r".+\.parquet", "Parquet file", inspect_parquet.parquet),
+    (r".+\.sym\.bytes", "symbol bytes", inspect_columns.symbol_bytes),
+    (r".+\.sym", "symbol offsets", inspect_columns.symbols),
+    (r".+\.bytes", "blob bytes", inspect_columns.blob_bytes),
+    (r".+\.ovr", "grouping overflow", inspect_columns.overflow),
+    (r".+\.dat", "column data", inspect_columns.column_data),
+    (r".+\.log", "commit log", inspect_logs.commit_log),
+    (r".+\.checkpoint", "checkpoint", inspect_logs.checkpoint),
+    (r".+\.head", "head", inspect_logs.head),
+    (r".+\.removals", "removals", inspect_logs.removals),
+    (r".+\.removed", "note of a removed stream", inspect_records.removed_note),
+    (r".+\.lock", "lock", inspect_records.json_file),
+)
+MAGICS: tuple[tuple[bytes, str], ...] = (
+    (b"SHVLOG", "commit log"),
+    (b"SHVCKP", "checkpoint"),
+    (b"SHVHED", "head"),
+    (b"SHVREM", "removals"),
+    (b"SHVMRG", "merge record"),
+    (b"SHVVAL", "validation result"),
+    (b"PAR1", "Parquet file"),
+    (b"\xdb\x2b\xb2\xdb", "location index"),
+    (b"\x77\x01\xfe", "table definition"),
+)
+_TEMPORARY = re.compile(r"\.(.+)\.tmp-(?:\d+|next)\Z")
+
+
+def inspect_file(fs: Fs, path: Path) -> Inspection:
+    """Decodes one file. TableNotFoundError for a path that is no file."""
+    found = fs.stat(path)
+    if found is None or found.is_dir:
+        raise TableNotFoundError(
+            "no such file to inspect",
+            where=path,
+            expected="a file",
+            found="a directory" if found else "nothing",
+            hint="`sparkhaven verify` checks whole tables",
+        )
+    temporary = _TEMPORARY.match(path.name)
+    kind, inspector = _kind(fs, path, temporary[1] if temporary else path.name, found.size)
+    result = Inspection(str(path), kind, found.size)
+    if temporary and in_progress(fs, path):
+        result.findings.append(finding("note", path, "the running stream is writing it"))
+        return result  # it is incomplete
+    if temporary:
+        result.findings.append(finding("note", path, "left over from an interrupted replace"))
+    if inspector is None:
+        result.facts["firstBytes"] = fs.read_range(path, 0, min(16, found.size)).hex(" ")
+        result.findings.append(
+            finding("note", path, "neither its name nor its first bytes are those of a database file")
+        )
+        return result
+    try:
+        for found_here in inspector(fs, path, result.facts):
+            if all((found_here.path, found_here.what) != (known.path, known.what) for known in result.findings):
+                result.findings.append(found_here)  # damage that two checks find is one finding
+    except (SparkhavenError, OSError) as error:
+        result.findings.append(from_error(error, path))
+        if found.size:
+            result.facts["firstBytes"] = fs.read_range(path, 0, min(16, found.size)).hex(" ")
+    return result
+
+
+def _kind(fs: Fs, path: Path, name: str, size: int) -> tuple[str, Inspector | None]:
+    for pattern, kind, inspector in KINDS:
+        if re.fullmatch(pattern, name):
+            return kind, inspector
+    head = fs.read_range(path, 0, min(8, size))
+    for magic, kind in MAGICS:
+        if head.startswith(magic):
+            return kind, next(inspector for _, name, inspector in KINDS if name == kind)
+    return "unknown", None
+
+
+def _facts(facts: dict[str, Any], indent: int) -> Iterator[str]:
+    margin = " " * indent
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield f"{margin}{name}:"
+            yield from _facts(value, indent + 2)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            yield f"{margin}{name}: {len(value)}"
+            for entry in value[-SHOWN:]:
+                yield f"{margin}  " + ", ".join(f"{k} {v}" for k, v in entry.items())
+        elif isinstance(value, list) and len(value) > SHOWN:
+            yield f"{margin}{name}: {', '.join(map(str, value[:SHOWN]))} ... {len(value)} in all"
+        else:
+            yield f"{margin}{name}: {value}"

@@ -1,0 +1,176 @@
+"""Decoders of records that are one value: ``table.size``, ``.tbl``, ``.tlmi``, schemas, merge records, JSON,
+Parquet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.store.epochs.files.removal_note import decode_removed
+from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
+from sparkhaven.store.format.index import tlmi
+from sparkhaven.store.format.table import table_size, tbl
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.merge_records import decode_record
+from sparkhaven.store.merges.validations import decode_validation
+from sparkhaven.store.scan.column_file import column_header
+from sparkhaven.store.schema.document.schema_file import load_schema
+
+
+def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A location's record, and the files that it names."""
+    record = table_size.decode(fs.read(path), path)
+    facts.update({name: value for name, value in asdict(record).items() if value not in (None, {}, False)})
+    if set(path.parent.glob("*.dat")) or record.data_file_sizes:
+        for name, committed in record.data_file_sizes.items():
+            yield from _length(fs, path.parent / name, committed)
+
+
+def _length(fs: Fs, path: Path, committed: int) -> Iterator[Finding]:
+    found = fs.stat(path)
+    if found is None:
+        yield finding("error", path, "a committed file is missing", expected=f"{committed} bytes", found="nothing")
+        return
+    try:
+        wanted = committed + (column_header(fs, path).data_offset if path.suffix == ".dat" else 0)
+    except (SparkhavenError, OSError) as error:
+        yield finding("error", path, f"prefix cannot be read: {error}")
+        return
+    if found.size < wanted:
+        yield finding(
+            "error",
+            path,
+            "file is shorter than its committed length",
+            at=f"byte {found.size}",
+            expected=f"{wanted} bytes",
+            found=f"{found.size} bytes",
+        )
+
+
+def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A ``.tbl``."""
+    found = tbl.decode_tbl(fs.read(path), path)
+    facts.update(namespace=found.namespace, name=found.name, storageType=found.storage_type)
+    facts["columns"] = [
+        {name: value for name, value in asdict(column).items() if value is not None} for column in found.columns
+    ]
+    yield from ()
+
+
+def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A ``.tlmi``."""
+    entries = tlmi.decode_tlmi(fs.read(path), path, keep_empty=True)
+    facts["rows"] = sum(max(entry.rows, 0) for entry in entries)
+    facts["locations"] = [
+        {
+            "internal": entry.key.internal,
+            "value": entry.key.value,
+            "format": entry.format,
+            "rows": entry.rows,
+            "modifiedMs": entry.modified_ms,
+        }
+        for entry in entries
+    ]
+    yield from ()
+
+
+def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A schema file with all findings of its rules."""
+    try:
+        found = load_schema(fs, path, deployed=True)
+        findings = list(found.findings)
+        facts.update(table=found.schema.full_name, columns=[c.name for c in found.schema.columns])
+    except SchemaParseError as error:
+        findings = list(error.extra.get("findings") or ())
+        if not findings:
+            raise
+    for one in findings:
+        yield finding(
+            "error" if one.severity == "error" else "warning",
+            path,
+            f"{one.code}: {one.rule}",
+            at=f"line {one.line}, column {one.column}, {one.element}",
+            expected=one.expected,
+            found=one.found,
+            hint=one.hint,
+        )
+
+
+def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A merge record, and whether it is in its directory."""
+    record = decode_record(fs.read(path), path)
+    facts.update(
+        table=record.table,
+        value=record.value,
+        generation=record.generation,
+        phase=record.phase,
+        complete=record.complete,
+        source=record.source,
+        rowsIn=sum(taken.rows for taken in record.inputs),
+        rowsOut=sum(output.rows for output in record.outputs),
+        proofHolds=record.proof.holds if record.proof else None,
+        inputs=[asdict(taken) for taken in record.inputs],
+        outputs=[{"internal": o.internal, "rows": o.rows, "files": len(o.files)} for o in record.outputs],
+        replaces=list(record.replaces),
+    )
+    place = (f".{TableName.parse(record.table).table}.merges", record.value, f"{record.generation}.json")
+    if path.parts[-3:] != place and ".tmp-" not in path.name:
+        yield finding("error", path, "merge record is in a wrong directory", expected="/".join(place))
+    if record.complete and (record.proof is None or not record.proof.holds):
+        yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")
+    if not record.complete:
+        yield finding("note", path, f"the merge is not finished: readers ignore it, last phase {record.phase}")
+
+
+def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A validation result, and whether it is in its directory."""
+    found = decode_validation(fs.read(path), path)
+    facts.update(
+        table=found.table,
+        value=found.value,
+        generation=found.generation,
+        rows=found.rows,
+        passed=found.passed,
+        epochs=found.epochs,
+        binding=found.binding,
+        tolerant=found.tolerant,
+        timeMs=found.time_ms,
+        results=[asdict(result) for result in found.results],
+    )
+    place = (f".{TableName.parse(found.table).table}.merges", found.value, f"{found.generation}.validation")
+    if path.parts[-3:] != place and ".tmp-" not in path.name:
+        yield finding("error", path, "validation result is in a wrong directory", expected="/".join(place))
+
+
+def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[Finding]:
+    """A note of a removed stream, and whether it is beside the logs of its table."""
+    (table, stream), note = decode_removed(fs.read(path), path)
+    facts.update(table=table, stream=stream, **asdict(note))
+    place = (*table.split("."), ".streams", f"{stream}.removed")
+    if path.parent.name == ".streams" and path.parts[-4:] != place:
+        yield finding(
+            "error", path, "note of another stream", expected="/".join(path.parts[-4:]), found="/".join(place)
+        )
+
+
+def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A file that is one JSON object; an empty lock file has no owner."""
+    data = fs.read(path)
+    if not data and path.suffix == ".lock":
+        yield finding("note", path, "lock was never taken, or its owner could not write its name")
+        return
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        at = getattr(error, "start", getattr(error, "pos", 0))
+        raise CorruptFileError(
+            "file is not JSON", where=path, byte=at, expected="a JSON object", found=error
+        ) from error
+    if not isinstance(value, dict):
+        raise CorruptFileError("file is not a JSON object", where=path, expected="{...}", found=type(value).__name__)
+    facts.update(value)

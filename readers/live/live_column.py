@@ -1,0 +1,172 @@
+"""The values of one column of one location, for an engine: straight from the mapped files.
+
+Numbers, chars and Instants are the bytes of the file, nulls as the distinguished values that lie there: no copy, no
+validity bitmap. Deephaven has the same ones. Booleans and texts are Arrow arrays with validity. Symbols are decoded
+once; a table of symbols that has grown costs its new ones only. Of history that has only ``table.parquet``, row groups
+are decoded as they are asked for, with validity.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.format.column.charset import decode_values
+from sparkhaven.store.format.column.codecs import SYM, SYM_BYTES, Region, codec_for
+from sparkhaven.store.format.column.prefix import LITTLE, Prefix, charset_of
+from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
+from sparkhaven.store.format.column.symbols import decode_rows
+from sparkhaven.store.format.parquet.location_files import NAME as PARQUET
+from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.io.fs import MAP_FROM, Fs
+from sparkhaven.store.native.checked_columns import check_ids
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.column_file import ColumnFile, committed_prefix, map_region, open_parquet
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+
+_NO_TEXTS = pa.array([], pa.string())
+_CHECKING = threading.Lock()  # the memory of checksums is one of the process, and not thread-safe
+
+
+def live_type(column: Column) -> pa.DataType:
+    """The Arrow type in which an engine gets a column; raises what ``codec_for`` raises."""
+    codec_for(column)
+    return column.type.arrow
+
+
+@frozen
+class Plain:
+    """Rows of a mapped column as an engine has them: their bytes, and for a column of symbols the texts by number."""
+
+    rows: int
+    data: pa.Buffer
+    texts: pa.Array
+
+
+class LiveColumn:
+    """One column in one location. ``map`` takes committed bytes, ``read`` gives rows of them; both may be called from
+    any thread."""
+
+    def __init__(self, fs: Fs, directory: Path, column: Column, checks: Checks | None) -> None:
+        self._fs, self._directory, self._column, self._checks = fs, directory, column, checks
+        self._type = live_type(column)
+        self._lock = threading.Lock()
+        self._prefix: Prefix | None = None
+        self._region: Region | None = None
+        self._files: Mapping[str, FileState] = {}
+        self._data: dict[str, pa.Buffer] = {}
+        self._checked = True
+        self._parquet: ColumnFile | None = None
+        self._texts, self._symbols, self._end = _NO_TEXTS, 0, 0
+        self.rows = -1
+
+    @property
+    def memory(self) -> int:
+        """Bytes in memory, about: copies of small files, and the texts of symbols."""
+        return sum(d.size for name, d in self._data.items() if d.size < MAP_FROM or name.endswith(SYM_BYTES))
+
+    def map(self, rows: int, files: Mapping[str, FileState]) -> None:
+        """Maps the committed bytes of ``rows`` rows; no effect where it has as many. Nothing is decoded yet.
+
+        FileNotFoundError, CorruptFileError: the files are no longer there, or shorter. The caller checks afterwards
+        that the location was not replaced before this call.
+        """
+        with self._lock:
+            if rows <= self.rows:
+                return
+            fs, directory, column = self._fs, self._directory, self._column.within(files)
+            if in_parquet(files):
+                sizes = {PARQUET: files[PARQUET].size}
+                self._parquet = open_parquet(fs, directory, sizes, rows, check=self._keep).column(column)
+                self._checked = False
+            elif column.files[0] in files:
+                prefix = self._prefix or committed_prefix(fs, directory / column.files[0], column)
+                sizes = {name: files[name].size for name in column.files if name in files}
+                region = map_region(fs, directory, column, prefix, sizes, rows)
+                self._prefix, self._region, self._data, self._checked = prefix, region, region.files, False
+            self._files, self.rows = files, rows
+
+    def _keep(self, path: Path, data: pa.Buffer) -> None:
+        self._data = {path.name: data}
+
+    def read(self, start: int, stop: int) -> pa.Array:
+        """Rows ``[start, stop)`` of those that are mapped; a column that was not stored there is all null.
+
+        CorruptFileError: the bytes are not those that were committed.
+        """
+        with self._lock:
+            if not 0 <= start <= stop <= self.rows:
+                raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
+            if self._parquet is not None:
+                self._check()
+                array = self._parquet.read(start, stop)
+                return _plain(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array, self._type)
+            region = self._region
+            if region is None or start == stop:
+                return pa.nulls(stop - start, self._type)
+            self._check()
+            if self._column.storage is Storage.SYMBOL:
+                self._take_symbols(region)
+                texts, where = self._texts, region.where
+                made = decode_rows(region.entries(start, stop), texts, region.order, where, first_row=start)
+                return _plain(made.dictionary_decode(), self._type)
+        if self._column.storage is Storage.BLOB or pa.types.is_boolean(self._type):
+            return _plain(codec_for(self._column).open(region)(start, stop, None), self._type)
+        entries = region.entries(start, stop)
+        if region.order != LITTLE:
+            swapped = np.frombuffer(entries, np.dtype(self._column.type.numpy).newbyteorder(">"))
+            entries = pa.py_buffer(swapped.astype(swapped.dtype.newbyteorder("=")))
+        return pa.Array.from_buffers(self._type, stop - start, [None, entries], 0)
+
+    def plain(self, start: int, stop: int) -> Plain | None:
+        """Rows ``[start, stop)`` of those that are mapped, without a copy; None: the file is small and not mapped,
+        has another byte order, or other values than an engine. Raises what ``read`` raises.
+        """
+        with self._lock:
+            if not 0 <= start <= stop <= self.rows:
+                raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
+            region = self._region
+            if region is None or region.order != LITTLE or region.dat.size < MAP_FROM:
+                return None
+            self._check()
+            data = region.entries(start, stop)
+            if self._column.storage is not Storage.SYMBOL:
+                return Plain(stop - start, data, _NO_TEXTS)
+            self._take_symbols(region)
+            known = check_ids(np.frombuffer(data, np.int32), len(self._texts)) is not None
+            return Plain(stop - start, data, self._texts) if known else None
+
+    def _check(self) -> None:
+        if self._checks is not None and not self._checked:
+            with _CHECKING:
+                for name, data in self._data.items():
+                    self._checks.require(self._fs, self._directory / name, data, self._files[name].crc)
+        self._checked = True
+
+    def _take_symbols(self, region: Region) -> None:
+        """Decodes the symbols that are new."""
+        sym, text = region.companions[SYM], region.companions[SYM_BYTES]
+        count = sym.size // WIDTH
+        if count <= self._symbols:
+            return
+        known, place = self._symbols, region.place(SYM)
+        ends = decode_ends(sym.slice(known * WIDTH, (count - known) * WIDTH), self._end, text.size, region.order, place)
+        fresh = decode_values(
+            text.slice(self._end, int(ends[-1]) - self._end),
+            ends - self._end,
+            charset_of(self._column),
+            lambda index: f"{place}, entry {known + index}",
+        )
+        self._texts = fresh if not known else pa.concat_arrays([self._texts, fresh.cast(self._texts.type)])
+        self._symbols, self._end = count, int(ends[-1])
+
+
+def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A page of texts as ``string``: an engine takes no other kind of them."""
+    return array if array.type == kind else array.cast(kind)

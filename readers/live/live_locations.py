@@ -1,0 +1,119 @@
+"""What an engine knows a location by, and what a live table holds for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from sparkhaven.readers.live.live_column import LiveColumn
+from sparkhaven.readers.live.merged_rows import AGAIN
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
+
+
+@frozen
+class Place:
+    """The rows from ``first`` on of one location; an engine's key. Never used again for other rows.
+
+    ``since`` and ``made_ms`` distinguish a location from one that was removed and created again under its name; 0 in
+    history, where names are never used again.
+    """
+
+    tier: Literal["intraday", "history"]
+    stream: str | None
+    at: LocationKey
+    since: int
+    made_ms: int
+    first: int
+
+
+@frozen
+class Committed:
+    """Rows of a location as of one epoch, counted from its first, with the size and CRC-32 of each file."""
+
+    rows: int
+    epoch: int
+    files: Mapping[str, FileState]
+
+
+@dataclass(slots=True)
+class Held:
+    """A place with what is committed there, and ``shown`` of it: what an engine may ask for, which never shrinks.
+
+    ``left``: its location was truncated or removed. Its rows stay, from mappings made before.
+    """
+
+    place: Place
+    directory: Path
+    committed: Committed
+    shown: Committed | None = None
+    left: bool = False
+    columns: dict[str, LiveColumn] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Rows that an engine may ask for."""
+        return self.shown.rows - self.place.first if self.shown else 0
+
+    def column(self, fs: Fs, column: Column, checks: Checks | None) -> LiveColumn:
+        """The reader of one column, made on first use."""
+        found = self.columns.get(column.name)
+        if found is None:
+            found = self.columns.setdefault(column.name, LiveColumn(fs, self.directory, column, checks))
+        return found
+
+    def keep(self, fs: Fs, columns: tuple[Column, ...], checks: Checks | None) -> None:
+        """Maps every column: from then on the files may go."""
+        for column in columns:
+            self.column(fs, column, checks).map(self.committed.rows, self.committed.files)
+        self.left = True
+
+    def gone(self, what: str) -> SnapshotMovedError:
+        """The error for rows of an attached table that are no longer what they were."""
+        return SnapshotMovedError(
+            what,
+            where=self.directory,
+            expected=f"{self.committed.rows} rows of epoch {self.committed.epoch}"
+            if self.place.tier == "intraday"
+            else f"{self.committed.rows} rows",
+            found="other rows, or none",
+            hint=AGAIN,
+            phase="read",
+        )
+
+
+class Mapped:
+    """Columns by the time when they were mapped: beyond a bound of memory the oldest are dropped, and mapped again.
+
+    Large files cost no memory of ours, since they are mapped; small ones, and decoded symbols, are copies. Not
+    thread-safe.
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound, self._total = bound, 0
+        self._sizes: dict[tuple[Place, str], tuple[int, Held]] = {}
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._sizes.clear()
+        self._total = 0
+
+    def add(self, held: Held, name: str) -> None:
+        """A column was mapped, or mapped anew because it has grown."""
+        before, _ = self._sizes.pop((held.place, name), (0, held))
+        size = held.columns[name].memory if name in held.columns else 0
+        self._sizes[held.place, name] = size, held
+        self._total += size - before
+        while self._total > self._bound and len(self._sizes) > 1:
+            (place, oldest), (size, owner) = next(iter(self._sizes.items()))
+            del self._sizes[place, oldest]
+            self._total -= size
+            if not owner.left:  # else its files may be gone
+                owner.columns.pop(oldest, None)

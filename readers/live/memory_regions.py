@@ -1,0 +1,149 @@
+"""Lets an engine read columns where they lie in mapped memory, by a class that it compiles at its start.
+
+Numbers, chars and Instants are the values themselves; symbols are numbers of texts that the engine has once. What is
+small, has another byte order, or has come since a column was last mapped goes by pages, as everything does where an
+engine lacks what the class needs.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.readers.live.backend import LiveBackend, TableKey
+from sparkhaven.readers.live.live_column import Plain
+from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.memory_pages import KINDS, compiled
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.types.model import Column, Storage
+
+HERE = Path(__file__).parent
+PART_ROWS = 1 << 27  # of a buffer of Java: 1 GiB of longs
+MOST_TEXTS = 1 << 16  # of a column in a location; with more, texts lie too far apart to be faster than pages of them
+TEXTS_SHARE = 8  # texts of symbols take at most this part of the heap
+TEXT_BYTES = 56  # of a text of Java beside its characters, with the reference to it
+_TYPES = tuple(dict.fromkeys(chunk for chunk, _ in KINDS.values()))  # Instants are longs, too
+_EACH = re.compile(r" *// of each type\n(.*?) *// end\n", re.DOTALL)
+_IMPORT = "import io.deephaven.chunk.WritableLongChunk;\n"
+
+
+def source() -> str:
+    """The class with its parts, and what it says of longs said of each type."""
+    files = (HERE.joinpath(f"{name}.java") for name in ("Regions", "TextRegion", "LongRegion"))
+    whole, text, longs = (file.read_text(encoding="utf-8") for file in files)
+    whole = whole.replace(_IMPORT, "".join(_IMPORT.replace("Long", name) for name in _TYPES))
+    whole = _EACH.sub(lambda found: "".join(_of(found[1], name) for name in _TYPES), whole)
+    return "\n".join([whole.rstrip().removesuffix("}"), text, *(_of(longs, name) for name in _TYPES), "}\n"])
+
+
+def _of(text: str, name: str) -> str:
+    """What is said of longs, of another type."""
+    if name == "Byte":
+        text = text.replace("part.asLongBuffer()", "part.slice()")
+    return re.sub(r"\blong (?=get|value)", f"{name.lower()} ", text).replace("Long", name)
+
+
+def is_plain(column: Column) -> bool:
+    """Whether an engine can read a column from its file."""
+    return column.storage is Storage.SYMBOL or (column.storage is not Storage.BLOB and column.type.arrow in KINDS)
+
+
+class Regions:
+    """Of one engine. ``note`` is called once if its regions cannot be used, with the reason."""
+
+    def __init__(self, context: Any, backend: LiveBackend, memory: int, note: Callable[[str], None]) -> None:
+        """``memory``: bytes of the engine's heap."""
+        self._backend, self._left, self._note = backend, memory // TEXTS_SHARE, note
+        self._lock = threading.Lock()
+        self._class: Any = None
+        try:
+            self._class = compiled(context, "Regions", source())
+        except RuntimeError as error:  # of Java
+            self._refuse(error)
+
+    def serve(self, table: Any, key: TableKey) -> Any:
+        """The engine's table with our regions; itself, if this engine cannot have them."""
+        if self._class is None:
+            return table
+        import jpy
+
+        names = [column.name for column in self._backend.columns(key) if is_plain(column)]
+        try:
+            made = self._class.getDeclaredConstructor().newInstance()
+            asked = _Asked(self, made, key)
+            served = made.serve(table, asked, jpy.array("java.lang.String", names))
+        except RuntimeError as error:
+            self._refuse(error)
+            return table
+        self._backend.at_release(key, asked.release)
+        return served
+
+    def _refuse(self, error: Exception) -> None:
+        self._class = None
+        self._note(f"this engine reads by pages, which is slower: {str(error).partition(chr(10))[0]}")
+
+    def plain(self, key: TableKey, place: Place, column: str) -> Plain | None:
+        """A column as it is mapped; None: it is not, and must be asked for by pages, which also say what is wrong."""
+        try:
+            return self._backend.plain(key, place, column)
+        except (SparkhavenError, IndexError, KeyError, ValueError, pa.ArrowException):
+            return None
+
+    def take(self, size: int) -> bool:
+        """Whether there is room for texts of so many bytes, which are then taken; negative: they are given back."""
+        with self._lock:
+            if size > self._left:
+                return False
+            self._left -= size
+            return True
+
+
+class _Asked:
+    """One table, as the class asks for it."""
+
+    def __init__(self, regions: Regions, made: Any, key: TableKey) -> None:
+        self._regions, self._made, self._key, self._taken = regions, made, key, 0
+
+    def memory(self, place: Place, column: str, known: int) -> None:
+        """Gives the class the memory of a column and its texts after the first ``known``, if it may have them."""
+        import jpy
+
+        found = self._regions.plain(self._key, place, column)
+        if found is None or found.rows == 0 or len(found.texts) > MOST_TEXTS:
+            return
+        texts = found.texts.slice(known)
+        size = TEXT_BYTES * len(texts) + texts.nbytes
+        if len(texts) and not self._regions.take(size):
+            return
+        self._taken += size if len(texts) else 0
+        data, part = found.data, PART_ROWS * (found.data.size // found.rows)
+        slices = [data.slice(at, min(part, data.size - at)) for at in range(0, data.size, part)]
+        parts = [jpy.byte_buffer(each) for each in slices]
+        lengths, octets = (None if each is None else jpy.byte_buffer(each) for each in _flat(texts))
+        self._made.put(jpy.array("java.nio.ByteBuffer", parts), lengths, octets, found.rows, data)
+
+    def release(self) -> None:
+        """The table has ended, or nobody has it any more."""
+        self._made.release()
+        self._regions.take(-self._taken)
+        self._taken = 0
+
+
+def _flat(texts: pa.Array) -> tuple[pa.Buffer | None, pa.Buffer | None]:
+    """The lengths of texts, -1 for null, and their bytes; None if there are none. Java's own strings would come as
+    16-bit units of which some are lost."""
+    if not len(texts):
+        return None, None
+    flat = pc.fill_null(texts.cast(pa.string()), "")
+    lengths = pc.if_else(pc.is_valid(texts), pc.binary_length(flat), pa.scalar(-1, pa.int32()))
+    ends = np.frombuffer(flat.buffers()[1], np.int32)[flat.offset : flat.offset + len(flat) + 1]
+    size = int(ends[-1] - ends[0])
+    octets = flat.buffers()[2].slice(int(ends[0]), size) if size else None
+    return pa.py_buffer(np.ascontiguousarray(lengths.to_numpy(zero_copy_only=False), np.int32)), octets

@@ -1,0 +1,46 @@
+"""Which rows of intraday a live table shows as history, and which merges it has looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, merged_rows, newest
+
+AGAIN = "open the table again: it has the same name"
+
+
+class Merged:
+    """By location (stream, key, epoch that made it): rows that need not be shown from intraday."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
+        self._where = fs, layout, table
+        self._rows: dict[tuple[str, LocationKey, int], int] = {}
+        self._generations: dict[str, int] = {}  # by date, of the record that was looked at
+
+    def rows(self, stream: str, key: LocationKey, since: int) -> int:
+        """Rows of a location that are shown from history, or from an earlier mapping."""
+        return self._rows.get((stream, key, since), 0)
+
+    def note_rows(self, stream: str, key: LocationKey, since: int, rows: int) -> None:
+        """A location is left whose rows stay shown."""
+        self._rows[stream, key, since] = max(rows, self.rows(stream, key, since))
+
+    def note(self, record: MergeRecord) -> None:
+        """The outputs of a record are shown, or the rows of all of its inputs."""
+        self._generations[record.value] = record.generation
+        for (stream, internal, since), rows in merged_rows(record).items():
+            self.note_rows(stream, LocationKey(internal, record.value), since, rows)
+
+    def fresh(self, *, every: bool) -> Iterator[MergeRecord]:
+        """Complete records that were not looked at: of dates without one; ``every``: also newer ones of other dates."""
+        fs, layout, table = self._where
+        values = set(all_values(fs, layout, table))
+        for value in sorted(values if every else values - self._generations.keys()):
+            seen = self._generations.get(value)
+            if seen is not None and generations(fs, layout, table, value)[-1:] == [seen]:
+                continue
+            record = newest(fs, layout, table, value)
+            if record is not None and record.generation != seen:
+                yield record

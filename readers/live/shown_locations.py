@@ -1,0 +1,176 @@
+"""The places of a live table: what each shows of its location, and what becomes of it when the location changes.
+
+Nothing here reads the logs: callers report what they say. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sparkhaven.readers.live.live_locations import Committed, Held, Place
+from sparkhaven.readers.live.merged_rows import AGAIN, Merged
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
+from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord, merged_rows
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
+
+_REMOVED = "rows were merged and removed from intraday before this table had mapped them"
+
+
+@frozen
+class Update:
+    """What one look has added: new places, places with their new numbers of rows, and why the table ends."""
+
+    places: tuple[Place, ...] = ()
+    grown: tuple[tuple[Place, int], ...] = ()
+    ended: SparkhavenError | None = None
+
+
+class ShownPlaces:
+    """Each location that is reported to an engine, or will be. ``merged``: rows that are shown as history instead."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
+        self._layout, self._table = layout, table
+        self.held: dict[Place, Held] = {}
+        self.pending: dict[Place, Held] = {}
+        self.merged = Merged(fs, layout, table)
+        self._current: dict[tuple[str, LocationKey], Held] = {}
+
+    def publish(self) -> Update:
+        """Shows what has come."""
+        fresh: list[Place] = []
+        grown: list[Place] = []
+        for place, held in self.pending.items():
+            (grown if held.shown else fresh).append(place)
+            held.shown = held.committed
+        self.pending = {}
+        return Update(tuple(fresh), tuple((place, self.held[place].size) for place in grown))
+
+    def add_history(self, at: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
+        """A location of history."""
+        directory = self._layout.history_location(self._table, at)
+        self._add(Held(Place("history", None, at, 0, 0, 0), directory, Committed(rows, 0, files)))
+
+    def _add(self, held: Held) -> None:
+        self.held[held.place] = held
+        self.pending[held.place] = held
+
+    def grow(self, stream: str, found: LocationState) -> None:
+        """A location has come, or has more rows."""
+        if found.truncated:
+            return
+        held = self._current.get((stream, found.key))
+        if held is not None and (held.place.since, held.place.made_ms) != (found.since, found.made_ms):
+            self.merged.note_rows(stream, found.key, held.place.since, held.committed.rows)
+            held = None  # another location, created after that one was removed
+        if held is None:
+            first = self.merged.rows(stream, found.key, found.since)
+            if found.rows <= first:
+                return
+            place = Place("intraday", stream, found.key, found.since, found.made_ms, first)
+            directory = self._layout.intraday_location(self._table, found.key)
+            held = Held(place, directory, Committed(found.rows, found.epoch, found.files))
+            self._current[stream, found.key] = held
+            self._add(held)
+        elif found.rows > held.committed.rows and not held.left:
+            held.committed = Committed(found.rows, found.epoch, found.files)
+            self.pending[held.place] = held
+
+    def roll_back(self, stream: str, epoch: int) -> None:
+        """What was not shown yet goes without a trace. SnapshotMovedError: rows that were shown were rolled back."""
+        for at, held in self._of(stream):
+            if held.shown and held.shown.epoch > epoch:
+                raise held.gone(f"rows of this table were rolled back to epoch {epoch} of stream {stream!r}")
+            if held.committed.epoch > epoch:
+                self.pending.pop(held.place, None)
+                if held.shown is None:
+                    del self.held[held.place], self._current[stream, at]
+                else:
+                    held.committed = held.shown
+
+    def remove(
+        self, fs: Fs, stream: str, removal: Removal, columns: tuple[Column, ...], checks: Checks | None
+    ) -> Held | None:
+        """Maps what is left of a truncated location, and returns it if it did: its files may have gone meanwhile.
+
+        SnapshotMovedError: rows are gone that cannot be mapped any more.
+        """
+        held = self._current.get((stream, removal.key))
+        if held is None or not means(removal, held.place):
+            if removal.rows > self.merged.rows(stream, removal.key, removal.since):
+                raise self.unseen(removal.key.value)
+            return None
+        if held.left:
+            return None
+        if removal.phase == RemovalPhase.DELETE or removal.rows > held.committed.rows:
+            raise held.gone(_REMOVED)
+        try:
+            held.keep(fs, columns, checks)
+        except (FileNotFoundError, FormatError) as error:
+            raise held.gone(_REMOVED) from error
+        return held
+
+    def require_kept(self, held: Held, removals: tuple[Removal, ...] | None) -> None:
+        """SnapshotMovedError: while a location was mapped it was deleted too, so that another may lie there.
+
+        ``removals``: what came meanwhile; None: the log was loaded anew, and what came is not known.
+        """
+        if removals is None or any(r.phase == RemovalPhase.DELETE and means(r, held.place) for r in removals):
+            raise held.gone(_REMOVED)
+
+    def require_still(
+        self, stream: str, locations: Mapping[LocationKey, LocationState], removals: tuple[Removal, ...]
+    ) -> None:
+        """Of a stream that was loaded anew: each place is there, with its rows, or was truncated with them."""
+        for at, held in self._of(stream):
+            found = locations.get(at)
+            same = found is not None and (found.since, found.made_ms) == (held.place.since, held.place.made_ms)
+            removed = any(means(removal, held.place) for removal in removals)
+            if not removed and (not same or found is None or found.rows < held.committed.rows):
+                raise held.gone("rows of this table are no longer in intraday")
+
+    def _of(self, stream: str) -> Iterator[tuple[LocationKey, Held]]:
+        """Places of intraday that may still grow."""
+        for (owner, at), held in list(self._current.items()):
+            if owner == stream and not held.left:
+                yield at, held
+
+    def merge(self, record: MergeRecord) -> None:
+        """Nothing changes where the rows of a merge are shown; a date of which there are none is added as history."""
+        shown = [self._shows(record.value, key, rows) for key, rows in merged_rows(record).items()]
+        if not shown or not all(shown):
+            if any(held.place.at.value == record.value for held in self.held.values()):
+                raise self.unseen(record.value)
+            for output in record.outputs:
+                if output.rows:
+                    self.add_history(LocationKey(output.internal, record.value), output.rows, output.files)
+        self.merged.note(record)
+
+    def _shows(self, value: str, key: tuple[str, str, int], rows: int) -> bool:
+        stream, internal, since = key
+        at = LocationKey(internal, value)
+        held = self._current.get((stream, at))
+        if held is not None and held.place.since == since and held.committed.rows >= rows:
+            return True
+        return self.merged.rows(stream, at, since) >= rows
+
+    def unseen(self, value: str) -> SnapshotMovedError:
+        """The error for a date whose rows went into history before they were seen."""
+        return SnapshotMovedError(
+            "a date was merged with rows that this table has not seen",
+            where=self._layout.merges(self._table) / value,
+            hint=AGAIN,
+            phase="read",
+        )
+
+
+def means(removal: Removal, place: Place) -> bool:
+    """Whether a removal is of the location of a place, not of one made later under its name."""
+    made = {removal.made_ms, place.made_ms} - {0}
+    return (removal.key, removal.since) == (place.at, place.since) and len(made) < 2

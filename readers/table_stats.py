@@ -1,0 +1,317 @@
+"""Statistics of tables: dates, internal partitions, rows, bytes, epochs, and waste on disk.
+
+Numbers come from commit logs and merge records; only ``waste`` reads directories.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.checks.extended_tree import extended_use
+from sparkhaven.readers.checks.symbol_tables import SymbolFile
+from sparkhaven.store.epochs.files.published_size import physical_size
+from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, load_stream
+from sparkhaven.store.epochs.state.log_values import add_count, ignored_in
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.column.string_ends import WIDTH
+from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.layout import Layout, TableName, without_generation
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
+from sparkhaven.store.types.frozen import frozen
+
+RATE_MS = 60_000
+DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes", ".parquet")
+
+
+@dataclass(slots=True)
+class Total:
+    """Sums over locations."""
+
+    rows: int = 0
+    bytes: int = 0
+    locations: int = 0
+
+    def add(self, rows: int, size: int) -> None:
+        """One more location."""
+        self.rows += rows
+        self.bytes += size
+        self.locations += 1
+
+    def to_json(self) -> dict[str, int]:
+        """As a JSON object."""
+        return {"rows": self.rows, "bytes": self.bytes, "locations": self.locations}
+
+
+def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> list[dict[str, Any]]:
+    """One object a table (default: all); a table that cannot be read has ``error`` instead of numbers."""
+    found: list[dict[str, Any]] = []
+    for name in deployed_tables(fs, layout) if names is None else names:
+        try:
+            table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
+            slices = table.plan().slices
+        except (SparkhavenError, OSError) as error:
+            found.append({"table": str(name), "error": str(error)})
+            continue
+        values = sorted({slice_.key.value for slice_ in slices})
+        aside = [asdict(each) for each in table.set_aside]
+        found.append(
+            {
+                "table": str(name),
+                "rows": sum(slice_.stop - slice_.start for slice_ in slices),
+                "dates": len(values),
+                "first": values[0] if values else None,
+                "last": values[-1] if values else None,
+                "epochs": table.epochs,
+                **({"set_aside": aside} if aside else {}),
+            }
+        )
+    return found
+
+
+def table_stats(fs: Fs, layout: Layout, name: TableName, *, as_of: str | None = None) -> dict[str, Any]:
+    """Statistics of one table, as a JSON object: of its newest snapshot, or of that at the time ``as_of``.
+
+    ``rows`` counts each row once; ``tiers`` and ``dates`` also count each tier by itself. ``bytes``: committed data
+    regions; ``waste``: bytes in the directories that no read of the newest snapshot needs, None with ``as_of``.
+    ``extended``: the tree beside history, whose bytes are in neither; None without one.
+    """
+    table, is_newest = open_table(layout.root, str(name), as_of=as_of, skip_set_aside=True, fs=fs), as_of is None
+    whole = table.plan().slices
+    tiers = {tier: table.plan(tier=tier).slices for tier in ("intraday", "history")}
+    dates: dict[str, dict[str, int]] = {}
+    sources: dict[tuple[str, str], Total] = {}
+    totals = {tier: Total() for tier in tiers}
+    for tier, slices in tiers.items():
+        for slice_ in slices:
+            size = _bytes(slice_)
+            totals[tier].add(slice_.rows, size)
+            sources.setdefault((tier, slice_.key.internal), Total()).add(slice_.rows, size)
+            date = dates.setdefault(slice_.key.value, {"rows": 0, "intraday": 0, "history": 0, "bytes": 0})
+            date[tier] += slice_.rows
+            date["bytes"] += size
+    for slice_ in whole:
+        dates[slice_.key.value]["rows"] += slice_.stop - slice_.start
+    live = {slice_.directory: slice_ for slices in tiers.values() for slice_ in slices}
+    used = sum(total.bytes for total in totals.values())
+    return {
+        "table": table.name,
+        "rows": sum(slice_.stop - slice_.start for slice_ in whole),
+        "bytes": used,
+        "waste": sum(_waste(live.get(at), _sizes(fs, at)) for at in _directories(fs, layout, name))
+        if is_newest
+        else None,
+        "tiers": {tier: total.to_json() for tier, total in totals.items()},
+        "extended": _extended(fs, layout, name, table.schema.extended),
+        "set_aside": [asdict(each) for each in table.set_aside],
+        "streams": [
+            _stream(fs, layout, name, stream, None if is_newest else epoch, table.schema.version)
+            for stream, epoch in table.epochs.items()
+        ],
+        "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
+        "sources": [
+            {"tier": tier, "source": internal, **total.to_json()} for (tier, internal), total in sorted(sources.items())
+        ],
+    }
+
+
+@dataclass(slots=True)
+class Symbols:
+    """Symbol tables of a column: entries and rows, summed over locations."""
+
+    ids: int = 0
+    rows: int = 0
+
+
+@frozen
+class DiskUse:
+    """Bytes of all files and of those that are waste, by volume; symbol tables by column.
+
+    ``growth``: the same by date, each date once. ``unlisted``: directories, and leaves of the tree, whose files
+    were not looked at. ``files``: their number by volume, without those of unlisted directories. ``symbol_files``: the
+    symbol tables themselves. ``short``: locations of which a committed file is missing or shorter than committed.
+    """
+
+    volumes: dict[str, tuple[int, int]]
+    symbols: dict[str, Symbols]
+    growth: dict[str, dict[str, Symbols]]
+    unlisted: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    symbol_files: list[SymbolFile] = field(default_factory=list)
+    short: frozenset[Path] = frozenset()
+
+
+def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None, partly: bool = True) -> DiskUse:
+    """The disk use of a table. A volume is ``intraday``, a storage partition with all of its generations, or
+    ``extended``, the tree beside history.
+
+    ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes,
+    and a tree of more leaves with what its manifest says. Not ``partly``: of a table that has more, none is listed.
+    """
+    table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
+    live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
+    volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
+    directories = sorted(_directories(fs, layout, name), key=lambda at: at.parts[-2], reverse=True)
+    files: Counter[str] = Counter()
+    short = live.keys() - directories
+    listed = len(directories) if most is None else most
+    if not partly and listed < len(directories):
+        listed = most = 0
+    intraday = layout.intraday(name).parts
+    for number, directory in enumerate(directories):
+        *above, internal, _, _ = directory.parts
+        volume = "intraday" if tuple(above) == intraday else without_generation(internal)
+        used, wasted = volumes.get(volume, (0, 0))
+        if number < listed:
+            sizes, slice_ = _sizes(fs, directory), live.get(directory)
+            used, files[volume] = used + sum(sizes.values()), files[volume] + len(sizes)
+            wasted += _waste(slice_, sizes)
+            if slice_ is not None and _is_short(slice_, sizes):
+                short.add(directory)
+        else:
+            used += _bytes(live[directory]) if directory in live else 0
+        volumes[volume] = used, wasted
+    unlisted = max(0, len(directories) - listed)
+    if (tree := extended_use(fs, layout, name, most=most)) is not None:
+        files["extended"], volumes["extended"] = tree.files, (tree.bytes, tree.waste)
+        unlisted += tree.unlisted
+    symbol_files = _symbol_files(live.values())
+    return DiskUse(volumes, *_symbols(live.values()), unlisted, dict(files), symbol_files, frozenset(short))
+
+
+def _extended(fs: Fs, layout: Layout, name: TableName, kind: str | None) -> dict[str, Any] | None:
+    tree = extended_use(fs, layout, name)
+    if tree is None:
+        return None
+    return {"layout": EXTENDED.get(kind or ""), "files": tree.files, "bytes": tree.bytes, "waste": tree.waste}
+
+
+def _symbol_files(slices: Iterable[Slice]) -> list[SymbolFile]:
+    return [
+        SymbolFile(slice_.directory / file, state.size, texts.size)
+        for slice_ in slices
+        for file, state in slice_.files.items()
+        if file.endswith(".sym") and (texts := slice_.files.get(f"{file}.bytes")) is not None
+    ]
+
+
+def _symbols(slices: Iterable[Slice]) -> tuple[dict[str, Symbols], dict[str, dict[str, Symbols]]]:
+    """Symbol tables by column; and by column and date, those of history where a date has such."""
+    symbols: dict[str, Symbols] = {}
+    growth: dict[str, dict[str, dict[str, Symbols]]] = {}
+    for slice_ in slices:
+        for file, state in slice_.files.items():
+            if file.endswith(".sym"):
+                column = file.removesuffix(".sym")
+                tiers = growth.setdefault(column, {}).setdefault(slice_.key.value, {})
+                for found in (symbols.setdefault(column, Symbols()), tiers.setdefault(slice_.tier, Symbols())):
+                    found.ids += state.size // WIDTH
+                    found.rows += slice_.rows
+    of_dates = {
+        column: {date: tiers.get("history") or tiers["intraday"] for date, tiers in dates.items()}
+        for column, dates in growth.items()
+    }
+    return symbols, of_dates
+
+
+def _bytes(slice_: Slice) -> int:
+    return sum(state.size for state in slice_.files.values())
+
+
+def _stream(
+    fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int | None = None, deployed: int = 0
+) -> dict[str, Any]:
+    state = load_stream(fs, layout, table, stream, epoch=epoch)
+    positions, late = state.offsets.positions(), state.offsets.unsettled
+    epochs = [entry for entry in list_epochs(fs, layout, table, stream) if entry.epoch <= state.epoch]
+    ignored: dict[str, int] = {}
+    for entry in epochs:
+        for name, rows in (entry.counts if entry.live else {}).items():
+            add_count(ignored, name, rows)
+    parts = (layout.stream_log, layout.stream_checkpoint, layout.stream_removals)
+    return {
+        "stream": stream,
+        "epoch": state.epoch,
+        "floor": state.floor,
+        "generation": state.generation,
+        "durability": state.durability,
+        "locations": len(state.locations),
+        "rememberedFiles": len(state.files),
+        "positions": positions,
+        **(
+            {"schemaBehind": {"writes": state.schema_version, "deployed": deployed}}
+            if 0 < state.schema_version < deployed
+            else {}
+        ),
+        **({"positionsUnknown": {"rowsUpTo": late.stop, "knownUpTo": late.last_start}} if late else {}),
+        "rates": _rates(epochs, positions) if positions else {},
+        "ignored": ignored_in(ignored),
+        "logBytes": sum(_size(fs, part(table, stream)) for part in parts),
+    }
+
+
+def _rates(epochs: Sequence[EpochEntry], places: Iterable[str]) -> dict[str, float]:
+    """Offsets per second of these topic partitions in the minute before the newest epoch, which needs two epochs."""
+    live = [entry for entry in epochs if entry.live and entry.kind == "commit"]
+    last = [entry for entry in live if entry.time_ms >= live[-1].time_ms - RATE_MS]
+    passed = (last[-1].time_ms - last[0].time_ms) / 1000 if last else 0.0
+    if not passed:
+        return {}
+    taken: Counter[str] = Counter()
+    for entry in last[1:]:
+        for part in entry.ranges:
+            taken[f"{part.topic}/{part.partition}"] += part.messages
+    return {place: round(taken[place] / passed, 3) for place in places if "/" in place}
+
+
+def _size(fs: Fs, path: Path) -> int:
+    found = fs.stat(path)
+    return found.size if found and not found.is_dir else 0
+
+
+def _directories(fs: Fs, layout: Layout, table: TableName) -> Iterator[Path]:
+    """Every directory of intraday data and history that holds, or once held, rows of the table."""
+    root = layout.intraday(table)
+    for internal in fs.names(root):
+        if not internal.startswith("."):
+            yield from (root.joinpath(internal, value, table.table) for value in _inside(fs, root / internal))
+    root = layout.partitions(table.namespace)
+    for internal in fs.names(root):
+        for value in _inside(fs, root / internal):
+            if fs.stat(root / internal / value / table.table) is not None:
+                yield root / internal / value / table.table
+
+
+def _inside(fs: Fs, path: Path) -> list[str]:
+    found = fs.stat(path)
+    return fs.names(path) if found and found.is_dir else []
+
+
+def _sizes(fs: Fs, directory: Path) -> dict[str, int]:
+    return {name: found.size for name, found in stats_below(fs, directory)}
+
+
+def _is_short(live: Slice, sizes: Mapping[str, int]) -> bool:
+    return any(sizes.get(name, 0) < physical_size(name, state.size) for name, state in live.files.items())
+
+
+def _waste(live: Slice | None, sizes: Mapping[str, int]) -> int:
+    """Bytes of files that no read of the newest snapshot needs: tails, stray files, replaced locations."""
+    if live is None:
+        return sum(sizes.values())
+    wasted = 0
+    for name, size in sizes.items():
+        if "/" in name:
+            continue
+        if name in live.files:
+            wasted += max(0, size - physical_size(name, live.files[name].size))
+        elif name.endswith(DATA_SUFFIXES) or ".tmp-" in name:
+            wasted += size
+    return wasted

@@ -1,0 +1,154 @@
+"""What a column takes of each source: one row for each group of sources, one cell for each column type.
+
+=========  =====================================================================================================
+exact      every value is stored as it is
+checked    a value that the column holds exactly is stored; any other is refused (in feeds: a bad row)
+by option  as ``checked``, once the option is set; without it nothing of the column is taken
+refused    no value is taken, whatever is set
+=========  =====================================================================================================
+
+``rule(source, column)`` gives the cell. ``lossy`` in a cell: the option of that name rounds to the nearest value, as
+IEEE 754 does, instead of refusing. Digits that a text writes (JSON, CSV, quoted numbers) are no source of this table: a
+text is read as the nearest number, since it says no type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from sparkhaven.store.conversions.source_types import Group, Source
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind
+
+INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
+SIGNIFICANT = {"float": 24, "double": 53}
+PARTITION = "partition value"
+COLUMNS = ("Boolean", *INTEGER_BITS, "char", *SIGNIFICANT, "Instant", "String", PARTITION)
+
+
+class Take(StrEnum):
+    """Whether a column takes values of a source."""
+
+    EXACT = "exact"
+    CHECKED = "checked"
+    OPTION = "by option"
+    REFUSED = "refused"
+
+
+@frozen
+class Rule:
+    """A cell. ``options`` must all be set for ``Take.OPTION``; ``as_what`` says what becomes of a value."""
+
+    take: Take
+    options: tuple[str, ...] = ()
+    as_what: str = ""
+    lossy: bool = False
+
+    def takes(self, given: frozenset[str] = frozenset()) -> bool:
+        """Whether values are taken with these options set."""
+        if self.take is Take.OPTION:
+            return given.issuperset(self.options)
+        return self.take is not Take.REFUSED
+
+
+EXACT, CHECKED, REFUSED = Rule(Take.EXACT), Rule(Take.CHECKED), Rule(Take.REFUSED)
+LOSSY = Rule(Take.CHECKED, lossy=True)
+
+
+def _by(*options: str, as_what: str = "") -> Rule:
+    return Rule(Take.OPTION, options, as_what)
+
+
+_INTEGERS, _FLOATS = tuple(INTEGER_BITS), tuple(SIGNIFICANT)
+_AS_TEXT = {"String": _by("as_text", as_what="its canonical text")}
+_COUNT = {"int": CHECKED, "long": CHECKED}
+
+
+def _cells(**cells: Rule) -> dict[str, Rule]:
+    """Cells by column type; ``integers`` and ``floats`` stand for several."""
+    groups = {"integers": _INTEGERS, "floats": _FLOATS}
+    return {name: rule for key, rule in cells.items() for name in groups.get(key, (key,))}
+
+
+_TEXTS = _cells(
+    Boolean=_by("quoted or true, false"),
+    integers=_by("quoted"),
+    floats=_by("quoted"),
+    char=CHECKED,
+    Instant=Rule(Take.CHECKED, as_what="ISO text, or as `format` says"),
+    String=CHECKED,
+) | {PARTITION: CHECKED}
+_NUMBER = _cells(integers=CHECKED, floats=LOSSY, Instant=_by("unit")) | _AS_TEXT
+TABLE: dict[Group, dict[str, Rule]] = {
+    Group.NULL: dict.fromkeys(COLUMNS, EXACT),
+    Group.BOOLEAN: {"Boolean": EXACT} | _AS_TEXT,
+    Group.WHOLE: _NUMBER
+    | {
+        "Boolean": Rule(Take.CHECKED, as_what="0 and 1, or as `true`, `false` say"),
+        "char": Rule(Take.CHECKED, as_what="the UTF-16 unit"),
+    },
+    Group.FLOATING: _NUMBER,
+    Group.DECIMAL: _NUMBER,
+    Group.TEXT: _TEXTS,
+    Group.UUID: {"String": Rule(Take.EXACT, as_what="8-4-4-4-12 hexadecimal digits"), PARTITION: EXACT},
+    Group.BYTES: {
+        name: replace(cell, take=Take.OPTION, options=("binary_as_text", *cell.options))
+        for name, cell in _TEXTS.items()
+        if name != PARTITION
+    },
+    Group.TIMESTAMP: {"Instant": CHECKED} | _AS_TEXT,
+    Group.LOCAL: {"Instant": _by("zone")} | _AS_TEXT,
+    Group.DATE: {name: replace(cell, as_what="days since 1970") for name, cell in _COUNT.items()}
+    | {"Instant": _by("zone"), PARTITION: Rule(Take.EXACT, as_what="YYYY-MM-DD")}
+    | _AS_TEXT,
+    Group.SPAN: {name: replace(cell, as_what="the count of its unit") for name, cell in _COUNT.items()} | _AS_TEXT,
+    Group.NESTED: dict(_AS_TEXT),
+    Group.OTHER: {},
+}
+
+
+def column_type(column: Column) -> str:
+    """The name of a column in the table."""
+    return PARTITION if column.kind is Kind.PARTITIONING else column.type.name
+
+
+def accepted(column: str) -> str:
+    """What a column of this type takes without an option, for people."""
+    cells = {word: TABLE[group].get(column, REFUSED) for group, word in _WORDS.items()}
+    kinds = [word for word, cell in cells.items() if cell.take in (Take.EXACT, Take.CHECKED)]
+    *first, last = kinds
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+_WORDS = {
+    Group.BOOLEAN: "a boolean",
+    Group.WHOLE: "a number",
+    Group.FLOATING: "a number",
+    Group.DECIMAL: "a number",
+    Group.TEXT: "a string",
+    Group.UUID: "a UUID",
+    Group.TIMESTAMP: "a timestamp with a zone",
+    Group.DATE: "a date",
+    Group.SPAN: "a time",
+}
+
+
+def rule(source: Source, column: str) -> Rule:
+    """What a column of this type takes of a source; ``checked`` becomes ``exact`` where every value fits."""
+    cell = TABLE[source.group].get(column, REFUSED)
+    if cell.take is Take.CHECKED and _always(source, column):
+        return replace(cell, take=Take.EXACT, lossy=False)
+    return cell
+
+
+def _always(source: Source, column: str) -> bool:
+    """Whether a column holds every value of a source of numbers; its null value is one that it does not."""
+    if source.group is Group.WHOLE and column in INTEGER_BITS:
+        half = 1 << (INTEGER_BITS[column] - 1)
+        return -half < source.low and source.high < half
+    if source.group is Group.WHOLE and column in SIGNIFICANT:
+        return max(-source.low, source.high) <= 1 << SIGNIFICANT[column]
+    if source.group is Group.FLOATING and column in SIGNIFICANT:
+        return source.digits < SIGNIFICANT[column]
+    return False

@@ -1,0 +1,228 @@
+"""Order-free digests of columns: equal for the same rows in any order, different if one is lost, doubled or changed.
+
+The digest of a column is the sum, modulo 2^128, over its rows of ``xxh3_128(column id, type tag, value)``:
+
+=========  ============================================================================================
+bytes      content
+=========  ============================================================================================
+0 .. 4     column id, ``i4`` little endian
+4          type tag (``TAGS``); 0 for null, which has no further bytes
+5 ..       8 bytes little endian for fixed types: integers sign-extended, char as code unit, Boolean 0 or 1,
+           Instant as ns, float widened to double, every NaN as ``7FF8000000000000``; UTF-8 for text
+=========  ============================================================================================
+
+The compiled core hashes where it can be used. Otherwise fixed values, 13 bytes each, are hashed as whole arrays by
+``store.digest.hashes``, and texts one by one by ``xxhash``; the digests are the same.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from sparkhaven.store.digest.hashes import counted_sum, hash_sum
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.native.digests import fixed_sum, text_sum, value_sum
+from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
+from sparkhaven.store.types.model import Column, Storage
+
+MODULUS = 1 << 128
+TAGS = {
+    "Boolean": 1,
+    "byte": 2,
+    "char": 3,
+    "short": 4,
+    "int": 5,
+    "long": 6,
+    "float": 7,
+    "double": 8,
+    "Instant": 9,
+    "String": 10,
+}
+FEW = 1 << 16  # integers in so narrow a range are counted first and hashed once each
+
+
+def _prefix(column: Column, tag: int) -> bytes:
+    return struct.pack("<iB", column.id, tag)
+
+
+def _tag(column: Column) -> int:
+    try:
+        return TAGS[column.type.name]
+    except KeyError:
+        raise SchemaMismatchError(
+            f"no digest for columns of type {column.type.name}",
+            where=f"column {column.name}",
+            expected=f"one of {', '.join(TAGS)}",
+            found=column.type.name,
+        ) from None
+
+
+def add(*digests: int) -> int:
+    """The digest of all rows together."""
+    return sum(digests) % MODULUS
+
+
+def to_hex(digest: int) -> str:
+    """32 hex digits."""
+    return f"{digest:032x}"
+
+
+def from_hex(text: str) -> int:
+    """The reverse of ``to_hex``."""
+    return int(text, 16)
+
+
+def digest_nulls(column: Column, count: int) -> int:
+    """The digest of ``count`` nulls."""
+    return xxhash.xxh3_128_intdigest(_prefix(column, 0)) * count % MODULUS
+
+
+def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
+    """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
+    prefix = _prefix(column, _tag(column))
+    null = column.type.null
+    assert null is not None  # noqa: S101  every fixed-width type has one
+    found = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
+    if found is None:
+        return plain_entries(column, entries)
+    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+
+
+def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
+    """The same without the compiled core."""
+    tag = _tag(column)
+    null = entries.dtype.type(column.type.null)
+    if entries.dtype.itemsize <= 2:
+        return _digest_small(column, tag, entries)
+    total = 0
+    for first in range(0, len(entries), FEW):
+        total += _digest_block(column, tag, entries[first : first + FEW], null)
+    return total % MODULUS
+
+
+def _digest_small(column: Column, tag: int, entries: npt.NDArray[Any]) -> int:
+    unsigned = entries.view(f"u{entries.dtype.itemsize}")
+    counts = np.bincount(unsigned, minlength=1 << (8 * entries.dtype.itemsize))
+    present = np.flatnonzero(counts)
+    values = present.astype(unsigned.dtype).view(entries.dtype)
+    counts = counts[present]
+    null = values == values.dtype.type(column.type.null)
+    if column.type.name == "Boolean":
+        values = np.where(values == BOOLEAN_NULL, values, values != 0)
+    kept = values[~null].astype(np.int64)
+    return (
+        digest_nulls(column, int(counts[null].sum())) + counted_sum(_prefix(column, tag), kept, counts[~null])
+    ) % MODULUS
+
+
+def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any) -> int:
+    total = 0
+    if entries.dtype.kind == "f":
+        values = entries
+        missing = entries == null
+        count = int(np.count_nonzero(missing))
+        if count:
+            total, values = digest_nulls(column, count), entries[~missing]
+        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one, which is all the same here
+            words = values.astype(np.float64)
+        nan = np.isnan(words)
+        if nan.any():
+            words[nan] = np.nan
+            bits = words.view(np.int64)
+            bits[nan] = 0x7FF8000000000000
+        return total + hash_sum(_prefix(column, tag), words.view(np.uint64))
+    low, high = entries.min(), entries.max()
+    if low == null:
+        missing = entries == null
+        count = int(np.count_nonzero(missing))
+        total, entries = digest_nulls(column, count), entries[~missing]
+        if not len(entries):
+            return total
+        low = entries.min()
+    if int(high) - int(low) < min(FEW, len(entries)) // 2:
+        counts = np.bincount((entries - low).astype(np.intp))
+        present = np.flatnonzero(counts)
+        return total + counted_sum(_prefix(column, tag), present + np.int64(low), counts[present])
+    return total + hash_sum(_prefix(column, tag), entries.astype(np.int64).view(np.uint64))
+
+
+def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
+    """The digest of a text column from its distinct texts and how many rows have each; null texts count as null."""
+    prefix = _prefix(column, _tag(column))
+    found = text_sum(prefix, texts, counts)
+    if found is None:
+        return plain_counted_texts(column, texts, counts)
+    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+
+
+def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
+    """The same without the compiled core."""
+    prefix = _prefix(column, _tag(column))
+    total = 0
+    present = np.flatnonzero(counts)
+    for first in range(0, len(present), FEW):  # a Python text takes several times its bytes
+        part = present[first : first + FEW]
+        for text, count in zip(texts.take(pa.array(part)).to_pylist(), counts[part].tolist(), strict=True):
+            if text is None:
+                total += digest_nulls(column, count)
+            else:
+                total += xxhash.xxh3_128_intdigest(prefix + text.encode()) * count
+    return total % MODULUS
+
+
+def digest_array(column: Column, array: pa.Array) -> int:
+    """The digest of a column's values as Arrow: of the column's Arrow type, or a dictionary of it for text."""
+    if column.storage is Storage.FIXED:
+        return _digest_arrow_fixed(column, array)
+    if pa.types.is_dictionary(array.type):
+        size = len(array.dictionary)
+        codes = pc.fill_null(array.indices.cast(pa.int64()), size).to_numpy(zero_copy_only=False)
+        counts = np.bincount(codes, minlength=size + 1)
+        nulls = digest_nulls(column, int(counts[size]))
+        return (nulls + digest_counted_texts(column, array.dictionary, counts[:size])) % MODULUS
+    found = text_sum(_prefix(column, _tag(column)), array)
+    if found is None:
+        return plain_texts(column, array)
+    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+
+
+def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
+    """The digest of UTF-8 as it lies in files, in large binary, and the number of nulls.
+
+    No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
+    """
+    found = value_sum(_prefix(column, _tag(column)), values)
+    return None if found is None else ((found[0] + digest_nulls(column, found[1])) % MODULUS, found[1])
+
+
+def plain_texts(column: Column, array: pa.Array) -> int:
+    """The digest of texts, null or not, without the compiled core."""
+    found = pc.value_counts(array)
+    counts = found.field("counts").to_numpy(zero_copy_only=False)
+    return plain_counted_texts(column, found.field("values"), counts)
+
+
+def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
+    valid = array.drop_null() if array.null_count else array
+    prefix = _prefix(column, _tag(column))
+    if pa.types.is_floating(valid.type):
+        numbers = valid.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+        nan = np.isnan(numbers)
+        words = numbers.view(np.int64)
+        words[nan] = 0x7FF8000000000000
+    else:
+        if pa.types.is_timestamp(valid.type):
+            valid = valid.cast(pa.timestamp("ns", "UTC"))
+        words = np.ascontiguousarray(valid.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    found = fixed_sum(prefix, words, LONG_NULL, boolean=False)
+    total = hash_sum(prefix, words.view(np.uint64)) if found is None else found[0]
+    if found is not None and found[1]:
+        total += found[1] * hash_sum(prefix, np.full(1, LONG_NULL, np.int64).view(np.uint64))  # values, not nulls
+    return (total + digest_nulls(column, array.null_count)) % MODULUS

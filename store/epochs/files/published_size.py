@@ -1,0 +1,102 @@
+"""``table.size`` of a location, derived from the log; it can be rewritten at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.packed_location import Files
+from sparkhaven.store.errors import FormatError, InvalidNameError
+from sparkhaven.store.format.table.size_forms import size_form
+from sparkhaven.store.format.table.table_size import TableSize, decode
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
+from sparkhaven.store.types.frozen import frozen
+
+OWNER = ".stream"  # two lines, of a location that has no table.size yet: its stream, and the generation of that
+TABLE_SIZE = "table.size"
+TABLE_DEFINITION = "table.tbl"
+DATA_OFFSET = 4096  # intraday prefixes always have this length
+
+
+def physical_size(name: str, size: int) -> int:
+    """Bytes of a file whose data region has ``size`` bytes: a ``.dat`` starts with a prefix."""
+    return size + DATA_OFFSET if name.endswith(".dat") else size
+
+
+def walk_locations(
+    fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
+) -> Iterator[LocationKey]:
+    """Directories in the place of a location, of dates that ``takes`` accepts, committed or not.
+
+    One listing per internal partition. Names with a leading dot are internal, not locations.
+    """
+    root = layout.intraday(table)
+    for internal in fs.names(root):
+        for value in fs.names(root / internal) if not internal.startswith(".") else ():
+            if takes(value) and not value.startswith("."):
+                yield LocationKey(internal, value)
+
+
+def record_bytes(stream: str, location: LocationState) -> bytes:
+    """The content of the ``table.size`` of a location."""
+    files = Files.of(location.files)
+    form = size_form(stream, files.names, location.schema_version, location.truncated)
+    return form.fill(location.rows, location.time_ms, location.epoch, files.sizes, files.checksums)
+
+
+def publish_location(fs: Fs, layout: Layout, table: TableName, stream: str, location: LocationState) -> None:
+    """Replaces the record of one location; not synced, because recovery rewrites it."""
+    path = layout.intraday_location(table, location.key) / TABLE_SIZE
+    with fs.during("publish-location"):
+        fs.replace(path, record_bytes(stream, location), sync=False)
+
+
+def read_published(data: bytes, where: object) -> TableSize | None:
+    """The record in a file, None if it is torn or foreign (recovery then rewrites it)."""
+    try:
+        return decode(data, where)
+    except FormatError:
+        return None
+
+
+@frozen
+class OwnerMark:
+    """What the owner mark of a location says: its stream, and the generation that created it, where it names one.
+
+    Not ``whole``: a power failure may have torn it, or a first release wrote it.
+    """
+
+    stream: str
+    generation: int | None
+    whole: bool
+
+
+def read_mark(fs: Fs, directory: Path) -> OwnerMark | None:
+    """The owner mark of a location; None if it has none, or a damaged one."""
+    try:
+        stream, *rest = fs.read(directory / OWNER).decode().split("\n")
+        check_stream(stream)
+    except (FileNotFoundError, UnicodeDecodeError, InvalidNameError):
+        return None
+    generation = int(rest[0]) if len(rest) > 1 and rest[0].isascii() and rest[0].isdigit() else None
+    return OwnerMark(stream, generation, bool(rest))
+
+
+def named_owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
+    """The stream in the owner mark of a location without ``table.size``, or None.
+
+    The mark is durable from the first commit of the location on. Before that a power failure may have torn it: then it
+    lacks its line feed. Marks of the first releases have none, and count if the stream exists.
+    """
+    mark = read_mark(fs, directory)
+    if mark is None or mark.whole:
+        return mark.stream if mark is not None else None
+    known = layout.stream_lock(table, mark.stream), layout.stream_log(table, mark.stream)
+    return mark.stream if any(fs.stat(path) is not None for path in known) else None
+
+
+def owner_mark(stream: str, generation: int) -> bytes:
+    """The content of the file that names the stream of a location, and the generation that creates it."""
+    return f"{stream}\n{generation}\n".encode()

@@ -1,0 +1,250 @@
+"""A checkpoint or head on disk, decoded lazily; ``store.epochs.files.checkpoint`` documents the format."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.locations import Locations, decode_location
+from sparkhaven.store.epochs.state.log_records import BROKEN, decode_zone
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.offsets import decode_offsets
+from sparkhaven.store.epochs.state.packed_reports import Shape, decode_shapes
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import RolledBack
+from sparkhaven.store.epochs.state.taken_files import Taken
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.canonical import BEHIND, load, written
+from sparkhaven.store.framing.log_frames import HEADER, Frame, frame_at
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
+
+TAIL = struct.Struct("<QQII")
+ENTRY = struct.Struct("<IIIQ")
+TAIL_BYTES = 8 + TAIL.size
+Data = bytes | memoryview
+
+
+@frozen
+class Checkpoint:
+    """A state, and the number of bytes of the removals file that are folded into it."""
+
+    state: StreamState
+    removals: int
+
+
+class SavedLocations:
+    """The locations of such a file. CorruptFileError: the frame of a location is damaged."""
+
+    def __init__(self, data: Data, index: bytes, where: object) -> None:
+        self._data, self._where = data, where
+        text = written(index)
+        value = load(text, where)
+        self.files = int(value["files"])
+        self._shapes: tuple[Shape, ...] = decode_shapes(value["shapes"])
+        self._internals, self._values = list(map(str, value["internals"])), list(map(str, value["values"]))
+        self._entries = list(ENTRY.iter_unpack(index[len(text) + len(BEHIND) :])) if len(text) < len(index) else []
+        self._places: dict[str, tuple[int, int]] = {}
+        places = [entry[1] for entry in self._entries]
+        for place, name in enumerate(self._values):  # values are numbered in file order
+            first = bisect_left(places, place)
+            self._places[name] = first, bisect_left(places, place + 1, lo=first)
+
+    def keys(self) -> Iterator[LocationKey]:
+        """All of them, by value and internal partition."""
+        internals, values = self._internals, self._values
+        return (LocationKey(internals[entry[0]], values[entry[1]]) for entry in self._entries)
+
+    def values(self) -> list[str]:
+        """The values that there are."""
+        return self._values
+
+    def of_value(self, value: str) -> list[LocationKey]:
+        """Those of one value of the partitioning column."""
+        first, last = self._places.get(value, (0, 0))
+        return [LocationKey(self._internals[entry[0]], value) for entry in self._entries[first:last]]
+
+    def find(self, key: LocationKey) -> LocationState | None:
+        """One of them, decoded."""
+        place = self._place(key)
+        if place is None:
+            return None
+        _, _, length, offset = self._entries[place]
+        part = frame_at(self._data, offset, length)
+        if part is None:
+            raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", "damage")
+        try:
+            return decode_location(key, part.payload, self._shapes)
+        except BROKEN as error:
+            raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", repr(error)) from error
+
+    def _place(self, key: LocationKey) -> int | None:
+        first, last = self._places.get(key.value, (0, 0))
+        for place in range(first, last):
+            if self._internals[self._entries[place][0]] == key.internal:
+                return place
+        return None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, LocationKey) and self._place(key) is not None
+
+
+@frozen
+class Saved:
+    """Such a file: its ``first`` record, the rest undecoded. CorruptFileError, of every method: it is damaged."""
+
+    epoch: int
+    first: Mapping[str, Any]
+    locations: SavedLocations
+    taken: tuple[int, int]
+    data: Data
+    where: object
+
+    def number(self, key: str) -> int:
+        """A number of the first record."""
+        try:
+            return int(self.first[key])
+        except BROKEN as error:
+            raise self._incomplete(error) from error
+
+    def rolled_back(self) -> RolledBack:
+        """The rollbacks that are folded in."""
+        try:
+            return tuple((int(to), int(made)) for to, made in self.first.get("rolledBack", ()))
+        except BROKEN as error:
+            raise self._incomplete(error) from error
+
+    def check(self) -> None:
+        """Verifies the checksum of the whole file."""
+        index, _, crc, _ = read_tail(self.data, self.where)
+        found = zlib.crc32(self.data[:-TAIL_BYTES])
+        if found != crc:
+            raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {found}")
+
+    def files(self) -> Iterator[Taken]:
+        """The taken files, frame by frame."""
+        (at, end), count = self.taken, 0
+        while at < end:
+            part = frame_at(self.data, at)
+            if part is None:
+                raise damaged(self.where, at, "taken files", "damage")
+            found = _decode_taken(part, self.where)
+            yield found
+            at, count = part.end, count + len(found[0])
+        if count != self.locations.files:
+            raise damaged(self.where, end, f"{self.locations.files} taken files", count)
+
+    def decode(
+        self, stream: str, *, locations: bool = True, rescue: Callable[[int], StreamState] | None = None
+    ) -> Checkpoint:
+        """The state, with or without ``locations``. ``rescue`` loads it another way if a part is damaged."""
+        saved = _Rescued(self.locations, self.epoch, rescue) if rescue else self.locations
+        try:
+            state = first_state(stream, self.first, Locations(saved=saved) if locations else Locations())
+            read = partial(_rescued_files, self.files, self.epoch, rescue) if rescue else self.files
+            state.files = FileWindow.later(read, self.locations.files, int(self.first["horizon"]))
+            if state.epoch != self.epoch:
+                raise damaged(self.where, 0, f"epoch {self.epoch}", state.epoch)
+            return Checkpoint(state, int(self.first["removals"]))
+        except BROKEN as error:
+            raise self._incomplete(error) from error
+
+    def _incomplete(self, error: Exception) -> CorruptFileError:
+        return damaged(self.where, HEADER.size, "all keys of a checkpoint", repr(error))
+
+
+class _Rescued:
+    """Locations of a head; a damaged one is loaded from checkpoint and log."""
+
+    def __init__(self, saved: SavedLocations, epoch: int, rescue: Callable[[int], StreamState]) -> None:
+        self._saved, self._epoch, self._rescue = saved, epoch, rescue
+        self.keys, self.values, self.of_value = saved.keys, saved.values, saved.of_value
+
+    def find(self, key: LocationKey) -> LocationState | None:
+        try:
+            return self._saved.find(key)
+        except CorruptFileError:
+            return self._rescue(self._epoch).locations.get(key)
+
+    def __len__(self) -> int:
+        return len(self._saved)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._saved
+
+
+def _rescued_files(
+    read: Callable[[], Iterator[Taken]], epoch: int, rescue: Callable[[int], StreamState]
+) -> Iterator[Taken]:
+    try:
+        yield from list(read())
+    except CorruptFileError:
+        files = list(rescue(epoch).files)
+        yield [f.path for f in files], [f.size for f in files], [f.mtime_ns for f in files]
+
+
+def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> StreamState:
+    """The state of a first record, without files."""
+    epoch = int(head["epoch"])
+    return StreamState(
+        stream=stream,
+        generation=int(head["generation"]),
+        epoch=epoch,
+        floor=epoch,
+        files=FileWindow(horizon=int(head["horizon"])),
+        locations=locations,
+        last_query=head["query"],
+        last_batch=head["batch"],
+        boot_id=str(head["boot"]),
+        schema_version=int(head["schema"]),
+        durability=head["durability"],
+        durable=int(head.get("durable", epoch)),
+        n=int(head["n"]),
+        offsets=decode_offsets(head.get("offsets", ())),
+        rolled_back=tuple((int(to), int(made)) for to, made in head.get("rolledBack", ())),
+        rejected=int(head.get("rejected", 0)),
+        zone=decode_zone(head),
+    )
+
+
+def read_tail(data: Data, where: object) -> tuple[int, int, int, int]:
+    """Offsets of index and first location, the CRC-32 of all before the tail, and zero."""
+    at = len(data) - TAIL_BYTES
+    part = frame_at(data, at) if at > HEADER.size else None
+    if part is None or len(part.payload) != TAIL.size:
+        raise damaged(where, max(at, 0), "a tail", "other bytes")
+    index, first, crc, zero = TAIL.unpack(part.payload)
+    return index, first, crc, zero
+
+
+def _decode_taken(part: Frame, where: object) -> Taken:
+    try:
+        (count,) = struct.unpack_from("<I", part.payload)
+        numbers = np.frombuffer(part.payload, "<i8", 2 * count, 4)
+        paths = part.payload[4 + 16 * count :].decode("utf-8", "surrogatepass").split("\0")
+        if len(paths) != count:
+            raise ValueError(f"{len(paths)} paths of {count} files")
+    except BROKEN as error:
+        raise damaged(where, part.offset, "taken files", repr(error)) from error
+    return paths, numbers[count:], numbers[:count]
+
+
+def damaged(where: object, offset: int, expected: object, found: object) -> CorruptFileError:
+    """The error for a checkpoint of any version, at a byte of its file."""
+    return CorruptFileError(
+        "checkpoint is damaged",
+        where=f"{where} at byte {offset}",
+        expected=expected,
+        found=found,
+        hint="restore it from a copy; the log begins where it ends and cannot replace it",
+    )

@@ -1,0 +1,135 @@
+"""Keeps a log short between batches: compaction in slices, and the head, which spares reading kept records."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from sparkhaven.store.epochs.compaction import Compacted, Compaction, is_due
+from sparkhaven.store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
+from sparkhaven.store.epochs.files.logfile import LogFile
+from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError, EpochConflictError, phase_of
+from sparkhaven.store.framing.log_frames import HEADER
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, TableName
+
+
+class Shortening:
+    """State of one open log. ``checkpoint_bytes``: the checkpoint's size; ``touched``: locations since a slice."""
+
+    def __init__(
+        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, log: LogFile, retention: Retention
+    ) -> None:
+        self._where = fs, layout, table, stream
+        self._log, self._retention = log, retention
+        self._head = HeadWriter(HeadFiles.of(fs, layout, table, stream), retention.head_bytes)
+        self._running: Compaction | None = None
+        self.checkpoint_bytes = self.touched = 0
+
+    def begin(self, checkpoint_bytes: int, head_end: int, head_bytes: int) -> None:
+        """Starts from what recovery has found."""
+        self.checkpoint_bytes = checkpoint_bytes
+        self._head.begin(head_end, max(head_bytes, checkpoint_bytes))
+
+    @property
+    def running(self) -> bool:
+        """Whether a compaction is running."""
+        return self._running is not None
+
+    def is_due(self, state: StreamState) -> bool:
+        """Whether a compaction is due."""
+        retention, epochs = self._retention, state.epoch - state.floor
+        return is_due(epochs, retention.keep_epochs, self._log.length, self.checkpoint_bytes, retention.compact_bytes)
+
+    def start(self, floor: int, undone: RolledBackEpochs, removals_end: int) -> None:
+        """Starts a compaction to a durable epoch; ``removals_end`` bytes of the removals are durable too."""
+        self._running = Compaction(*self._where, log=self._log, undone=undone, floor=floor, removals_end=removals_end)
+
+    def step(self, *, whole: bool) -> bool:
+        """Runs a slice, or all of it; True when only ``finish`` is left. EpochConflictError: no space, no change."""
+        assert self._running is not None  # noqa: S101 - asked before
+        work, self.touched = max(self._retention.slice_work, 2 * self.touched), 0
+        try:
+            return self._running.step(math.inf if whole else work)
+        except OSError as error:
+            self.stop()
+            raise self.no_room(error) from error
+        except CorruptFileError:
+            self.stop()
+            raise
+
+    def finish(self, state: StreamState, removals: tuple[int, Mark]) -> Compacted:
+        """Replaces the files and writes a head of ``state``; the caller holds the commit lock.
+
+        EpochConflictError: no space, nothing changed. CommitUnknownError: the content on disk is unknown.
+        """
+        running, before = self._running, self._inodes()
+        assert running is not None  # noqa: S101 - step said so
+        moved, (at, mark) = running.moved, self._log.last
+        last = (at - moved, mark) if at - moved >= HEADER.size else (HEADER.size, b"")
+        try:
+            self._head.replace(Head(state, running.floor, last, *removals, running.undone))
+            done = running.finish()
+        except OSError as error:
+            self.stop()
+            if self._inodes() != before:
+                raise self._log.poison("a compaction failed while it replaced files", error) from error
+            raise self.no_room(error) from error
+        self._running = None
+        self._log.adopt(done.log_bytes, moved)
+        self.begin(done.checkpoint_bytes, done.log_bytes + removals[0], 0)
+        return done
+
+    def stop(self) -> None:
+        """Abandons a running compaction."""
+        if self._running is not None:
+            self._running.drop()
+            self._running = None
+
+    def fold_is_due(self) -> bool:
+        """Whether the removals are large enough to be folded; costs one stat."""
+        fs, layout, table, stream = self._where
+        found = fs.stat(layout.stream_removals(table, stream))
+        return found is not None and found.size >= self._retention.compact_bytes
+
+    def keep_removals(self, commit_lock: Lock) -> None:
+        """Makes the removals durable. EpochConflictError: no space."""
+        try:
+            write_removals(*self._where, [], commit_lock=commit_lock)
+        except OSError as error:
+            raise self.no_room(error) from error
+
+    def fold(self, commit_lock: Lock) -> Mark | None:
+        """Folds the removals if they have grown enough; returns their last record. EpochConflictError: no space."""
+        try:
+            return fold_removals(*self._where, least_bytes=self._retention.compact_bytes, commit_lock=commit_lock)
+        except OSError as error:
+            raise self.no_room(error) from error
+
+    def head_is_due(self, removals_end: int) -> bool:
+        """Whether log and removals have outgrown the head."""
+        return self._head.is_due(self._log.length + removals_end)
+
+    def write_head(self, state: StreamState, undone: RolledBackEpochs, removals: tuple[int, Mark]) -> bool:
+        """Replaces the head; False if it cannot be written."""
+        return self._head.write(state, undone, self._log, removals)
+
+    def _inodes(self) -> tuple[int, ...]:
+        fs, layout, table, stream = self._where
+        paths: list[Path] = [layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)]
+        return tuple(stat.inode if stat else 0 for stat in map(fs.stat, paths))
+
+    def no_room(self, error: OSError) -> EpochConflictError:
+        """The error of a compaction that changed nothing."""
+        _, layout, table, stream = self._where
+        return EpochConflictError(
+            "the log cannot be compacted",
+            where=layout.stream_log(table, stream),
+            found=error,
+            hint="free space on the disk; until then the stream continues with the longer, unchanged log",
+            phase=phase_of(error),
+        )

@@ -1,0 +1,123 @@
+"""What the epochs of a stream have added, by the commit records above its floor: for readers that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkhaven.store.epochs.reading.log_reader import LogFiles, read_files
+from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
+from sparkhaven.store.epochs.state.replay import chain
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.framing.log_frames import refuse_damage
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
+
+ANEW = "start with a new checkpoint, at `earliest`, `latest` or a kept epoch (`sparkhaven epochs list NS.T STREAM`)"
+
+
+@frozen
+class Step:
+    """One epoch that was not rolled back: its number, the rows that it added, and its time (ms)."""
+
+    epoch: int
+    rows: int
+    time_ms: int
+
+
+@frozen
+class Added:
+    """Rows ``[start, stop)`` of a location. ``since``: the epoch that created it; None: one that was read before."""
+
+    since: int | None
+    start: int
+    stop: int
+
+
+class Changes:
+    """The epochs of one stream above its floor, as of one moment."""
+
+    def __init__(self, files: LogFiles) -> None:
+        self._files = files
+        self._records = chain(files.records, files.epoch, None, files.path)
+        self.floor = files.epoch
+        self.steps = tuple(self._steps())
+
+    @classmethod
+    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str) -> Changes:
+        """Reads log and checkpoint; CorruptFileError if the log is damaged."""
+        files = read_files(fs, layout, table, stream)
+        refuse_damage(files.found, files.path)
+        return cls(files)
+
+    @property
+    def newest(self) -> int:
+        """The newest epoch."""
+        return self.steps[-1].epoch if self.steps else self.floor
+
+    def after(self, epoch: int) -> tuple[Step, ...]:
+        """The epochs that follow one. SnapshotMovedError: it is not kept, was rolled back, or does not exist."""
+        if epoch == self.floor:
+            return self.steps
+        for place, step in enumerate(self.steps):
+            if step.epoch == epoch:
+                return self.steps[place + 1 :]
+        raise self._not_kept(epoch)
+
+    def added(self, after: int, until: int) -> dict[LocationKey, Added]:
+        """The rows that the epochs after one, up to another, have added to each location.
+
+        SnapshotMovedError: one of both is not kept or was rolled back; or a location was removed and created again in
+        between, so that its first rows are gone.
+        """
+        wanted = {step.epoch for step in self.after(after)} - {step.epoch for step in self.after(until)}
+        found: dict[LocationKey, Added] = {}
+        for record in self._records:
+            if not isinstance(record, CommitRecord) or record.epoch not in wanted:
+                continue
+            full = self._files.full(record)
+            for report in full.batch.reports if isinstance(full, CommitRecord) else ():
+                before = found.get(report.key)
+                if report.base_epoch == 0:
+                    if before is not None:
+                        raise self.left_unread(report.key, after, until)
+                    found[report.key] = Added(record.epoch, 0, report.rows)
+                else:
+                    since, start = (before.since, before.start) if before else (None, report.base_rows)
+                    found[report.key] = Added(since, start, report.rows)
+        return found
+
+    def left_unread(self, key: LocationKey, after: int, until: int) -> SnapshotMovedError:
+        """The error for rows that were removed from intraday before they were read."""
+        return SnapshotMovedError(
+            "rows were removed from intraday before this stream read them",
+            where=self._files.path,
+            expected=f"the rows that epochs {after + 1} to {until} added to {key.internal}/{key.value}",
+            found="another location, or none",
+            hint=f"merged rows are in history: read the date {key.value} with spark.read, then {ANEW}",
+        )
+
+    def _steps(self) -> Iterator[Step]:
+        for record in self._records:
+            if isinstance(record, CommitRecord):
+                yield Step(record.epoch, record.batch.rows, record.batch.time_ms)
+            elif isinstance(record, RollbackRecord):
+                yield Step(record.epoch, 0, record.time_ms)
+
+    def _not_kept(self, epoch: int) -> SnapshotMovedError:
+        if epoch < self.floor:
+            what = "the epoch up to which the stream was read is no longer kept"
+            hint = f"{ANEW}; keep_epochs of the writing stream says how many are kept"
+        elif epoch > self.newest:
+            what = "the epoch up to which the stream was read is not in its log"
+            hint = f"if the log was restored from an older copy, restore it from a newer one; else {ANEW}"
+        else:
+            what = "epochs that were read have been rolled back"
+            hint = f"remove their rows from what was made of them, then {ANEW}"
+        return SnapshotMovedError(
+            what,
+            where=self._files.path,
+            expected=f"an epoch from {self.floor} to {self.newest}",
+            found=epoch,
+            hint=hint,
+        )

@@ -1,0 +1,278 @@
+"""Reads log, checkpoint and head of a stream; the only module that does.
+
+``read_files`` reads all records from the checkpoint on, without locations; ``LogFiles.full`` reads one again with them.
+``read_newest`` reads what leads to the newest state: with a head (``store.epochs.files.head``) only the records after
+it. So a reader does not notice damage before the head: it uses none of those bytes. The start of a writer, and
+``verify``, read every frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from sparkhaven.store.epochs.files.head import Head, HeadFiles
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
+from sparkhaven.store.epochs.files.saved_state import Checkpoint, Saved
+from sparkhaven.store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
+from sparkhaven.store.epochs.state.log_records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
+from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.rollbacks import RolledBack
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.framing.canonical import written
+from sparkhaven.store.framing.log_frames import (
+    HEADER,
+    Frame,
+    Source,
+    Survey,
+    ending,
+    frame_at,
+    refuse_damage,
+    walk,
+)
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
+
+
+@frozen
+class LogFiles:
+    """Checkpoint and log of a stream, as of one moment between compactions.
+
+    ``records``: those after the checkpoint, commits without locations; ``places``: start and end offset of each.
+    ``found``: the end of the log.
+    """
+
+    stream: str
+    path: Path
+    saved: Saved | None
+    checkpoint_bytes: int
+    source: Source
+    base: int
+    found: Survey
+    places: tuple[tuple[int, int], ...]
+    records: tuple[Record, ...]
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The state before the records."""
+        return self.saved.decode(self.stream) if self.saved else Checkpoint(StreamState(self.stream), 0)
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the checkpoint."""
+        return self.saved.epoch if self.saved else 0
+
+    def full(self, record: Record) -> Record:
+        """One of the records with its locations."""
+        if not isinstance(record, CommitRecord):
+            return record
+        start, end = self.places[record.n - self.records[0].n]
+        part = frame_at(self.source.read(start, end - start), 0)
+        if part is None:
+            raise CorruptFileError("a record changed while it was read", where=f"{self.path} at byte {start}")
+        return decode(part.payload, f"{self.path} at byte {start}")
+
+    def chain(self, epoch: int | None = None) -> Iterator[Record]:
+        """The records that lead to ``epoch`` (None: the newest), with their locations, one at a time."""
+        for record in chain(self.records, self.epoch, epoch, self.path):
+            yield self.full(record)
+
+
+@frozen
+class Newest:
+    """What leads to the newest state: ``start``, of the head or else of the checkpoint, and the records after it.
+
+    ``removals``: bytes of the removals applied to ``start``. ``floor``: epoch of the checkpoint; ``advance`` sets the
+    state's floor. ``records`` have no locations if there is no head; ``full`` reads one with them. ``at``: offset of
+    the first of them in the log. ``folded``: number of the checkpoint's last record.
+    """
+
+    start: StreamState
+    removals: int
+    floor: int
+    records: tuple[Record, ...]
+    full: Callable[[Record], Record]
+    found: Survey
+    source: Source
+    at: int
+    checkpoint_bytes: int
+    folded: int
+    head: Head | None = None
+
+
+def read_files(fs: Fs, layout: Layout, table: TableName, stream: str, *, whole: bool = False) -> LogFiles:
+    """Reads checkpoint and log, again if a compaction came in between. ``whole``: verifies the whole checkpoint."""
+    return _files(open_files(fs, layout, table, stream, None, whole=whole))
+
+
+def read_newest(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, reports: bool = True, cached: bool = True
+) -> Newest:
+    """The same for the newest state only, from a usable head on.
+
+    Without ``cached`` the head is not used and the whole checkpoint is verified. Without ``reports`` the state has no
+    locations from records or head.
+    """
+    files = HeadFiles.of(fs, layout, table, stream)
+    found = open_files(fs, layout, table, stream, files if cached else None, whole=not cached)
+
+    @lru_cache
+    def rescue(epoch: int) -> StreamState:
+        return _again(fs, layout, table, stream, epoch)
+
+    return (found.head and _from_head(files, found, reports, rescue)) or _from_checkpoint(_files(found))
+
+
+@frozen
+class Rollbacks:
+    """Pairs (restored epoch, epoch of the rollback): those in the log, and those ``folded`` into the checkpoint."""
+
+    logged: RolledBack
+    folded: RolledBack
+    found: Survey
+
+
+def read_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> Rollbacks:
+    """The recorded rollbacks, oldest first; decodes only those records."""
+    files = open_files(fs, layout, table, stream, None)
+    logged, last = [], None
+    for part in walk(files.source):
+        last = part
+        if ROLLBACK in written(part.payload):
+            record = decode(part.payload, f"{files.path} at byte {part.offset}")
+            if isinstance(record, RollbackRecord):
+                logged.append((record.to, record.epoch))
+    found = ending(files.source, last.end if last else HEADER.size, last)
+    return Rollbacks(tuple(logged), files.checkpoint.rolled_back() if files.checkpoint else (), found)
+
+
+def read_rolled_back_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> RolledBackEpochs:
+    """The epochs rolled back since the checkpoint."""
+    files = read_files(fs, layout, table, stream)
+    return rolled_back_epochs_of(files.records, files.epoch, files.full)
+
+
+def rolled_back_epochs_of(records: tuple[Record, ...], base: int, full: Callable[[Record], Record]) -> RolledBackEpochs:
+    """The rolled-back epochs among records after epoch ``base``, with their locations."""
+    kept = chain(records, base, None, "log")
+    live = {record.n for record in kept}
+    return RolledBackEpochs.of((r if r.n in live else full(r) for r in records), kept)
+
+
+def advance(state: StreamState, files: Newest, epoch: int | None, where: object, *, locations: bool = True) -> None:
+    """Advances the start to ``epoch`` (None: the newest) along its chain; from a head on, locations lazily."""
+    floor = state.epoch
+    for record in files.records:
+        state.note(record)
+    for record in chain(files.records, floor, epoch, where):
+        state.apply(files.full(record) if locations else record, later=files.head is not None)
+    state.floor = floor
+
+
+def _again(fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int) -> StreamState:
+    files = read_newest(fs, layout, table, stream, cached=False)
+    advance(files.start, files, epoch, layout.stream_log(table, stream))
+    for _, removal in read_removals(fs, layout, table, stream, files.removals).entries:
+        files.start.remove(removal)
+    return files.start
+
+
+def _from_checkpoint(files: LogFiles) -> Newest:
+    found, size = files.checkpoint, files.checkpoint_bytes
+    at = files.places[0][0] if files.places else files.found.end
+    start = found.state
+    return Newest(
+        start=start,
+        removals=found.removals,
+        floor=start.epoch,
+        records=files.records,
+        full=files.full,
+        found=files.found,
+        source=files.source,
+        at=at,
+        checkpoint_bytes=size,
+        folded=start.n,
+    )
+
+
+def _from_head(
+    files: HeadFiles, found: OpenedFiles, reports: bool, rescue: Callable[[int], StreamState]
+) -> Newest | None:
+    assert found.head is not None  # noqa: S101 - asked before
+    floor = found.checkpoint.epoch if found.checkpoint else 0
+    if found.base > floor:
+        return None
+    placed = files.find(found.head, found.stream, floor, found.source, locations=reports, rescue=rescue)
+    if placed is None:
+        return None
+    at, head = placed
+    _, records, end = _decoded(found.path, walk(found.source, at), head.state.n + 1, reports, found.source, at)
+    if any(isinstance(record, RollbackRecord) and record.to < head.state.epoch for record in records):
+        return None
+    if end.last[1] == b"":
+        end = Survey(end.end, end.rest, end.beyond, head.mark)
+    return Newest(
+        start=head.state,
+        removals=head.removals,
+        floor=floor,
+        records=records,
+        full=_itself,
+        found=end,
+        source=found.source,
+        at=at,
+        checkpoint_bytes=found.checkpoint_bytes,
+        folded=found.checkpoint.number("n") if found.checkpoint else 0,
+        head=head,
+    )
+
+
+def _itself(record: Record) -> Record:
+    return record
+
+
+def _files(found: OpenedFiles) -> LogFiles:
+    expected = found.checkpoint.number("n") + 1 if found.checkpoint else 1
+    places, records, end = _decoded(found.path, walk(found.source), expected, False, found.source, HEADER.size)
+    require_reaches(found, end)
+    size = found.checkpoint_bytes
+    return LogFiles(found.stream, found.path, found.checkpoint, size, found.source, found.base, end, places, records)
+
+
+def _decoded(
+    path: Path, parts: Iterator[Frame], expected: int, reports: bool, source: Source, start: int
+) -> tuple[tuple[tuple[int, int], ...], tuple[Record, ...], Survey]:
+    """The records from number ``expected`` on, with their places. CorruptFileError: one is missing."""
+    places: list[tuple[int, int]] = []
+    records: list[Record] = []
+    last: Frame | None = None
+    for part in parts:
+        last = part
+        record = decode(part.payload, f"{path} at byte {part.offset}", reports=reports)
+        if record.n < expected and not records:
+            continue
+        if record.n != expected + len(records):
+            raise CorruptFileError(
+                "commit log has a gap",
+                where=f"{path} at byte {part.offset}",
+                expected=f"record {expected + len(records)}",
+                found=f"record {record.n}",
+                hint="restore log and checkpoint from one copy; nothing was changed or deleted",
+            )
+        places.append((part.offset, part.end))
+        records.append(record)
+    return tuple(places), tuple(records), ending(source, last.end if last else start, last)
+
+
+__all__ = [
+    "LogFiles",
+    "Newest",
+    "advance",
+    "read_files",
+    "read_newest",
+    "read_rolled_back_epochs",
+    "refuse_damage",
+    "rolled_back_epochs_of",
+]

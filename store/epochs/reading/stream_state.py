@@ -1,0 +1,158 @@
+"""Reading a stream's commit log without changing anything: for readers, maintenance, and the log's own recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.log_reader import LogFiles, advance, read_files, read_newest, read_rollbacks
+from sparkhaven.store.epochs.state.file_positions import FileWindow
+from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.tombstone import Named
+from sparkhaven.store.framing.log_frames import Survey, refuse_damage
+from sparkhaven.store.gc_pause import gc_paused
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.types.frozen import frozen
+
+__all__ = [
+    "EpochEntry",
+    "Loaded",
+    "LogFiles",
+    "StreamState",
+    "list_epochs",
+    "list_streams",
+    "load_read",
+    "load_stream",
+    "read_files",
+]
+
+
+@frozen
+class Loaded:
+    """A state, the end of the log that it was read from, and the end of the removals applied to it.
+
+    ``named``: newest epoch and generation in the removals that neither checkpoint nor head has folded in.
+    """
+
+    state: StreamState
+    found: Survey
+    removals_end: int
+    named: Named
+
+
+@frozen
+class EpochEntry:
+    """One epoch of the list of epochs; ``live`` is False if it was rolled back. ``ranges`` and ``gaps`` of offsets.
+
+    ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like. ``oldest_ns``:
+    the oldest modification time of its files (ns since the epoch), None without files.
+    """
+
+    epoch: int
+    kind: Literal["commit", "rollback"]
+    generation: int
+    time_ms: int
+    query_id: str | None
+    batch_id: int | None
+    rows: int
+    locations: int
+    files: int
+    restores: int | None
+    live: bool
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    oldest_ns: int | None = None
+
+    @property
+    def messages(self) -> int:
+        """Offsets that the epoch took."""
+        return sum(part.messages for part in self.ranges)
+
+
+def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+    """Names of the streams of a table that have a commit log, sorted."""
+    names = fs.names(layout.streams(table))
+    return [name[:-4] for name in names if name.endswith(".log") and not name.startswith(".")]
+
+
+def load_stream(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
+) -> StreamState:
+    """The state of a stream at its newest epoch, or at any epoch above the rollback floor.
+
+    Removals apply to every epoch. Without ``cached`` the head is not used. TableNotFoundError: there is no such stream,
+    or the epoch is not kept. CorruptFileError: log or checkpoint is damaged (a torn last record is not damage: it was
+    never acknowledged).
+    """
+    return load_read(fs, layout, table, stream, epoch=epoch, cached=cached).state
+
+
+def newest_states(fs: Fs, layout: Layout, table: TableName) -> list[StreamState]:
+    """The newest state of every stream of a table."""
+    return [load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table)]
+
+
+def load_read(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
+) -> Loaded:
+    """The same, with the ends of log and removals."""
+    path = layout.stream_log(table, stream)
+    with gc_paused():
+        files = read_newest(fs, layout, table, stream, cached=cached and epoch is None)
+        refuse_damage(files.found, path)
+        state = files.start
+        advance(state, files, epoch, path)
+    state.floor = files.floor
+    removals = read_removals(fs, layout, table, stream, files.removals)
+    for _, removal in removals.entries:
+        state.remove(removal)
+    return Loaded(state, files.found, removals.end, removals.named)
+
+
+def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[FileWindow, Offsets]:
+    """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
+    path = layout.stream_log(table, stream)
+    with gc_paused():
+        files = read_newest(fs, layout, table, stream, reports=False)
+        refuse_damage(files.found, path)
+        state = files.start
+        advance(state, files, None, path, locations=False)
+        state.files.read()
+    return state.files, state.offsets
+
+
+def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[EpochEntry]:
+    """The epochs in the log, oldest first: those between the floor and now, and those rolled back since."""
+    files = read_files(fs, layout, table, stream)
+    path = layout.stream_log(table, stream)
+    refuse_damage(files.found, path)
+    live = {record.n for record in chain(files.records, files.epoch, None, path)}
+    made = (files.full(r) for r in files.records if isinstance(r, CommitRecord | RollbackRecord))
+    return [_entry(r, r.n in live) for r in made if isinstance(r, CommitRecord | RollbackRecord)]
+
+
+def list_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[tuple[int, int]]:
+    """The rollbacks in the log, oldest first: (epoch of the rollback, restored epoch). Decodes only those records."""
+    rollbacks = read_rollbacks(fs, layout, table, stream)
+    refuse_damage(rollbacks.found, layout.stream_log(table, stream))
+    return [(epoch, to) for to, epoch in rollbacks.logged]
+
+
+def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
+    made, generation = record.epoch, record.generation
+    if isinstance(record, RollbackRecord):
+        changed = len(record.changed)
+        return EpochEntry(made, "rollback", generation, record.time_ms, None, None, 0, changed, 0, record.to, live)
+    batch = record.batch
+    counts = batch.rows, len(batch.reports), len(batch.files)
+    names = batch.time_ms, batch.query_id, batch.batch_id
+    oldest = min((file.mtime_ns for file in batch.files), default=None)
+    spans = batch.ranges, batch.gaps
+    return EpochEntry(made, "commit", generation, *names, *counts, None, live, *spans, batch.counts, oldest)

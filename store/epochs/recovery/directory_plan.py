@@ -1,0 +1,220 @@
+"""What the directories of a stream's locations need so that they hold what the log says: the plan. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparkhaven.store.epochs.files.published_size import (
+    TABLE_DEFINITION,
+    TABLE_SIZE,
+    physical_size,
+    read_published,
+    record_bytes,
+)
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.packed_location import Files
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.table.table_size import TableSize
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
+
+COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
+
+
+@frozen
+class Cut:
+    """A file to be truncated to ``length``; with a new inode if it is ``shared`` with readers or by hard links."""
+
+    path: Path
+    length: int
+    dropped: int
+    shared: bool
+
+
+@frozen
+class Moved:
+    """A directory that is renamed to ``to``, because it may be a copy of data that nothing else has."""
+
+    path: Path
+    to: Path
+    reason: str
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What has to be done so that the directories hold what the log says.
+
+    ``ahead`` is the newest epoch of the stream that a file of the tree names, where that is beyond the log. ``damaged``
+    are locations that were left as they are.
+    """
+
+    cuts: list[Cut] = field(default_factory=list)
+    stray_files: list[Path] = field(default_factory=list)
+    stray_locations: list[Path] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
+    foreign: list[Path] = field(default_factory=list)
+    unpublished: list[LocationState] = field(default_factory=list)
+    undefined: list[LocationState] = field(default_factory=list)
+    ahead: int = 0
+    damaged: dict[LocationKey, CorruptFileError] = field(default_factory=dict)
+
+
+def settle_locations(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    state: StreamState,
+    keys: Iterable[LocationKey],
+    *,
+    ahead: bool,
+    leave_damaged: bool = False,
+) -> Settlement:
+    """Plans for locations of the state. ``ahead``: a record of a later epoch is not damage (power failure).
+
+    With ``leave_damaged`` locations with missing or short files are collected, else the first is a CorruptFileError.
+    """
+    plan = Settlement()
+    for key in keys:
+        location = state.locations[key]
+        directory = layout.intraday_location(table, key)
+        names = set(fs.names(directory))
+        if location.truncated and not names:
+            continue
+        files = _files_of(fs, directory, location)
+        data = fs.read(directory / TABLE_SIZE) if TABLE_SIZE in names else None
+        current = data == record_bytes(state.stream, location)
+        record = None
+        if data is not None and not current:  # to decode one takes longer than to make one
+            record = _published(fs, layout, table, key, state, data, ahead=ahead)
+        if record is not None:
+            plan.ahead = max(plan.ahead, beyond(record, state))
+        damage = None if location.truncated else _damage(table, state.stream, location, directory, files)
+        if damage is not None:
+            if not leave_damaged:
+                raise damage
+            plan.damaged[key] = damage
+            continue
+        if not current:
+            plan.unpublished.append(location)
+        if not location.truncated and TABLE_DEFINITION not in names and fs.stat(layout.schema(table)) is not None:
+            plan.undefined.append(location)
+        if not location.truncated:
+            _settle_files(directory, location, names, files, record, plan)
+    return plan
+
+
+def damage_of(fs: Fs, layout: Layout, table: TableName, state: StreamState, key: LocationKey) -> str | None:
+    """The defect of a location's files, as a sentence; None if they have all committed bytes."""
+    directory = layout.intraday_location(table, key)
+    location = state.locations.get(key)
+    if location is None:
+        return None
+    found = _damage(table, state.stream, location, directory, _files_of(fs, directory, location))
+    return None if found is None else f"{found.what}: {found.where}, expected {found.expected}, found {found.found}"
+
+
+@frozen
+class _File:
+    """Bytes that are committed of a file, and its bytes and links on disk; None where it is not there."""
+
+    name: str
+    expected: int
+    found: int | None
+    links: int
+
+
+def _files_of(fs: Fs, directory: Path, location: LocationState) -> list[_File]:
+    """The committed files whose length is another one than was committed: of most locations none."""
+    if location.truncated:
+        return []
+    files = Files.of(location.files)
+    found = fs.sizes(directory, files.names)
+    others = []
+    for name, size in zip(files.names, files.sizes, strict=True):
+        expected, there = physical_size(name, size), found.get(name)
+        if there is None or there[0] != expected:
+            others.append(_File(name, expected, *(there or (None, 0))))
+    return others
+
+
+def _damage(
+    table: TableName, stream: str, location: LocationState, directory: Path, files: list[_File]
+) -> CorruptFileError | None:
+    """The error of the first file that lacks committed bytes, or None."""
+    for file in files:
+        if file.found is None or file.found < file.expected:
+            place = f"{location.key.internal}/{location.key.value}"
+            return CorruptFileError(
+                "committed file is missing" if file.found is None else "file is shorter than its committed length",
+                where=directory / file.name,
+                expected=f"{file.expected} bytes",
+                found="nothing" if file.found is None else f"{file.found} bytes",
+                hint="restore the file from a copy; or roll back to an epoch before it; or set the location aside with"
+                f" `sparkhaven recover {table} {stream} --quarantine {place}`; nothing was changed or deleted",
+            )
+    return None
+
+
+def _published(
+    fs: Fs, layout: Layout, table: TableName, key: LocationKey, state: StreamState, data: bytes, *, ahead: bool
+) -> TableSize | None:
+    """The record of a location, which differs from what would be written now; None if it is torn."""
+    path = layout.intraday_location(table, key) / TABLE_SIZE
+    found = read_published(data, path)
+    if found is None:
+        return None
+    if beyond(found, state) and not ahead:
+        log = layout.stream_log(table, state.stream)
+        raise CorruptFileError(
+            "a location was published at an epoch that is missing in the commit log: acknowledged records are lost",
+            where=path,
+            expected=f"epoch {state.epoch} at most",
+            found=f"epoch {found.epoch}",
+            hint=restore_hint(table, state.stream, log),
+        )
+    if found.stream not in (None, state.stream):
+        raise CorruptFileError(
+            "a location of this stream was published by another stream",
+            where=path,
+            expected=f"stream {state.stream}, whose log has {key.internal}/{key.value}",
+            found=f"stream {found.stream}",
+            hint="a location has one writer: restore the directory from a copy, or set it aside; nothing was changed",
+        )
+    if found.truncated and not state.locations[key].truncated:
+        refuse(Witnesses(fs, layout, table, [state]).location(key))
+    return found
+
+
+def beyond(found: TableSize, state: StreamState) -> int:
+    """The epoch of a record of this stream if the log does not have it, else 0."""
+    epoch = found.epoch or 0
+    return epoch if found.stream == state.stream and epoch > state.epoch else 0
+
+
+def _settle_files(
+    directory: Path,
+    location: LocationState,
+    names: set[str],
+    files: list[_File],
+    published: TableSize | None,
+    plan: Settlement,
+) -> None:
+    committed = location.files
+    for file in files:
+        if file.found is not None and file.found > file.expected:
+            mapped = published is not None and published.data_file_sizes.get(file.name, 0) > committed[file.name].size
+            cut = Cut(directory / file.name, file.expected, file.found - file.expected, mapped or file.links > 1)
+            plan.cuts.append(cut)
+    for name in sorted(names.difference(committed)):
+        if name.endswith(COLUMN_SUFFIXES) or is_temporary(name):
+            plan.stray_files.append(directory / name)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is of a temporary file of an atomic replace."""
+    return name.startswith(".") and ".tmp-" in name

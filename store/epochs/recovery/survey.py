@@ -1,0 +1,255 @@
+"""Surveys a stream whose commit log is lost or outdated: its locations, and all files that name it. Reads only.
+
+What a location records in ``table.size`` is rows, lengths and checksums of its files, epoch, schema version and stream;
+all bytes are compared with the checksums. The epoch that made it, which merge records know it by, is that of the newest
+state that can be read, of the merge record, or else the epoch that is recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from sparkhaven.store.epochs.files.published_size import DATA_OFFSET, TABLE_SIZE, read_mark, walk_locations
+from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.readable_state import known_state
+from sparkhaven.store.epochs.recovery.deleted import gone_after_merge
+from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.tombstone import Named, Removal, RemovalPhase
+from sparkhaven.store.errors import FormatError
+from sparkhaven.store.format.table.table_size import TableSize, decode
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+
+CHUNK = 8 << 20
+
+
+@frozen
+class Found:
+    """The sources for rebuilding a log.
+
+    ``known``: the newest readable state. ``epoch``, ``generation``: the newest that any file names. ``damaged``:
+    location -> defect. ``unpublished``: locations of the stream without a record of their committed rows. ``missing``:
+    locations of the known state that do not exist. ``merged``: what history has of each location. ``deleted``: those of
+    the known state that history has whole, and whose directories are gone: the state is older than their removal.
+    """
+
+    known: StreamState
+    epoch: int
+    generation: int
+    locations: dict[LocationKey, LocationState]
+    damaged: dict[LocationKey, str]
+    unpublished: tuple[Path, ...]
+    missing: tuple[LocationKey, ...]
+    merged: Mapping[LocationKey, MergeInput]
+    deleted: frozenset[LocationKey] = frozenset()
+
+    @property
+    def rows(self) -> int:
+        """Rows of the sound locations."""
+        return sum(location.rows for location in self.locations.values())
+
+    @property
+    def complete(self) -> bool:
+        """Whether the known state is the newest, so that its positions are those of all rows."""
+        same = all(_same(self.known.locations.get(key), now) for key, now in self.locations.items())
+        newest = self.known.epoch >= self.epoch and self.known.generation >= self.generation
+        return newest and same and self.known.offsets.unsettled is None
+
+
+def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
+    """Reads every location of the stream, all bytes. Changes nothing."""
+    known = known_state(fs, layout, table, stream)
+    tombstones = read_tombstones(fs, layout, table, stream)
+    merged = _merged(fs, layout, table, stream)
+    named = [known.epoch, Named.by(tombstones or ()).epoch, *(taken.epoch for taken in merged.values())]
+    named.append(named_by_head(fs, layout.stream_head(table, stream)))
+    named.append(named_by_ledger(fs, layout, table, stream))
+    locations: dict[LocationKey, LocationState] = {}
+    damaged: dict[LocationKey, str] = {}
+    unpublished: list[Path] = []
+    for key in walk_locations(fs, layout, table):
+        directory = layout.intraday_location(table, key)
+        try:
+            record = decode(fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
+        except (FileNotFoundError, NotADirectoryError, FormatError):
+            if _mark(fs, directory) == stream or key in known.locations:
+                unpublished.append(directory)
+            continue
+        if record.stream != stream:
+            continue
+        named.append(record.epoch or 0)
+        then = known.locations.get(key)
+        wrong = _wrong(fs, directory, record) or _ambiguous(key, record, then, tombstones, merged)
+        if wrong is not None:
+            damaged[key] = wrong
+        else:
+            locations[key] = _location(fs, directory, key, record, then, tombstones or (), merged)
+    there = {*locations, *damaged}
+    missing = {key: at for key, at in known.locations.items() if key not in there and not at.truncated}
+    deleted = {
+        key
+        for key, location in missing.items()
+        if key in merged and gone_after_merge(fs, layout, table, location, merged[key])
+    }
+    removed = _removed(fs, layout, table, stream)
+    named.append(removed.epoch)
+    generation = max(known.generation, removed.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
+    generation = max(generation, Named.by(tombstones or ()).generation)
+    return Found(
+        known,
+        max(named),
+        generation,
+        locations,
+        damaged,
+        tuple(unpublished),
+        tuple(sorted({*missing} - deleted)),
+        merged,
+        frozenset(deleted),
+    )
+
+
+def _removed(fs: Fs, layout: Layout, table: TableName, stream: str) -> RemovedStream:
+    """What a note says of a removed stream; zeros without one, or if it is damaged."""
+    try:
+        return read_removed(fs, layout, table, stream) or RemovedStream(0, 0, 0)
+    except FormatError:
+        return RemovedStream(0, 0, 0)
+
+
+# --- one location ------------------------------------------------------------------------------------------
+
+
+def _same(then: LocationState | None, now: LocationState) -> bool:
+    return then is not None and (then.rows, dict(then.files)) == (now.rows, now.files)
+
+
+def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
+    """The defect of a location's files, as a sentence, or None."""
+    if record.truncated:
+        return None
+    for name, size in sorted(record.data_file_sizes.items()):
+        found = fs.stat(directory / name)
+        start = DATA_OFFSET if name.endswith(".dat") else 0
+        if found is None or found.size < start + size:
+            return f"{name} has {found.size if found else 0} bytes for {start + size}"
+        crc = _crc(fs, directory / name, start, size)
+        if name in record.checksums and crc != record.checksums[name]:
+            return f"{name} does not have the checksum in its table.size"
+    return None
+
+
+def _crc(fs: Fs, path: Path, start: int, size: int) -> int:
+    crc = 0
+    for at in range(0, size, CHUNK):
+        crc = zlib.crc32(fs.read_range(path, start + at, min(CHUNK, size - at)), crc)
+    return crc
+
+
+def _location(
+    fs: Fs,
+    directory: Path,
+    key: LocationKey,
+    record: TableSize,
+    then: LocationState | None,
+    tombstones: Collection[Removal],
+    merged: Mapping[LocationKey, MergeInput],
+) -> LocationState:
+    files = {name: FileState(size, record.checksums.get(name, 0)) for name, size in record.data_file_sizes.items()}
+    epoch, taken = record.epoch or 0, merged.get(key)
+    gone = {removal.since for removal in tombstones if (removal.key, removal.phase) == (key, RemovalPhase.DELETE)}
+    since = epoch
+    grown = then is not None and then.since not in gone and _holds(fs, directory, then, record)
+    if grown and then is not None:
+        since = then.since
+    elif taken is not None and taken.since not in gone and (record.truncated or record.size >= taken.rows):
+        since = taken.since
+    emptied = any(
+        (s.key, s.since, s.phase) == (key, since, RemovalPhase.TRUNCATE) for s in tombstones if s.since not in gone
+    )
+    same = then is not None and grown and dict(then.files) == files
+    truncated = record.truncated or emptied
+    return LocationState(
+        key=key,
+        since=since,
+        epoch=epoch,
+        rows=0 if truncated else record.size,
+        files={} if truncated else files,
+        stats=then.stats if then is not None and same and not truncated else {},
+        schema_version=record.schema_version or 1,
+        time_ms=record.last_modified_ms,
+        truncated=truncated,
+    )
+
+
+def _holds(fs: Fs, directory: Path, then: LocationState, record: TableSize) -> bool:
+    """Whether a location still begins with its earlier rows."""
+    if record.truncated or then.truncated:
+        return record.truncated
+    for name, state in then.files.items():
+        if record.data_file_sizes.get(name, -1) < state.size:
+            return False
+        if _crc(fs, directory / name, DATA_OFFSET if name.endswith(".dat") else 0, state.size) != state.crc:
+            return False
+    return record.size >= then.rows
+
+
+def _ambiguous(
+    key: LocationKey,
+    record: TableSize,
+    then: LocationState | None,
+    tombstones: Collection[Removal] | None,
+    merged: Mapping[LocationKey, MergeInput],
+) -> str | None:
+    """Whether it cannot be decided if the rows of a merged date are the merged ones or later ones."""
+    taken = merged.get(key)
+    if taken is None or then is not None or tombstones or record.truncated or record.size < taken.rows:
+        return None
+    if (record.epoch, record.size) == (taken.epoch, taken.rows):
+        return None
+    return (
+        f"its {record.size} rows begin with the {taken.rows} merged ones or came after them, and the removals are lost"
+    )
+
+
+def _mark(fs: Fs, directory: Path) -> str | None:
+    try:
+        mark = read_mark(fs, directory)
+    except OSError:
+        return None
+    return mark.stream if mark is not None else None
+
+
+# --- other files -------------------------------------------------------------------------------------------
+
+
+def read_tombstones(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[Removal, ...] | None:
+    """The recorded removals; None if they are unreadable."""
+    try:
+        return tuple(removal for _, removal in read_removals(fs, layout, table, stream).entries)
+    except FormatError:
+        return None
+
+
+def _merged(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[LocationKey, MergeInput]:
+    found = {}
+    for value in all_values(fs, layout, table):
+        record = newest(fs, layout, table, value)
+        inputs = record.inputs if record is not None else ()
+        found.update({LocationKey(taken.internal, value): taken for taken in inputs if taken.stream == stream})
+    return found
+
+
+def _lock_generation(fs: Fs, path: Path) -> int:
+    try:
+        return int(json.loads(fs.read(path))["generation"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0

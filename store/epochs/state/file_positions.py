@@ -1,0 +1,242 @@
+"""Positions of a file feed: which files are taken, within a bounded window of time.
+
+A position is a *set* of (path, size, mtime), so files are classified one by one, by the resume rules (``ResumeRule``):
+
+==========  =========================================  ===================================================
+rule        a proposed file, or the batch as a whole   resolution
+==========  =========================================  ===================================================
+R1, R9      not taken, at or after the horizon         ``fresh``: to be written
+R2, R4, R5  taken, same size and mtime                 ``taken``: dropped and counted, whatever the batch id
+R3          taken, other size or mtime                 PositionGapError that names both
+R5          before the horizon, not remembered         ``below``: it was classified before; dropped and counted
+R6          (a set has no gaps)
+R7          batch id restarted, new query id           ignored
+R8          no epochs, but batch id above 0            PositionGapError unless adopted: ``refuse_lost_log``
+==========  =========================================  ===================================================
+
+The window is bounded: after each commit the horizon (a watermark) rises to ``min(newest taken mtime, now) -
+max_file_age`` and never falls, and taken files older than it are forgotten. A file older than the horizon is never
+taken, so a horizon in the future would drop every new file: a file modified more than ``CLOCK_ALLOWANCE_S`` in the
+future does not raise it, and a horizon that is in the future anyway (the clock was wrong before) is a PositionGapError.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Literal
+
+from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange, Split
+from sparkhaven.store.epochs.state.resume_rules import ResumeRule
+from sparkhaven.store.epochs.state.taken_files import Remembered, Taken, file_ids
+from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.types.frozen import frozen
+
+NO_HORIZON = -(2**63)
+DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
+CLOCK_ALLOWANCE_S = 3600.0  # accepted difference between the clocks of machines
+
+
+@frozen
+class Resolution:
+    """How to treat the splits of a proposed batch: write ``fresh``; ``taken`` and ``below`` are no-ops, counted.
+
+    ``cut``: partly committed ranges, each with its rest, which is among the ``fresh``.
+    """
+
+    fresh: tuple[Split, ...]
+    taken: tuple[Split, ...]
+    below: tuple[FileId, ...] = ()
+    cut: tuple[tuple[OffsetRange, OffsetRange], ...] = ()
+
+    @property
+    def instead(self) -> dict[Split, Split | None]:
+        """What to read in place of a proposed split, None for nothing; other splits are read as proposed."""
+        return {**dict.fromkeys((*self.taken, *self.below)), **dict(self.cut)}
+
+
+class FileWindow:
+    """The taken files at or after ``horizon`` (ns since the epoch; ``NO_HORIZON`` before the first)."""
+
+    __slots__ = ("_first", "_new", "_old", "_order", "_since", "_unread", "horizon")
+
+    def __init__(self, files: Iterable[FileId] = (), horizon: int = NO_HORIZON) -> None:
+        self.horizon = horizon
+        self._old, self._first = Remembered(), 0  # of the old, those before the first are forgotten
+        self._new: dict[str, tuple[int, int]] = {}
+        self._order: list[tuple[int, str]] = []  # of the new
+        self._unread: Callable[[], Iterable[Taken]] | None = None
+        self._since: list[tuple[tuple[FileId, ...], int]] = []
+        self.take(files, horizon)
+
+    @classmethod
+    def later(cls, read: Callable[[], Iterable[Taken]], count: int, horizon: int) -> FileWindow:
+        """A window of ``count`` stored files, none before the horizon, that are read on first use."""
+        window = cls(horizon=horizon)
+        if count:
+            window._unread = read
+        return window
+
+    def copy(self) -> FileWindow:
+        """An independent copy."""
+        self.read()
+        made = FileWindow(horizon=self.horizon)
+        made._old, made._first = self._old, self._first
+        made._new, made._order = dict(self._new), list(self._order)
+        return made
+
+    def read(self) -> None:
+        """Reads the stored files, if not yet done; raises what reading raises."""
+        if self._unread is None:
+            return
+        self._old = Remembered(self._unread())
+        self._unread = None
+        self._first = self._old.first(self.horizon)
+        waiting, self._since = self._since, []
+        for files, horizon in waiting:
+            self.take(files, horizon)
+
+    def __len__(self) -> int:
+        self.read()
+        return len(self._old) - self._first + len(self._new)
+
+    def __iter__(self) -> Iterator[FileId]:
+        """The remembered files by (mtime, path)."""
+        self.read()
+        new = (FileId(path, self._new[path][0], mtime) for mtime, path in sorted(self._order))
+        return heapq.merge(self._old.files(self._first), new, key=_age)
+
+    def paths(self) -> Iterator[str]:
+        """Their paths, those that were read before those that were taken since."""
+        self.read()
+        return chain(self._old.paths(self._first), self._new)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FileWindow):
+            return NotImplemented
+        return (self.horizon, len(self)) == (other.horizon, len(other)) and set(self) == set(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def stream(self) -> Iterator[FileId]:
+        """The same, without holding those that were not read yet: frame by frame."""
+        if self._unread is None:
+            return iter(self)
+        new = {file.path: file for files, _ in self._since for file in files if file.mtime_ns >= self.horizon}
+        old = (
+            file
+            for part in self._unread()
+            for file in file_ids(part)
+            if file.mtime_ns >= self.horizon and file.path not in new
+        )
+        return heapq.merge(old, sorted(new.values(), key=_age), key=_age)
+
+    def known(self, path: str) -> FileId | None:
+        """The file that was taken under this path, if it is remembered."""
+        found = self._found(path)
+        return None if found is None else FileId(path, *found)
+
+    def _found(self, path: str) -> tuple[int, int] | None:
+        """Size and time of a remembered file."""
+        self.read()
+        new = self._new.get(path)
+        if new is not None:
+            return new
+        place, *found = self._old.find(path) or (-1, 0, 0)
+        return (found[0], found[1]) if place >= self._first else None
+
+    def status(self, file: FileId) -> Literal["fresh", "taken", "below"]:
+        """The status of a file. PositionGapError: its path was taken with another size or mtime."""
+        found = self._found(file.path)
+        if found is None:
+            return "below" if file.mtime_ns < self.horizon else "fresh"
+        if found != (file.size, file.mtime_ns):
+            raise PositionGapError(
+                "a file changed after it was taken",
+                where=file.path,
+                expected=f"{found[0]} bytes, modified at {found[1]} ns",
+                found=f"{file.size} bytes, modified at {file.mtime_ns} ns",
+                rule=ResumeRule.CHANGED.cited,
+                hint="restore the old content and write new rows to a new file: a file is read once",
+            )
+        return "taken"
+
+    def classify(self, files: Iterable[FileId]) -> Resolution:
+        """Classifies the files of a proposed batch, in their order."""
+        sorted_out: dict[str, list[FileId]] = {"fresh": [], "taken": [], "below": []}
+        seen: dict[str, FileId] = {}
+        for file in files:
+            other = seen.setdefault(file.path, file)
+            if other is not file:
+                raise PositionGapError(
+                    "a batch names one file twice",
+                    where=file.path,
+                    expected=f"once, with {other.size} bytes",
+                    found=f"again, with {file.size} bytes",
+                    hint="delete Spark's checkpoint of this stream; the commit log decides what is taken",
+                )
+            sorted_out[self.status(file)].append(file)
+        fresh, taken, below = (tuple(part) for part in sorted_out.values())
+        return Resolution(fresh, taken, below)
+
+    def next_horizon(self, files: Iterable[FileId], now_ns: int, max_age_ns: int) -> int:
+        """The horizon after these files are taken; it never falls. PositionGapError: it is in the future."""
+        latest = now_ns + round(CLOCK_ALLOWANCE_S * 1e9)
+        newest = max((file.mtime_ns for file in files if file.mtime_ns <= latest), default=None)
+        self.require_past(now_ns)
+        return self.horizon if newest is None else max(self.horizon, min(newest, now_ns) - max_age_ns)
+
+    def require_past(self, now_ns: int) -> None:
+        """PositionGapError: the horizon is in the future, so that every new file would count as taken."""
+        if self.horizon > now_ns + round(CLOCK_ALLOWANCE_S * 1e9):
+            raise PositionGapError(
+                "the stream has taken files from the future: each new file would count as taken",
+                where="horizon of the commit log",
+                expected=f"at or before the clock of this machine, {moment(now_ns)}",
+                found=moment(self.horizon),
+                hint="if the clock is wrong now, set it and start again; if it was wrong when the last epochs were"
+                " made, roll back to an epoch before them (`sparkhaven epochs list NS.T STREAM`, `sparkhaven epochs"
+                " rollback NS.T STREAM --to N`): their files are taken again",
+            )
+
+    def take(self, files: Iterable[FileId], horizon: int) -> None:
+        """Remembers files that are not remembered yet, raises the horizon, forgets what is older than it."""
+        if self._unread is not None:
+            self._since.append((tuple(files), horizon))
+            self.horizon = max(self.horizon, horizon)
+            return
+        for file in files:
+            if self._found(file.path) is None:
+                heapq.heappush(self._order, (file.mtime_ns, file.path))
+                self._new[file.path] = (file.size, file.mtime_ns)
+        self.horizon = max(self.horizon, horizon)
+        self._first = max(self._first, self._old.first(self.horizon))
+        while self._order and self._order[0][0] < self.horizon:
+            del self._new[heapq.heappop(self._order)[1]]
+
+
+def moment(ns: int) -> str:
+    """Nanoseconds since the epoch as readable text."""
+    try:
+        return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(sep=" ", timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{ns} ns"
+
+
+def _age(file: FileId) -> tuple[int, str]:
+    return file.mtime_ns, file.path
+
+
+def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = False) -> None:
+    """A stream without epochs must start at batch 0, else its log was lost; ``adopt`` accepts it."""
+    if epoch == 0 and batch_id > 0 and not adopt:
+        raise PositionGapError(
+            "the commit log is empty, but Spark has run batches of this stream",
+            where=f"stream {stream}",
+            expected="batch 0",
+            found=f"batch {batch_id}",
+            rule=ResumeRule.LOST_LOG.cited,
+            hint="restore the log; or, to start the table from the beginning, delete Spark's checkpoint of this stream",
+        )

@@ -1,0 +1,302 @@
+"""Records of a commit log: values to bytes and back. Canonical JSON; a commit's is followed by its packed locations.
+
+Common keys: ``kind``, ``n`` (number of the record in the life of the stream, without gaps), ``epoch``, ``generation``,
+``time`` (ms since the epoch). ``commit`` and ``rollback`` make an epoch; ``open`` and ``sync`` carry the current one.
+
+``open``      first record of a generation: ``boot``, ``pid``, ``host``, ``query``, ``durability``, ``keep`` (epochs),
+              ``durable`` (all epochs up to it are on disk), ``schema`` = {``version``, ``columns``: [[id, name, type,
+              storage, encoding or null, kind], ...]}; where it is known ``zone``: the time zone whose days or hours are
+              the partition values, "" where they are not taken from instants
+``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
+              ``schema`` (version), ``counts``, ``reports`` (``store.epochs.state.packed_reports``) and, after a line
+              feed, the reports' data; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop,
+              topic id, digest], ...]
+``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
+``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
+
+In logs of version 1 a commit has ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows], ``rows``,
+``files``: {name: [bytes, crc]}, ``stats``: {column: range}}, ...] instead of ``reports``; a log of version 2 may begin
+with such records. A range is [start, stop, nulls, nans, low, high, exact to microseconds]; bounds are JSON values,
+infinities ["inf"] and ["-inf"]. Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from sparkhaven.store.epochs.state.commit_policy import Durability
+from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
+from sparkhaven.store.epochs.state.packed_location import Appended, Files, Stats
+from sparkhaven.store.epochs.state.packed_reports import Reports, encode_reports
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.committed_columns import FileState, decode_range
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+
+ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, storage, encoding, kind
+
+
+@frozen
+class OpenRecord:
+    """A generation begins."""
+
+    n: int
+    epoch: int
+    generation: int
+    time_ms: int
+    boot_id: str
+    pid: int
+    host: str
+    query_id: str
+    durability: Durability
+    keep_epochs: int
+    durable: int
+    schema_version: int
+    columns: tuple[ColumnEntry, ...]
+    zone: str | None = None
+
+
+@frozen
+class CommitRecord:
+    """An epoch of new rows; ``horizon`` is that of the file window after it."""
+
+    n: int
+    epoch: int
+    generation: int
+    batch: Batch
+    horizon: int
+
+
+@frozen
+class RollbackRecord:
+    """An epoch whose state is that of epoch ``to``, except that ``changed`` locations were touched by it."""
+
+    n: int
+    epoch: int
+    generation: int
+    time_ms: int
+    to: int
+    reason: str
+    changed: tuple[LocationKey, ...]
+
+
+@frozen
+class SyncRecord:
+    """Everything up to ``epoch`` is durable."""
+
+    n: int
+    epoch: int
+    generation: int
+    time_ms: int
+
+
+BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, struct.error)
+"""What decoding raises if data is missing or of the wrong type."""
+
+
+ROLLBACK = b'"kind":"rollback"'
+"""Occurs in the payload of every rollback, and rarely in others."""
+
+Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
+
+
+def encode(record: Record) -> bytes:
+    """The payload of a record."""
+    value = _common(record) | _own(record)
+    if not isinstance(record, CommitRecord):
+        return dump(value)
+    value["reports"], packed = encode_reports(record.batch.reports)
+    return dump(value) + BEHIND + packed
+
+
+def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
+    """The record of a payload; CorruptFileError when parts are missing or of the wrong type.
+
+    Without ``reports`` a commit is decoded as if it had touched no location: a planner needs positions only.
+    """
+    text = written(payload)
+    value = load(text, where)
+    if not reports:
+        value |= {"locations": (), "reports": None}
+    elif value.get("reports") is not None:
+        value["packed"] = payload, len(text) + len(BEHIND)
+    kind = value.get("kind")
+    decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
+    if decoder is None:
+        raise UnsupportedVersionError(
+            "record kind is not known to this version", where=where, expected=sorted(_DECODERS), found=kind
+        )
+    try:
+        record: Record = decoder(value)
+    except BROKEN as error:
+        raise CorruptFileError(
+            f"{kind} record is incomplete", where=where, expected="all of its keys", found=repr(error)
+        ) from error
+    return record
+
+
+def _common(record: Record) -> dict[str, Any]:
+    time_ms = record.batch.time_ms if isinstance(record, CommitRecord) else record.time_ms
+    return {"n": record.n, "epoch": record.epoch, "generation": record.generation, "time": time_ms}
+
+
+def _own(record: Record) -> dict[str, Any]:
+    match record:
+        case OpenRecord():
+            return {
+                "kind": "open",
+                "boot": record.boot_id,
+                "pid": record.pid,
+                "host": record.host,
+                "query": record.query_id,
+                "durability": record.durability,
+                "keep": record.keep_epochs,
+                "durable": record.durable,
+                "schema": {"version": record.schema_version, "columns": [list(c) for c in record.columns]},
+                **({} if record.zone is None else {"zone": record.zone}),
+            }
+        case CommitRecord(batch=batch):
+            return {
+                "kind": "commit",
+                "query": batch.query_id,
+                "batch": batch.batch_id,
+                "files": [[f.path, f.size, f.mtime_ns] for f in batch.files],
+                "horizon": record.horizon,
+                "rows": batch.rows,
+                "schema": batch.schema_version,
+                "counts": batch.counts,
+                **{
+                    name: part
+                    for name, part in (("ranges", _ranges(batch.ranges)), ("gaps", _ranges(batch.gaps)))
+                    if part
+                },
+            }
+        case RollbackRecord():
+            changed = [[key.internal, key.value] for key in record.changed]
+            return {"kind": "rollback", "to": record.to, "reason": record.reason, "changed": changed}
+        case SyncRecord():
+            return {"kind": "sync"}
+
+
+def _decode_open(v: dict[str, Any]) -> OpenRecord:
+    columns = tuple((int(c[0]), str(c[1]), str(c[2]), str(c[3]), c[4], str(c[5])) for c in v["schema"]["columns"])
+    if v["durability"] not in get_args(Durability):
+        raise ValueError(f"durability {v['durability']!r}")
+    return OpenRecord(
+        n=int(v["n"]),
+        epoch=int(v["epoch"]),
+        generation=int(v["generation"]),
+        time_ms=int(v["time"]),
+        boot_id=str(v["boot"]),
+        pid=int(v["pid"]),
+        host=str(v["host"]),
+        query_id=str(v["query"]),
+        durability=v["durability"],
+        keep_epochs=int(v["keep"]),
+        durable=int(v["durable"]),
+        schema_version=int(v["schema"]["version"]),
+        columns=columns,
+        zone=decode_zone(v),
+    )
+
+
+def _decode_commit(v: dict[str, Any]) -> CommitRecord:
+    reports = v.get("reports")
+    batch = Batch(
+        query_id=str(v["query"]),
+        batch_id=int(v["batch"]),
+        files=decode_files(v["files"]),
+        reports=tuple(_decode_report(r) for r in v["locations"]) if reports is None else Reports(reports, *v["packed"]),
+        schema_version=int(v["schema"]),
+        rows=int(v["rows"]),
+        counts={str(name): int(count) for name, count in v["counts"].items()},
+        time_ms=int(v["time"]),
+        ranges=_decode_ranges(v.get("ranges", ())),
+        gaps=_decode_ranges(v.get("gaps", ())),
+    )
+    return CommitRecord(int(v["n"]), int(v["epoch"]), int(v["generation"]), batch, int(v["horizon"]))
+
+
+def _decode_rollback(v: dict[str, Any]) -> RollbackRecord:
+    changed = tuple(decode_key(key) for key in v["changed"])
+    numbers = (int(v["n"]), int(v["epoch"]), int(v["generation"]), int(v["time"]), int(v["to"]))
+    return RollbackRecord(*numbers, str(v["reason"]), changed)
+
+
+def _decode_sync(v: dict[str, Any]) -> SyncRecord:
+    return SyncRecord(int(v["n"]), int(v["epoch"]), int(v["generation"]), int(v["time"]))
+
+
+_DECODERS: dict[str, Any] = {
+    "open": _decode_open,
+    "commit": _decode_commit,
+    "rollback": _decode_rollback,
+    "sync": _decode_sync,
+}
+
+
+def decode_key(value: Any) -> LocationKey:
+    """[internal, value] as a key."""
+    internal, partition = value
+    return LocationKey(str(internal), str(partition))
+
+
+def decode_zone(value: Mapping[str, Any]) -> str | None:
+    """The time zone of the partition values, where a record tells it."""
+    zone = value.get("zone")
+    return None if zone is None else str(zone)
+
+
+def decode_files(value: Any) -> tuple[FileId, ...]:
+    """[[path, size, mtime], ...] as positions."""
+    return tuple(FileId(str(path), int(size), int(mtime)) for path, size, mtime in value)
+
+
+def _ranges(ranges: tuple[OffsetRange, ...]) -> list[list[str | int]]:
+    return [[r.topic, r.partition, r.start, r.stop, r.topic_id, r.digest] for r in ranges]
+
+
+def _decode_ranges(value: Any) -> tuple[OffsetRange, ...]:
+    return tuple(
+        OffsetRange(str(topic), int(partition), int(start), int(stop), str(topic_id), str(digest))
+        for topic, partition, start, stop, topic_id, digest in value
+    )
+
+
+def decode_location(v: dict[str, Any]) -> LocationState:
+    """A location in a checkpoint of version 1; KeyError, TypeError or ValueError where a part is missing."""
+    return LocationState(
+        key=decode_key(v["at"]),
+        since=int(v["since"]),
+        epoch=int(v["epoch"]),
+        rows=int(v["rows"]),
+        files=_decode_sizes(v["files"]),
+        stats=Stats.of({str(name): tuple(decode_range(r) for r in ranges) for name, ranges in v["stats"].items()}),
+        schema_version=int(v["schema"]),
+        time_ms=int(v["time"]),
+        truncated=bool(v["truncated"]),
+    )
+
+
+def schema_columns(schema: TableSchema) -> tuple[ColumnEntry, ...]:
+    """The columns of a schema as an ``open`` record lists them."""
+    return tuple((c.id, c.name, c.type.name, c.storage.value, c.encoding, c.kind.name.lower()) for c in schema.columns)
+
+
+def _decode_report(v: dict[str, Any]) -> LocationReport:
+    return LocationReport(
+        key=decode_key(v["at"]),
+        base_epoch=int(v["base"][0]),
+        base_rows=int(v["base"][1]),
+        rows=int(v["rows"]),
+        files=_decode_sizes(v["files"]),
+        stats=Appended.of({str(name): decode_range(r) for name, r in v["stats"].items()}),
+    )
+
+
+def _decode_sizes(value: Mapping[str, Any]) -> Files:
+    return Files.of({str(name): FileState(int(size), int(crc)) for name, (size, crc) in value.items()})

@@ -1,0 +1,164 @@
+"""Values of a commit log: reports of a batch, and the state that they add up to.
+
+State is bounded by the data: per location and file one length and one running CRC-32 of the committed data
+region, per column statistics merged into row ranges, and for the source a bounded set of positions.
+Single epochs are kept apart only between the rollback floor and now, by ``store.epochs.log``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionSource, source_of
+from sparkhaven.store.epochs.state.table_versions import unpacked
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+
+
+@frozen
+class LocationState:
+    """One committed location. ``since``: the epoch that created it; ``epoch``: the last that changed it.
+
+    ``made_ms``: time of the commit that created it, which distinguishes it from one with the same epoch in a log that
+    was later restored from a copy; 0 = unknown. ``truncated``: it has 0 rows and takes no more until it is deleted.
+    """
+
+    key: LocationKey
+    since: int
+    epoch: int
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+    schema_version: int = 1
+    time_ms: int = 0
+    truncated: bool = False
+    made_ms: int = 0
+
+
+@frozen
+class LocationReport:
+    """What a task appended to one location: ``base_*`` is what it started from, the rest the new totals.
+
+    ``base_epoch`` is 0 for a new location. ``stats`` covers the appended rows only, one entry a column.
+    """
+
+    key: LocationKey
+    base_epoch: int
+    base_rows: int
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, RangeStats]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileId:
+    """Identity of a feed file: absolute path, size in bytes, modification time in ns since the epoch."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FilePart(FileId):
+    """The rows of a file that begin in bytes ``[start, stop)``; ``size`` is that of the file. Not itself a position."""
+
+    start: int
+    stop: int
+
+    @property
+    def whole(self) -> FileId:
+        """The file."""
+        return FileId(self.path, self.size, self.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Messages ``[start, stop)`` of one partition of a topic, whatever of them exists (compaction leaves holes).
+
+    ``topic_id``: the broker's id of the topic, which changes if the topic is recreated; "" = unknown. ``digest``
+    identifies the content if a source has no other proof; "" = not computed.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    topic_id: str = ""
+    digest: str = ""
+
+    @property
+    def source(self) -> PositionSource:
+        """What the range is of: a topic, versions of a table, requeued rows, batches of a query, or a label."""
+        return source_of(self.topic)
+
+    @property
+    def path(self) -> str:
+        """Its name in messages, like a file's path."""
+        if self.source.kind is PositionKind.VERSIONS:
+            return f"Delta table from {unpacked(self.start)} to {unpacked(self.stop)}"
+        return f"{self.place} [{self.start}, {self.stop})"
+
+    @property
+    def messages(self) -> int:
+        """Offsets from start to stop; 0 of a table that is followed by version, where positions are no offsets."""
+        return 0 if self.source.kind is PositionKind.VERSIONS else self.stop - self.start
+
+    @property
+    def place(self) -> str:
+        """Topic and partition for display."""
+        return f"{self.topic}/{self.partition}"
+
+
+Split = FileId | OffsetRange
+"""What a task reads: the unit of a source position."""
+
+
+MAX_IGNORED = 50
+IGNORED = "ignored."
+"""Prefix of a field name in the counts of a batch: number of rows in which it was present and not stored."""
+
+
+REJECTED = "rejected"
+"""Key of the number of rejected rows in the counts of a batch."""
+
+
+@frozen
+class Batch:
+    """What the driver commits as one epoch."""
+
+    query_id: str
+    batch_id: int
+    files: tuple[FileId, ...]
+    reports: Sequence[LocationReport]
+    schema_version: int
+    rows: int
+    counts: dict[str, int] = field(default_factory=dict)  # ignored fields, rejected rows, ...
+    time_ms: int = 0
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()  # jumps over offsets, by permission: from ``start`` to ``stop``
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """Fields that were not stored, with the rows that had them."""
+        return ignored_in(self.counts)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """All source positions of the batch."""
+        return (*self.files, *self.ranges)
+
+
+def ignored_in(counts: Mapping[str, int]) -> dict[str, int]:
+    """The fields among the counts of a batch or a run that were not stored, with the rows that had them."""
+    return {name.removeprefix(IGNORED): rows for name, rows in counts.items() if name.startswith(IGNORED)}
+
+
+def add_count(counts: dict[str, int], name: str, amount: int) -> None:
+    """Adds to a named sum; of fields that were not stored, only so many get a sum of their own."""
+    if name not in counts and name.startswith(IGNORED) and len(ignored_in(counts)) >= MAX_IGNORED:
+        return
+    if amount:
+        counts[name] = counts.get(name, 0) + amount

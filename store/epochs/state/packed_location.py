@@ -1,0 +1,260 @@
+"""File states and column statistics of a location, packed, in memory as in commit records, checkpoint and head.
+
+*Files* of n names: u1 width of a size (4 or 8), n sizes, n CRC-32 (u4); little-endian. Statistics are rows of
+``store.epochs.state.statistics.packed_row``. Their names are stored once for many locations.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from functools import lru_cache
+
+from sparkhaven.store.epochs.state.statistics.packed_row import join_rows, pack_row, span, unpack_row
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
+
+MERGE_ROWS = 65_536
+_WIDTHS = {4: "I", 8: "Q"}
+Names = tuple[str, ...]
+
+
+@lru_cache(1 << 12)
+def shared(names: Names) -> Names:
+    """The one tuple of these names."""
+    return names
+
+
+@lru_cache(1 << 12)
+def _sizes(width: int, count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}{_WIDTHS[width]}{count}I")
+
+
+class Files(Mapping[str, FileState]):
+    """Lengths and checksums by name."""
+
+    __slots__ = ("data", "names")
+
+    def __init__(self, names: Names, data: bytes) -> None:
+        self.names, self.data = names, data
+
+    @classmethod
+    def of(cls, files: Mapping[str, FileState]) -> Files:
+        """The same, packed, by name."""
+        if isinstance(files, Files):
+            return files
+        names = shared(tuple(sorted(files)))
+        states = [files[name] for name in names]
+        sizes = [state.size for state in states]
+        width = 4 if max(sizes, default=0) < 1 << 32 else 8
+        data = bytes([width]) + _sizes(width, len(names)).pack(*sizes, *[state.crc for state in states])
+        return cls(names, data)
+
+    @staticmethod
+    def length(count: int, data: bytes, start: int) -> int:
+        """Length in bytes of the files of ``count`` names at ``start``. ValueError: the data end earlier."""
+        length = 1 + count * (data[start] + 4)
+        if data[start] not in (4, 8) or start + length > len(data):
+            raise ValueError(f"files of width {data[start]} at {start} of {len(data)} bytes")
+        return length
+
+    def __getitem__(self, name: str) -> FileState:
+        try:
+            place = self.names.index(name)
+        except ValueError:
+            raise KeyError(name) from None
+        numbers = self._numbers()
+        return FileState(numbers[place], numbers[place + len(self.names)])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def items(self) -> ItemsView[str, FileState]:
+        """Names with lengths and checksums."""
+        return self.unpacked().items()
+
+    def values(self) -> ValuesView[FileState]:
+        """Lengths and checksums by name."""
+        return self.unpacked().values()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Lengths, in the order of the names."""
+        return self._numbers()[: len(self.names)]
+
+    @property
+    def checksums(self) -> tuple[int, ...]:
+        """CRC-32, in the order of the names."""
+        return self._numbers()[len(self.names) :]
+
+    def unpacked(self) -> dict[str, FileState]:
+        """All of them, for who asks for most."""
+        numbers, count = self._numbers(), len(self.names)
+        return {name: FileState(numbers[i], numbers[i + count]) for i, name in enumerate(self.names)}
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Files):
+            return (self.names, self._numbers()) == (other.names, other._numbers())
+        return self.unpacked() == other if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.unpacked())
+
+    def _numbers(self) -> tuple[int, ...]:
+        return _sizes(self.data[0], len(self.names)).unpack_from(self.data, 1)
+
+
+Group = tuple[Names, tuple[bytes, ...]]
+"""Columns whose ranges lie at the same rows, and a row for each range."""
+
+
+class Appended(Mapping[str, RangeStats]):
+    """Statistics of what one append has added, by column: each group has one row."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: tuple[Group, ...]) -> None:
+        self.groups = groups
+
+    @classmethod
+    def of(cls, stats: Mapping[str, RangeStats]) -> Appended:
+        """The same, packed."""
+        if isinstance(stats, Appended):
+            return stats
+        names = sorted(stats)
+        spans: dict[tuple[int, int], list[str]] = {}
+        for name in names:
+            spans.setdefault((stats[name].start, stats[name].stop), []).append(name)
+        return cls(tuple((shared(tuple(n)), (pack_row([stats[name] for name in n]),)) for n in spans.values()))
+
+    def __getitem__(self, name: str) -> RangeStats:
+        return self.unpacked()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for names, _ in self.groups for name in names)
+
+    def __len__(self) -> int:
+        return sum(len(names) for names, _ in self.groups)
+
+    def unpacked(self) -> dict[str, RangeStats]:
+        """All of them."""
+        rows = ((names, unpack_row(row, len(names))) for names, (row,) in self.groups)
+        return {name: stats for names, found in rows for name, stats in zip(names, found, strict=True)}
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Appended) and self.groups == other.groups:
+            return True
+        return self.unpacked() == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.unpacked())
+
+
+class Stats(Mapping[str, tuple[RangeStats, ...]]):
+    """Statistics of a location, the ranges of each column: merged, so that their number follows the rows.
+
+    After each append the last two ranges are merged while together they span at most ``MERGE_ROWS`` rows, so any two
+    neighbours span more than that, and a location of n rows has at most about 2 n / ``MERGE_ROWS`` ranges a column.
+    """
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: tuple[Group, ...] = ()) -> None:
+        self.groups = groups
+
+    @classmethod
+    def of(cls, stats: Mapping[str, tuple[RangeStats, ...]]) -> Stats:
+        """The same, packed."""
+        if isinstance(stats, Stats):
+            return stats
+        spans: dict[tuple[tuple[int, int], ...], list[str]] = {}
+        for name in sorted(stats):
+            if stats[name]:
+                spans.setdefault(tuple((each.start, each.stop) for each in stats[name]), []).append(name)
+        return cls(
+            tuple(
+                (shared(tuple(names)), tuple(pack_row(part) for part in zip(*(stats[n] for n in names), strict=True)))
+                for names in spans.values()
+            )
+        )
+
+    def extended(self, appended: Mapping[str, RangeStats]) -> Stats:
+        """The statistics after an append, which starts where the last range stops, or later."""
+        new = Appended.of(appended)
+        if len(self.groups) == len(new.groups) == 1 and self.groups[0][0] == new.groups[0][0]:
+            names, rows = self.groups[0]
+            return Stats(((names, _extended(rows, new.groups[0][1][0], len(names))),))
+        left = {name: stats for name, stats in new.unpacked().items() if stats.stop > stats.start}
+        groups: list[Group] = []
+        for names, rows in self.groups:
+            mine = {name: left.pop(name) for name in names if name in left}
+            if not mine:
+                groups.append((names, rows))
+            elif len(mine) == len(names) and len({(each.start, each.stop) for each in mine.values()}) == 1:
+                groups.append((names, _extended(rows, pack_row(list(mine.values())), len(names))))
+            else:  # from here on each column has its own ranges
+                columns = zip(*(unpack_row(row, len(names)) for row in rows), strict=True)
+                for name, ranges in zip(names, columns, strict=True):
+                    alone = tuple(pack_row([each]) for each in ranges)
+                    more = _extended(alone, pack_row([mine[name]]), 1) if name in mine else alone
+                    groups.append((shared((name,)), more))
+        groups += [(names, rows) for names, rows in Appended.of(left).groups]
+        return Stats(tuple(sorted(groups)))
+
+    def __getitem__(self, name: str) -> tuple[RangeStats, ...]:
+        for names, rows in self.groups:
+            if name in names:
+                place = names.index(name)
+                return tuple(unpack_row(row, len(names))[place] for row in rows)
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in names for names, _ in self.groups)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for names, _ in self.groups for name in names)
+
+    def __len__(self) -> int:
+        return sum(len(names) for names, _ in self.groups)
+
+    def unpacked(self) -> dict[str, tuple[RangeStats, ...]]:
+        """All of them, for who asks for most."""
+        found: dict[str, tuple[RangeStats, ...]] = {}
+        for names, rows in self.groups:
+            columns = zip(*(unpack_row(row, len(names)) for row in rows), strict=True)
+            found.update(zip(names, columns, strict=True))
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Stats) and self.groups == other.groups:
+            return True
+        return self.unpacked() == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.unpacked())
+
+
+def _extended(rows: tuple[bytes, ...], row: bytes, count: int) -> tuple[bytes, ...]:
+    """The rows of a group after one more."""
+    start, stop = span(row)
+    if stop <= start:
+        return rows
+    kept = len(rows)
+    while kept:
+        before, end = span(rows[kept - 1])
+        if end != start or stop - before > MERGE_ROWS:
+            break
+        row, start = join_rows(rows[kept - 1], row, count), before
+        kept -= 1
+    return (*rows[:kept], row)

@@ -1,0 +1,246 @@
+"""Key formulas: which writable partition a row goes to at merge, decided as a JVM would decide it.
+
+A formula is parsed once (``store.expressions.formula.syntax``) and evaluated over distinct values with numpy; nothing
+is ever run as code. Nulls: in a text join the four letters ``null``; in arithmetic the null value of the type, as plain
+Java sees it; the hash of a null String is 0. ``abs`` of the smallest number is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
+from sparkhaven.store.expressions.formula.javatext import Ints, Text, absolute, divide, remainder
+from sparkhaven.store.expressions.formula.syntax import FormulaError, Node, Type, parse
+from sparkhaven.store.expressions.tokens import columns_of
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+
+__all__ = ["Formula", "day_of_year", "parse_formula", "sort_partitions"]
+
+_DIGITS = re.compile(r"[0-9]+\Z")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII)
+_CONSTANT = np.dtype(np.int32)
+
+
+def parse_formula(text: str, schema: TableSchema) -> Formula:
+    """Parses a key formula against the columns of a table.
+
+    Raises SchemaParseError with code E121, E122 or E123; ``found`` has the position of the character.
+    """
+    try:
+        node, ungrouped = parse(text, schema)
+    except FormulaError as error:
+        raise SchemaParseError(
+            f"{error.code}: key formula of {schema.full_name} cannot be used",
+            where=f"keyFormula, character {error.at}",
+            expected=error.expected,
+            found=f"{error.found} at character {error.at} of the formula",
+            hint=error.hint or "see the grammar of key formulas in the manual",
+            code=error.code,
+        ) from None
+    return Formula(text, node, {c.name: c.type.null for c in schema.columns}, ungrouped)
+
+
+def sort_partitions(names: Sequence[str]) -> list[str]:
+    """The partition array: all-digit names first, by number, the rest by code point."""
+    numbers = sorted((n for n in names if _DIGITS.match(n)), key=lambda n: (int(n), n))
+    return [*numbers, *sorted(n for n in names if not _DIGITS.match(n))]
+
+
+def day_of_year(value: str) -> int:
+    """Day of the year of a column partition that starts with an ISO date, from 1; else 0."""
+    found = _ISO.match(value)
+    if found is None:
+        return 0
+    try:
+        return date.fromisoformat(found[0]).timetuple().tm_yday
+    except ValueError:
+        return 0
+
+
+class _BadRow(Exception):
+    """A distinct combination of values that has no result."""
+
+    def __init__(self, entry: int, what: str, found: str) -> None:
+        super().__init__(what)
+        self.entry, self.what, self.found = entry, what, found
+
+
+@frozen
+class Formula:
+    """A parsed key formula. ``ungrouped``: by grouping column, but the table has none (W124)."""
+
+    text: str
+    node: Node
+    nulls: Mapping[str, int | float | None]
+    ungrouped: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that it reads, sorted."""
+        return columns_of(self.node)
+
+    def assign(
+        self,
+        namespace: str,
+        table: str,
+        value: str,
+        columns: Mapping[str, pa.Array],
+        partitions: Sequence[str],
+        *,
+        rows: int | None = None,
+    ) -> npt.NDArray[np.int32]:
+        """For every row its index in ``sort_partitions(partitions)``.
+
+        ``value`` is the column partition; ``columns`` holds at least the columns of the formula, all of one length.
+        ``rows`` is needed only when ``columns`` is empty. Raises SchemaParseError E123 with row, index and N.
+        """
+        names = self.columns
+        missing = [name for name in names if name not in columns]
+        if missing or not partitions:
+            raise SchemaMismatchError(
+                f"key formula of {namespace}.{table} cannot be evaluated",
+                expected=f"columns {', '.join(names) or '(none)'} and at least one writable partition",
+                found=f"no column {missing[0]}" if missing else "no writable partition",
+                hint=f"`sparkhaven partitions add {namespace} 0` makes a partition"
+                if not missing
+                else "read the column as well",
+            )
+        count = len(next(iter(columns.values()))) if columns else int(rows or 0)
+        if count == 0:
+            return np.zeros(0, np.int32)
+        codes, distinct = _distinct({name: columns[name] for name in names}, count)
+        ordered = sort_partitions(partitions)
+        run = _Evaluation(Text.of([f"{namespace}.{table}"]), day_of_year(value), ordered, distinct, self.nulls)
+        try:
+            chosen = run.choose(self.node)
+        except _BadRow as bad:
+            row = int(np.argmax(codes == bad.entry)) if len(codes) else 0
+            raise SchemaParseError(
+                f"E123: {bad.what}",
+                where=f"{namespace}.{table}, date {value}, row {row}",
+                expected=f"one of {len(ordered)} partitions: {', '.join(ordered[:20])}",
+                found=bad.found,
+                hint="correct keyFormula; usual is __WRITABLE_PARTITIONS__[abs(...) % __NUM_WRITABLE_PARTITIONS__]",
+                code="E123",
+                row=row,
+                n=len(ordered),
+            ) from None
+        if len(chosen) == 1:
+            return np.full(count, chosen[0], np.int32)
+        return chosen[codes]
+
+
+def _distinct(columns: Mapping[str, pa.Array], rows: int) -> tuple[npt.NDArray[np.int64], dict[str, pa.Array]]:
+    """Number of the distinct combination of each row, and the values of each combination by column."""
+    codes = np.zeros(rows, np.int64)
+    parts: list[tuple[str, pa.Array, npt.NDArray[np.int64]]] = []
+    for name, array in columns.items():
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+        values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
+        own = encoded.indices.cast(pa.int64()).fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+        codes, combined = _dense(codes * len(values) + own, len(values) * (int(codes.max()) + 1))
+        parts = [(n, v, held[combined // len(values)]) for n, v, held in parts]
+        parts.append((name, values, combined % len(values)))
+    return codes, {name: values.take(pa.array(held)) for name, values, held in parts}
+
+
+def _dense(keys: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Keys renumbered without gaps, and the key of each new number."""
+    if bound > 4 * len(keys) + 1024:
+        used, codes = np.unique(keys, return_inverse=True)
+        return codes.astype(np.int64), used
+    seen = np.zeros(bound, np.bool_)
+    seen[keys] = True
+    used = np.flatnonzero(seen)
+    renumbered = np.cumsum(seen, dtype=np.int64) - 1
+    return renumbered[keys], used.astype(np.int64)
+
+
+@frozen
+class _Evaluation:
+    """Values that a formula sees; every array has one entry per distinct combination, or one for a constant."""
+
+    table: Text
+    day: int
+    partitions: list[str]
+    columns: Mapping[str, pa.Array]
+    nulls: Mapping[str, int | float | None]
+
+    def choose(self, node: Node) -> npt.NDArray[np.int32]:
+        """Index of the partition that the formula names."""
+        if node.op == "index":
+            return self._index(node)
+        position = {name: index for index, name in enumerate(self.partitions)}
+        names = self.text(node).to_list()
+        for entry, name in enumerate(names):
+            if name not in position:
+                raise _BadRow(entry, "key formula names no member of the partition array", repr(name))
+        return np.array([position[name] for name in names], np.int32)
+
+    def _index(self, node: Node) -> npt.NDArray[np.int32]:
+        index = self.number(node.parts[0])
+        outside = (index < 0) | (index >= len(self.partitions))
+        if outside.any():
+            entry = int(np.argmax(outside))
+            found = f"index {int(index[entry])} of {len(self.partitions)}"
+            raise _BadRow(entry, "key formula gives an index outside the partition array", found)
+        return index.astype(np.int32)
+
+    def text(self, node: Node) -> Text:
+        """A node as text, as Java joins it."""
+        if node.op == "table":
+            return self.table
+        if node.op == "text":
+            return Text.of([str(node.value)])
+        if node.op == "join":
+            return self.text(node.parts[0]) + self.text(node.parts[1])
+        if node.op == "index":
+            names = self.partitions
+            return Text.of([names[i] for i in self._index(node).tolist()])
+        if node.op == "column":
+            array = self.columns[str(node.value)]
+            if node.type is Type.CHAR:
+                return Text.of(["null" if v is None else chr(v) for v in array.to_pylist()])
+            return Text.of(array.cast(pa.string()).fill_null("null").to_pylist())
+        return Text.of([str(v) for v in self.number(node).tolist()])
+
+    def number(self, node: Node) -> Ints:
+        """A node as int32 or int64."""
+        constants = {"int": node.value, "day": self.day, "count": len(self.partitions)}
+        if node.op in constants:
+            return np.array([constants[node.op]], _CONSTANT)
+        if node.op == "column":
+            name = str(node.value)
+            wide = np.dtype(np.int64) if node.type is Type.LONG else _CONSTANT
+            filled: Ints = self.columns[name].fill_null(self.nulls[name]).to_numpy(zero_copy_only=False).astype(wide)
+            return filled
+        if node.op == "hash":
+            return self._hash(node.parts[0])
+        parts = [self.number(part) for part in node.parts]
+        if node.op == "neg":
+            return 0 - parts[0]
+        if node.op == "abs":
+            return absolute(parts[0])
+        left, right = parts
+        if node.op in "+-*":
+            return {"+": np.add, "-": np.subtract, "*": np.multiply}[node.op](left, right)
+        if (right == 0).any():
+            zero = np.broadcast_to(right == 0, np.broadcast_shapes(left.shape, right.shape))
+            raise _BadRow(int(np.argmax(zero)), "key formula divides by zero", f"{node.op} 0")
+        return divide(left, right) if node.op == "/" else remainder(left, right)
+
+    def _hash(self, node: Node) -> Ints:
+        codes = self.text(node).hash_code()
+        if node.op == "column":
+            return np.where(self.columns[str(node.value)].is_null().to_numpy(zero_copy_only=False), 0, codes)
+        return codes

@@ -1,0 +1,261 @@
+"""Key formulas as trees: tokens, grammar and static types. Nothing outside the grammar is accepted.
+
+::
+
+    formula  = "${autobalance_single}" | "__PARTITION_AUTOBALANCE_SINGLE__"
+             | "${autobalance_by_first_grouping_column}" | sum
+    sum      = product { ("+" | "-") product }
+    product  = unary { ("*" | "/" | "%") unary }
+    unary    = ("+" | "-") unary | postfix
+    postfix  = primary { ".hashCode()" | "[" sum "]" }
+    primary  = integer | "text" | `text` | column | token | "(" sum ")" | ("abs" | "Math.abs") "(" sum ")"
+
+Types are those of Java: int, long, char, boolean and text. ``+`` with a text joins; the array can only be indexed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from enum import Enum
+
+from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
+from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, TableSchema
+
+MAX_DEPTH = 50
+SINGLE = ("${autobalance_single}", "__PARTITION_AUTOBALANCE_SINGLE__")
+BY_GROUP = "${autobalance_by_first_grouping_column}"
+_ARRAY, _COUNT, _TABLE, _DAY = "__WRITABLE_PARTITIONS__", "__NUM_WRITABLE_PARTITIONS__", "__NS_TN__", "__DAY_OF_YEAR__"
+_TOKENS = (_ARRAY, _COUNT, _TABLE, _DAY, *SINGLE, BY_GROUP)
+_LEXER = re.compile(
+    r"""(?P<space>\s+)|(?P<number>\d+)(?![\w.])|(?P<text>"(?:[^"\\]|\\.)*"|`[^`]*`)|(?P<macro>\$\{\w*\})"""
+    r"""|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/%()\[\].])"""
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+
+
+class Type(Enum):
+    """Static type of a node."""
+
+    INT = "int"
+    LONG = "long"
+    CHAR = "char"
+    BOOLEAN = "boolean"
+    TEXT = "text"
+    ARRAY = "the partition array"
+
+    @property
+    def number(self) -> bool:
+        """Whether arithmetic takes it."""
+        return self in (Type.INT, Type.LONG, Type.CHAR)
+
+
+COLUMN_TYPES = {
+    "Boolean": Type.BOOLEAN,
+    "byte": Type.INT,
+    "short": Type.INT,
+    "int": Type.INT,
+    "long": Type.LONG,
+    "char": Type.CHAR,
+    "String": Type.TEXT,
+}
+
+
+@frozen
+class Node:
+    """One operation on its parts. ``value`` is the constant, or the name of a column."""
+
+    op: str  # int text column table day count array index neg + - * / % join abs hash
+    type: Type
+    parts: tuple[Node, ...] = field(default=())
+    value: int | str = 0
+
+
+class FormulaError(Exception):
+    """What is wrong in a formula, and at which character (from 1)."""
+
+    def __init__(self, code: str, at: int, expected: str, found: str, hint: str | None = None) -> None:
+        super().__init__(found)
+        self.code, self.at, self.expected, self.found, self.hint = code, at, expected, found, hint
+
+
+def parse(text: str, schema: TableSchema) -> tuple[Node, bool]:
+    """The tree of a formula, and whether it is by-group without a grouping column. Raises FormulaError."""
+    bare = text.strip()
+    if bare in SINGLE:
+        return _balanced(None), False
+    if bare == BY_GROUP:
+        if not schema.grouping:
+            return _balanced(None), True
+        return _balanced(_column(schema.grouping[0], 1)), False
+    parser = _Parser(tokens(text, _LEXER, _refused), {c.name: c for c in schema.columns})
+    node = parser.sum(0)
+    if parser.here.kind != "end":
+        raise FormulaError("E121", parser.here.at, "an operator or the end", repr(parser.here.text))
+    if node.type is not Type.TEXT:
+        hint = f"write {_ARRAY}[abs(...) % {_COUNT}]"
+        raise FormulaError("E123", 1, "the name of a partition", f"a result of type {node.type.value}", hint)
+    return node, False
+
+
+def _refused(at: int, character: str) -> FormulaError:
+    return FormulaError("E121", at, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(character))
+
+
+def _balanced(group: Node | None) -> Node:
+    """``array[abs((table + text(group)).hashCode() + day) % count]``."""
+    table = Node("table", Type.TEXT)
+    key = table if group is None else Node("join", Type.TEXT, (table, group))
+    total = Node("+", Type.INT, (Node("hash", Type.INT, (key,)), Node("day", Type.INT)))
+    index = Node("%", Type.INT, (Node("abs", Type.INT, (total,)), Node("count", Type.INT)))
+    return Node("index", Type.TEXT, (index,))
+
+
+def _column(column: Column, at: int) -> Node:
+    if column.kind is Kind.PARTITIONING or column.type.name not in COLUMN_TYPES:
+        kind = "the partitioning column" if column.kind is Kind.PARTITIONING else f"of type {column.type.name}"
+        raise FormulaError(
+            "E122",
+            at,
+            "a String, Boolean, char, byte, short, int or long column that is not partitioning",
+            f"{column.name}, {kind}",
+            "use another column; __DAY_OF_YEAR__ is the day of the year",
+        )
+    return Node("column", COLUMN_TYPES[column.type.name], (), column.name)
+
+
+class _Parser(Cursor):
+    """Recursive descent; the depth is limited, so no input can exhaust the stack."""
+
+    def __init__(self, found: list[Token], columns: Mapping[str, Column]) -> None:
+        super().__init__(found, lambda *parts: FormulaError("E121", *parts))
+        self.columns = columns
+
+    def sum(self, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise FormulaError("E121", self.here.at, f"at most {MAX_DEPTH} levels", "a deeper formula")
+        node = self.product(depth)
+        while token := self.take("+", "-"):
+            right = self.product(depth)
+            if token.text == "+" and Type.TEXT in (node.type, right.type):
+                if Type.ARRAY in (node.type, right.type):
+                    raise FormulaError("E121", token.at, "texts, numbers, columns", Type.ARRAY.value, "index it")
+                node = Node("join", Type.TEXT, (node, right))
+            else:
+                node = self.arithmetic(token, node, right)
+        return node
+
+    def product(self, depth: int) -> Node:
+        node = self.unary(depth)
+        while token := self.take("*", "/", "%"):
+            node = self.arithmetic(token, node, self.unary(depth))
+        return node
+
+    def arithmetic(self, token: Token, *parts: Node) -> Node:
+        for part in parts:
+            if not part.type.number:
+                raise FormulaError("E121", token.at, f"numbers for {token.text}", part.type.value)
+        wide = any(part.type is Type.LONG for part in parts)
+        op = token.text if len(parts) == 2 else "neg"
+        return Node(op, Type.LONG if wide else Type.INT, parts)
+
+    def unary(self, depth: int) -> Node:
+        signs: list[Token] = []
+        while token := self.take("+", "-"):
+            signs.append(token)
+        smallest = self.here.kind == "number" and int(self.here.text) == 2**31
+        if smallest and signs and signs[-1].text == "-":
+            self.position += 1
+            signs.pop()
+            node = Node("int", Type.INT, (), -(2**31))
+        else:
+            node = self.postfix(depth)
+        for token in reversed(signs):
+            checked = self.arithmetic(token, node)
+            node = checked if token.text == "-" else Node("+", checked.type, (node, Node("int", Type.INT)))
+        return node
+
+    def postfix(self, depth: int) -> Node:
+        node = self.primary(depth)
+        while True:
+            at = self.here.at
+            if self.take("."):
+                self.need("hashCode")
+                self.need("(")
+                self.need(")")
+                if node.type is not Type.TEXT:
+                    raise FormulaError("E121", at, "a text before .hashCode()", node.type.value, 'join it with ""')
+                node = Node("hash", Type.INT, (node,))
+            elif self.take("["):
+                index = self.sum(depth + 1)
+                self.need("]")
+                if node.type is not Type.ARRAY or index.type not in (Type.INT, Type.CHAR):
+                    found = f"{node.type.value} indexed by {index.type.value}"
+                    raise FormulaError("E121", at, f"{_ARRAY}[int]", found)
+                node = Node("index", Type.TEXT, (index,))
+            else:
+                return node
+
+    def primary(self, depth: int) -> Node:
+        token = self.here
+        if token.kind == "end":
+            raise FormulaError("E121", token.at, "a number, text, column or token", "the end")
+        self.position += 1
+        if token.kind == "number":
+            if len(token.text) > 10 or int(token.text) >= 2**31:
+                raise FormulaError("E121", token.at, "an int, at most 2147483647", token.text)
+            return Node("int", Type.INT, (), int(token.text))
+        if token.kind == "text":
+            return Node("text", Type.TEXT, (), _unquote(token))
+        if token.kind == "sign" and token.text == "(":
+            node = self.sum(depth + 1)
+            self.need(")")
+            return node
+        if token.kind in ("name", "macro"):
+            return self.name(token, depth)
+        raise FormulaError("E121", token.at, "a number, text, column or token", repr(token.text))
+
+    def name(self, token: Token, depth: int) -> Node:
+        special = {
+            _ARRAY: Node("array", Type.ARRAY),
+            _COUNT: Node("count", Type.INT),
+            _TABLE: Node("table", Type.TEXT),
+            _DAY: Node("day", Type.INT),
+        }
+        if token.text in special:
+            return special[token.text]
+        if token.text in (*SINGLE, BY_GROUP):
+            hint = "write the token alone, or a formula of your own"
+            raise FormulaError("E121", token.at, f"{token.text} as the whole formula", "it inside another", hint)
+        if token.text in self.columns:
+            return _column(self.columns[token.text], token.at)
+        dotted = token.text == "Math" and self.take(".")
+        if (dotted and self.take("abs")) or (token.text == "abs" and self.here.text == "("):
+            self.need("(")
+            inner = self.sum(depth + 1)
+            self.need(")")
+            wide = self.arithmetic(Token("name", "abs", token.at), inner)
+            return Node("abs", wide.type, (inner,))
+        known = (*self.columns, *_TOKENS, "abs")
+        found = f"Math.{self.here.text}" if dotted else token.text
+        raise FormulaError("E121", token.at, "a column or token that exists", found, meant(token.text, known))
+
+
+def _unquote(token: Token) -> str:
+    if token.text.startswith("`"):
+        return token.text[1:-1]
+
+    def replace(match: re.Match[str]) -> str:
+        escape = match[1]
+        if escape in _ESCAPES:
+            return _ESCAPES[escape]
+        if len(escape) == 5:
+            return chr(int(escape[1:], 16))
+        at = token.at + 1 + match.start()
+        raise FormulaError("E121", at, r"\n \t \r \b \f \" \' \\ or \uXXXX", repr(match[0]))
+
+    return _ESCAPE.sub(replace, token.text[1:-1])

@@ -1,0 +1,202 @@
+"""Where-expressions evaluated over Arrow: Boolean arrays that are null where the outcome is not known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, Node, Sort
+from sparkhaven.store.lazy_compute import pc
+
+_KERNELS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+
+
+def condition(node: Node, rows: pa.RecordBatch) -> pa.Array:
+    """A Boolean array with nulls where the outcome is not known."""
+    if node.op in ("&&", "||"):
+        kernel = pc.and_kleene if node.op == "&&" else pc.or_kleene
+        result = condition(node.parts[0], rows)
+        for part in node.parts[1:]:
+            result = kernel(result, condition(part, rows))
+        return result
+    if node.op == "!":
+        return pc.invert(condition(node.parts[0], rows))
+    if node.op == "isnull":
+        return pc.is_null(_plain(_value(node.parts[0], rows)))
+    if node.op == "isnan":
+        value = _plain(_value(node.parts[0], rows))
+        return pc.is_nan(value.cast(pa.float64())) if node.parts[0].sort is Sort.FLOAT else _never(value)
+    if node.op == "in":
+        return _member(node, rows)
+    if node.op in COMPARISONS:
+        return _compared(node, rows)
+    if node.op == "literal":
+        return pa.array(np.full(rows.num_rows, bool(node.value)))
+    return _plain(_value(node, rows))
+
+
+def _never(value: pa.Array) -> pa.Array:
+    """False for every value, null for every null."""
+    return pc.if_else(pc.is_null(value), pa.scalar(None, pa.bool_()), False)
+
+
+def _compared(node: Node, rows: pa.RecordBatch) -> pa.Array:
+    left, right = node.parts
+    if left.op == "literal" and right.op != "literal":
+        return _against(MIRROR[node.op], _value(right, rows), right.sort, left)
+    if right.op == "literal":
+        return _against(node.op, _value(left, rows), left.sort, right)
+    return _pairwise(node.op, _plain(_value(left, rows)), _plain(_value(right, rows)))
+
+
+def _against(op: str, values: pa.Array, sort: Sort, literal: Node) -> pa.Array:
+    """Values against one literal; a dictionary is compared entry by entry."""
+    if isinstance(values, pa.DictionaryArray):
+        return _against(op, values.dictionary, sort, literal).take(values.indices)
+    value = literal.value
+    if sort is Sort.FLOAT:
+        # a whole number too large for a double: compare with the nearest ones is exact by order, see _float_literal
+        op, number = _float_literal(op, value)
+        result = _kernel(op)(values.cast(pa.float64()), pa.scalar(number, pa.float64()))
+        if op in (">", ">="):  # NaN is above everything
+            result = pc.or_kleene(result, pc.is_nan(values.cast(pa.float64())))
+        return result
+    if sort in (Sort.INTEGER, Sort.INSTANT, Sort.CHAR):
+        op, bound = _integer_literal(op, value)
+        if bound is None:
+            return _constant_of(op, values)
+        whole = values.cast(pa.int64())
+        return _kernel(op)(whole, pa.scalar(bound, pa.int64()))
+    kind = pa.bool_() if sort is Sort.BOOLEAN else values.type
+    return _kernel(op)(values, pa.scalar(value, kind))
+
+
+def _float_literal(op: str, value: object) -> tuple[str, float]:
+    """The same comparison of a double, with a bound that is one."""
+    assert isinstance(value, int | float)  # noqa: S101 - the parser compares numbers with numbers
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
+    if number == value or not isinstance(value, int):
+        return op, number
+    # no double equals the literal: take the neighbour on the side where the answer is the same
+    if op in ("==", "!="):
+        return op, math.nan
+    below = number < value
+    if op in ("<", "<="):
+        return ("<=" if below else "<"), number
+    return (">" if below else ">="), number
+
+
+def _integer_literal(op: str, value: object) -> tuple[str, int | None]:
+    """The same comparison of a long with a whole bound; None = the answer is one for all values, ``==`` = false."""
+    assert isinstance(value, int | float)  # noqa: S101 - the parser compares numbers with numbers
+    floor = math.floor(value)
+    if floor != value:
+        if op in ("==", "!="):
+            return op, None
+        op = "<=" if op in ("<", "<=") else ">"
+    if _LONG_MIN <= floor <= _LONG_MAX:
+        return op, floor
+    if op in ("==", "!="):
+        return op, None
+    above = floor > _LONG_MAX
+    return ("!=" if (op in ("<", "<=")) == above else "=="), None
+
+
+def _constant_of(op: str, values: pa.Array) -> pa.Array:
+    """``!=`` true, ``==`` false for all values; null for nulls."""
+    never = _never(values)
+    return pc.invert(never) if op == "!=" else never
+
+
+def _pairwise(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
+        left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+        return _floats(op, left, right)
+    if pa.types.is_timestamp(left.type) or pa.types.is_timestamp(right.type):
+        left, right = left.cast(pa.int64()), right.cast(pa.int64())
+    if pa.types.is_large_string(left.type) or pa.types.is_large_string(right.type):
+        left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
+    return _kernel(op)(left, right)
+
+
+def _floats(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    if op in (">", ">="):
+        return _floats(MIRROR[op], right, left)
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+    if op == "<":
+        return pc.or_kleene(pc.less(left, right), pc.and_kleene(right_nan, pc.invert(left_nan)))
+    if op == "<=":
+        return pc.or_kleene(pc.less_equal(left, right), pc.and_kleene(right_nan, pc.is_valid(left)))
+    same = pc.or_kleene(pc.equal(left, right), pc.and_kleene(left_nan, right_nan))
+    return same if op == "==" else pc.invert(same)
+
+
+def _member(node: Node, rows: pa.RecordBatch) -> pa.Array:
+    part = node.parts[0]
+    values = _value(part, rows)
+    entries = values.dictionary if isinstance(values, pa.DictionaryArray) else values
+    assert isinstance(node.value, tuple)  # noqa: S101 - made by the parser
+    if part.sort in (Sort.TEXT, Sort.BOOLEAN):
+        found = pc.is_in(entries, value_set=pa.array(node.value, entries.type))
+    elif part.sort is Sort.FLOAT:
+        exact = [float(v) for v in node.value if not isinstance(v, str) and _is_double(v)]
+        # adding 0.0 turns -0.0 into 0.0: the set is compared by bits
+        found = pc.is_in(pc.add(entries.cast(pa.float64()), 0.0), value_set=pa.array([v + 0.0 for v in exact], "f8"))
+    else:
+        whole = [int(v) for v in node.value if not isinstance(v, str) and v == math.floor(v)]
+        inside = [v for v in whole if _LONG_MIN <= v <= _LONG_MAX]
+        found = pc.is_in(entries.cast(pa.int64()), value_set=pa.array(inside, pa.int64()))
+    found = pc.if_else(pc.is_null(entries), pa.scalar(None, pa.bool_()), found)
+    return found.take(values.indices) if isinstance(values, pa.DictionaryArray) else found
+
+
+def _is_double(value: int | float) -> bool:
+    try:
+        return float(value) == value
+    except OverflowError:
+        return False
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
+
+
+def _value(node: Node, rows: pa.RecordBatch) -> pa.Array:
+    if node.op == "column":
+        return rows.column(str(node.value))
+    if node.op == "literal":
+        kind = pa.float64() if node.sort is Sort.FLOAT else pa.int64() if node.sort is Sort.INTEGER else None
+        return pa.repeat(pa.scalar(node.value, kind), rows.num_rows)
+    if node.sort is Sort.BOOLEAN:
+        return condition(node, rows)
+    kind = pa.float64() if node.sort is Sort.FLOAT else pa.int64()
+    parts = [_plain(_value(part, rows)).cast(kind, safe=False) for part in node.parts]
+    if node.op == "neg":
+        return pc.negate(parts[0])
+    if node.op == "%":
+        return _modulo(*parts)
+    return {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}[node.op](*parts)
+
+
+def _modulo(left: pa.Array, right: pa.Array) -> pa.Array:
+    whole = pa.types.is_integer(left.type)
+    known = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    top = left.fill_null(0).to_numpy(zero_copy_only=False)
+    by = right.fill_null(1).to_numpy(zero_copy_only=False)
+    if whole:
+        known = pc.and_(known, pa.array(by != 0))
+        by = np.where((by == 0) | (by == -1), 1, by)
+    with np.errstate(invalid="ignore"):
+        rest = np.fmod(top, by)
+    return pa.array(rest, left.type, mask=~known.to_numpy(zero_copy_only=False))
+
+
+def _kernel(op: str) -> Any:
+    return getattr(pc, _KERNELS[op])

@@ -1,0 +1,115 @@
+"""Where-expressions: parsed against a schema, evaluated over Arrow, and used to skip ranges by their statistics.
+
+``read --where``, ``where=`` and the filters of rules share the language of ``store.expressions.predicate.syntax``.
+
+Logic has three values as in SQL: whatever compares with a null is neither true nor false, ``!`` of it too, and a row
+is kept only where the whole is true. NaN is equal to itself and above every other number, as in SQL and in Spark.
+-0.0 equals 0.0. Texts are ordered by code point. Whole numbers are exact among themselves, and against a literal;
+arithmetic wraps at 64 bits; ``/`` gives a double, ``%`` has the sign of the dividend and is null for a divisor of 0.
+
+``may_match`` answers from statistics alone and may keep too much, never too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.expressions.predicate.evaluation import condition
+from sparkhaven.store.expressions.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateError
+from sparkhaven.store.expressions.predicate.pruning import TRUE, outcomes
+from sparkhaven.store.expressions.predicate.repair import repaired
+from sparkhaven.store.expressions.predicate.syntax import compared, parse
+from sparkhaven.store.expressions.tokens import columns_of
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.types.committed_columns import RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
+
+__all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate"]
+
+
+def parse_predicate(text: str, schema: TableSchema | Iterable[Column]) -> Predicate:
+    """Parses an expression over the columns of a table.
+
+    Raises SchemaParseError (``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES) that names the character where parsing failed.
+    """
+    columns = tuple(schema.columns if isinstance(schema, TableSchema) else schema)
+    try:
+        node = parse(text, columns)
+    except PredicateError as error:
+        raise _unusable(text, error, _hint(text, error, columns)) from None
+    return Predicate(text, node)
+
+
+def _hint(text: str, error: PredicateError, columns: tuple[Column, ...]) -> str | None:
+    meant = repaired(text, error, lambda again: parse(again, columns), {column.name for column in columns})
+    hints = [error.hint, None if meant is None else f"{meant[0]}: {meant[1]}"]
+    return "; ".join(filter(None, hints)) or None
+
+
+def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
+    """``left sign right``, whatever the columns are called. Raises SchemaParseError where they cannot be compared."""
+    text = f"{left.name} {sign} {right.name}"
+    try:
+        return Predicate(text, compared(sign, left, right))
+    except PredicateError as error:
+        raise _unusable(text, error, error.hint) from None
+
+
+def _unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParseError:
+    return SchemaParseError(
+        "expression cannot be used",
+        where=f"character {error.at} of: {text}",
+        expected=error.expected,
+        found=f"{error.found} at character {error.at}",
+        hint=hint,
+        kind=error.kind,
+    )
+
+
+@frozen
+class Predicate:
+    """A parsed expression."""
+
+    text: str
+    node: Node
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that it reads, sorted."""
+        return columns_of(self.node)
+
+    def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+        """True where a row is kept, false where it is not or where it is not known; never null."""
+        if isinstance(rows, pa.Table):
+            parts = [self.evaluate(batch) for batch in rows.select(list(self.columns)).to_batches()]
+            if not self.columns:
+                return pa.array([], pa.bool_()) if not rows.num_rows else self._constant(rows.num_rows)
+            return pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
+        if not self.columns:
+            return self._constant(rows.num_rows)
+        return pc.fill_null(condition(self.node, rows), False)
+
+    def _constant(self, rows: int) -> pa.BooleanArray:
+        value = pc.fill_null(condition(self.node, pa.record_batch({"": pa.array([0])})), False)[0].as_py()
+        return pa.array(np.full(rows, value))
+
+    def filter(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+        """The rows that are kept."""
+        return rows.filter(self.evaluate(rows))
+
+    def may_match(self, stats: Mapping[str, RangeStats | None]) -> bool:
+        """Whether a row of a range may be kept; False = the range need not be read.
+
+        ``stats`` has the statistics of the same range by column; a column without any may hold anything. The value
+        of the partitioning column goes in as a range whose ``low`` and ``high`` are that value.
+        """
+        return bool(outcomes(self.node, stats) & TRUE)
+
+    def prune(self, stats: Mapping[str, RangeStats | None]) -> bool:
+        """The opposite of ``may_match``: whether a range can be skipped."""
+        return not self.may_match(stats)

@@ -1,0 +1,126 @@
+"""Nodes of where-expressions, and the type rules of operators. PredicateError: operand types do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from enum import Enum
+
+from sparkhaven.store.expressions.tokens import Token
+from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.types.frozen import frozen
+
+SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
+Literal = int | float | str | bool
+MIRROR = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same with sides exchanged
+COMPARISONS = tuple(MIRROR)
+_INTEGERS = ("byte", "short", "int", "long")
+
+
+class Sort(Enum):
+    """Type of a node, as operators distinguish it."""
+
+    INTEGER = "a whole number"
+    FLOAT = "a floating-point number"
+    TEXT = "a text"
+    BOOLEAN = "true or false"
+    INSTANT = "an Instant"
+    CHAR = "a char"
+
+    @property
+    def number(self) -> bool:
+        """Whether it is numeric."""
+        return self in (Sort.INTEGER, Sort.FLOAT)
+
+
+SORTS = {
+    **dict.fromkeys(_INTEGERS, Sort.INTEGER),
+    "float": Sort.FLOAT,
+    "double": Sort.FLOAT,
+    "String": Sort.TEXT,
+    "Boolean": Sort.BOOLEAN,
+    "Instant": Sort.INSTANT,
+    "char": Sort.CHAR,
+}
+
+
+@frozen
+class Node:
+    """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``."""
+
+    op: str  # literal column == != < <= > >= && || ! in isnull isnan + - * / % neg
+    sort: Sort
+    parts: tuple[Node, ...] = field(default=())
+    value: Literal | tuple[Literal, ...] = False
+
+
+_FORMS = {
+    Sort.INSTANT: 'an Instant compares with a text like "2026-11-20T14:30:00Z", or with nanoseconds',
+    Sort.BOOLEAN: "a Boolean compares with true or false",
+    Sort.TEXT: "a text compares with a text in quotes, or with a column of texts",
+    Sort.CHAR: "a char compares with a text of one character",
+}
+
+
+class PredicateError(Exception):
+    """What is wrong in an expression and at which character (from 1); ``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES."""
+
+    def __init__(self, kind: str, at: int, expected: str, found: str, hint: str | None = None) -> None:
+        super().__init__(found)
+        self.kind, self.at, self.expected, self.found, self.hint = kind, at, expected, found, hint
+
+
+def asked(token: Token, node: Node) -> Node:
+    """``isNull`` or ``isNaN`` of a node."""
+    if token.text == "isNaN" and not node.sort.number:
+        raise PredicateError(TYPES, token.at, "a number for isNaN", node.sort.value)
+    return Node(token.text.lower(), Sort.BOOLEAN, (node,))
+
+
+def arithmetic(token: Token, *parts: Node) -> Node:
+    """An arithmetic operation on numbers."""
+    for part in parts:
+        if not part.sort.number:
+            raise PredicateError(TYPES, token.at, f"numbers for {token.text}", part.sort.value)
+        if part.op == "literal" and isinstance(part.value, int) and not -(2**63) <= part.value < 2**63:
+            raise PredicateError(TYPES, token.at, "a number that a long can hold", str(part.value))
+    real = token.text == "/" or any(part.sort is Sort.FLOAT for part in parts)
+    return Node(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
+
+
+def comparable(left: Node, right: Node, token: Token) -> tuple[Node, Node]:
+    """Both sides in one sort; texts beside an Instant or a char become numbers."""
+    if Sort.INSTANT in (left.sort, right.sort):
+        left, right = (_as_instant(n, token) for n in (left, right))
+    elif Sort.CHAR in (left.sort, right.sort):
+        left, right = (_as_char(n, token) for n in (left, right))
+    same = left.sort is right.sort or (left.sort.number and right.sort.number)
+    if not same:
+        found = f"{left.sort.value} and {right.sort.value}"
+        hint = next((text for sort, text in _FORMS.items() if sort in (left.sort, right.sort)), None)
+        raise PredicateError(TYPES, token.at, f"two of a kind for {token.text}", found, hint)
+    if left.sort is Sort.BOOLEAN and token.text not in ("==", "!=", "in"):
+        raise PredicateError(TYPES, token.at, "== or != for true and false", token.text)
+    return left, right
+
+
+def _as_instant(node: Node, token: Token) -> Node:
+    if node.op == "literal" and isinstance(node.value, str):
+        try:
+            return Node("literal", Sort.INSTANT, (), parse_instant(node.value))
+        except ValueError as error:
+            raise PredicateError(TYPES, token.at, str(error), repr(node.value)) from None
+    if node.op == "literal" and node.sort is Sort.INTEGER:
+        return Node("literal", Sort.INSTANT, (), node.value)
+    return node
+
+
+def _as_char(node: Node, token: Token) -> Node:
+    if node.op != "literal":
+        return node
+    if isinstance(node.value, str):
+        if len(node.value) != 1 or ord(node.value) > 0xFFFF:
+            raise PredicateError(TYPES, token.at, "a text of one character beside a char", repr(node.value))
+        return Node("literal", Sort.CHAR, (), ord(node.value))
+    if node.sort is Sort.INTEGER:
+        return Node("literal", Sort.CHAR, (), node.value)
+    return node

@@ -1,0 +1,87 @@
+"""Evaluates where-expressions on statistics only: may return outcomes that do not occur, never omits one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, Literal, Node
+from sparkhaven.store.types.committed_columns import RangeStats
+
+TRUE, FALSE, NULL = 1, 2, 4  # outcomes that a range may have, as bits
+ANY = TRUE | FALSE | NULL
+
+
+def outcomes(node: Node, stats: Mapping[str, RangeStats | None]) -> int:
+    """Every outcome that some row of the range may have; may name too many, never too few."""
+    if node.op == "literal":
+        return TRUE if node.value else FALSE
+    if node.op == "!":
+        inner = outcomes(node.parts[0], stats)
+        return (inner & NULL) | (FALSE if inner & TRUE else 0) | (TRUE if inner & FALSE else 0)
+    if node.op in ("&&", "||"):
+        absorbing, neutral = (FALSE, TRUE) if node.op == "&&" else (TRUE, FALSE)
+        parts = [outcomes(part, stats) for part in node.parts]
+        result = absorbing if any(o & absorbing for o in parts) else 0
+        free = [o & ~absorbing for o in parts]
+        if all(free):
+            result |= NULL if any(o & NULL for o in free) else 0
+            result |= neutral if all(o & neutral for o in free) else 0
+        return result
+    if node.op == "isnull":
+        return _null_outcomes(node.parts[0], stats)
+    if node.op == "column":
+        return _column_outcomes("==", node, True, stats)
+    if node.op == "in":
+        assert isinstance(node.value, tuple)  # noqa: S101 - made by the parser
+        each = [_column_outcomes("==", node.parts[0], value, stats) for value in node.value]
+        return ANY if any(o & TRUE for o in each) else FALSE | (each[0] & NULL)
+    if node.op in COMPARISONS:
+        left, right = node.parts
+        if right.op == "literal" and not isinstance(right.value, tuple):
+            return _column_outcomes(node.op, left, right.value, stats)
+        if left.op == "literal" and not isinstance(left.value, tuple):
+            return _column_outcomes(MIRROR[node.op], right, left.value, stats)
+    return ANY
+
+
+def _null_outcomes(node: Node, stats: Mapping[str, RangeStats | None]) -> int:
+    found = stats.get(str(node.value)) if node.op == "column" else None
+    if found is None:
+        return ANY
+    rows = found.stop - found.start
+    return (TRUE if found.nulls > 0 else 0) | (FALSE if found.nulls < rows else 0)
+
+
+def _column_outcomes(op: str, node: Node, value: Literal, stats: Mapping[str, RangeStats | None]) -> int:
+    """Outcomes of ``column op value``."""
+    found = stats.get(str(node.value)) if node.op == "column" else None
+    if found is None:
+        return ANY
+    rows = found.stop - found.start
+    result = NULL if found.nulls else 0
+    if found.nans:  # NaN is above every literal
+        result |= TRUE if op in (">", ">=", "!=") else FALSE
+    if found.nulls + found.nans >= rows:
+        return result
+    low, high = found.low, found.high
+    if low is None or high is None or isinstance(low, str) != isinstance(value, str):
+        return result | TRUE | FALSE
+    return result | _range_outcomes(op, low, high, value)
+
+
+def _range_outcomes(op: str, low: Literal, high: Literal, value: Literal) -> int:
+    """Outcomes of ``x op value`` for some x in the closed range; Python compares numbers exactly."""
+    below, above = low < value, high > value  # type: ignore[operator]
+    inside = low <= value <= high  # type: ignore[operator]
+    less, more = below, above
+    if op == "==":
+        return (TRUE if inside else 0) | (FALSE if low != high or not inside else 0)
+    if op == "!=":
+        return (FALSE if inside else 0) | (TRUE if low != high or not inside else 0)
+    if op == "<":
+        return (TRUE if less else 0) | (FALSE if high >= value else 0)  # type: ignore[operator]
+    if op == "<=":
+        return (TRUE if low <= value else 0) | (FALSE if more else 0)  # type: ignore[operator]
+    if op == ">":
+        return (TRUE if more else 0) | (FALSE if low <= value else 0)  # type: ignore[operator]
+    return (TRUE if high >= value else 0) | (FALSE if less else 0)  # type: ignore[operator]

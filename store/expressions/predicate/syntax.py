@@ -1,0 +1,273 @@
+"""Where-expressions as typed trees.
+
+::
+
+    expression = and { ("||" | "or") and }
+    and        = not { ("&&" | "and") not }
+    not        = ("!" | "not") not | comparison
+    comparison = sum [ ("==" | "=" | "!=" | "<" | "<=" | ">" | ">=") sum | ["not"] "in" list ]
+    list       = "(" literal { "," literal } ")"          with or without brackets [ ]
+    sum        = product { ("+" | "-") product }
+    product    = unary { ("*" | "/" | "%") unary }
+    unary      = "-" unary | primary [ ".isNull()" | ".isNaN()" ]
+    primary    = number | "text" | 'text' | `text` | true | false | column | "(" expression ")"
+               | ("isNull" | "isNaN") "(" sum ")" | "in" "(" sum "," literal { "," literal } ")"
+
+Numbers compare with numbers, texts with texts, Booleans with Booleans; an Instant compares with another one, with a
+text that is an ISO instant with zone, or with a whole number of nanoseconds; a char with a text of one character.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+
+from sparkhaven.store.expressions.predicate.nodes import (
+    COMPARISONS,
+    SORTS,
+    SYNTAX,
+    TYPES,
+    UNKNOWN_COLUMN,
+    Literal,
+    Node,
+    PredicateError,
+    Sort,
+    arithmetic,
+    asked,
+    comparable,
+)
+from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
+from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.model import Column
+
+MAX_DEPTH = 50
+MAX_LITERALS = 10_000
+_LEXER = re.compile(
+    r"""(?P<space>\s+)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))"""
+    r"""|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)|(?P<name>[A-Za-z_]\w*)"""
+    r"""|(?P<sign>==|!=|<=|>=|&&|\|\||[=<>!+\-*/%(),.\[\]])""",
+    re.DOTALL,
+)
+_WORDS = {"and": "&&", "or": "||", "=": "=="}
+_OTHER_SPELLINGS = {  # of other languages
+    "&": "write &&",
+    "|": "write ||",
+    '"': "close the text",
+    "'": "close the text",
+    ";": "leave it out",
+    "is": "write isNull(column), !isNull(column)",
+    "like": "texts are compared whole, by == != < <= > >= in",
+    "between": "write column >= low && column <= high",
+}
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def parse(text: str, columns: Iterable[Column]) -> Node:
+    """The typed tree of an expression over these columns. Raises PredicateError."""
+    parser = _Parser([_worded(token) for token in tokens(text, _LEXER, _refused)], {c.name: c for c in columns})
+    node = parser.expression(0)
+    if parser.here.kind != "end":
+        unexpected = parser.here.text
+        hint = _OTHER_SPELLINGS.get(unexpected.lower())
+        raise PredicateError(SYNTAX, parser.here.at, "an operator or the end", repr(unexpected), hint)
+    if node.sort is not Sort.BOOLEAN:
+        raise PredicateError(TYPES, 1, "a condition", node.sort.value, "compare it with something")
+    return node
+
+
+def compared(sign: str, left: Column, right: Column) -> Node:
+    """The comparison of two columns. Raises PredicateError where their types cannot be compared."""
+    sides = []
+    for column in (left, right):
+        sort = SORTS.get(column.type.name)
+        if sort is None:
+            found = f"{column.name} of type {column.type.name}"
+            raise PredicateError(TYPES, 1, "a column of a basic type", found, "only basic types can be compared")
+        sides.append(Node("column", sort, (), column.name))
+    return Node(sign, Sort.BOOLEAN, comparable(sides[0], sides[1], Token("sign", sign, 1)))
+
+
+def _refused(at: int, character: str) -> PredicateError:
+    hint = _OTHER_SPELLINGS.get(character)
+    expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"
+    return PredicateError(SYNTAX, at, expected, repr(character), hint)
+
+
+def _worded(token: Token) -> Token:
+    """``and``, ``or`` and the like as the signs that they stand for."""
+    sign = _WORDS.get(token.text)
+    return token if sign is None else Token("sign", sign, token.at)
+
+
+class _Parser(Cursor):
+    """Recursive descent with limited depth."""
+
+    def __init__(self, found: list[Token], columns: dict[str, Column]) -> None:
+        super().__init__(found, lambda *parts: PredicateError(SYNTAX, *parts))
+        self.columns = columns
+
+    def deeper(self, depth: int) -> int:
+        if depth >= MAX_DEPTH:
+            raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_DEPTH} levels", "a deeper expression")
+        return depth + 1
+
+    def expression(self, depth: int) -> Node:
+        depth = self.deeper(depth)
+        return self.joined("||", depth, lambda: self.joined("&&", depth, lambda: self.inverted(depth)))
+
+    def joined(self, sign: str, depth: int, part: Callable[[], Node]) -> Node:
+        at = self.here.at
+        parts = [part()]
+        while self.take(sign):
+            if parts[-1].sort is not Sort.BOOLEAN:
+                raise PredicateError(TYPES, at, f"a condition before {sign}", parts[-1].sort.value)
+            at = self.here.at
+            parts.append(part())
+            if parts[-1].sort is not Sort.BOOLEAN:
+                raise PredicateError(TYPES, at, f"a condition after {sign}", parts[-1].sort.value)
+        return parts[0] if len(parts) == 1 else Node(sign, Sort.BOOLEAN, tuple(parts))
+
+    def inverted(self, depth: int) -> Node:
+        token = self.take("!", "not")
+        if token is None:
+            return self.comparison(depth)
+        node = self.inverted(self.deeper(depth))
+        if node.sort is not Sort.BOOLEAN:
+            raise PredicateError(TYPES, token.at, "a condition after !", node.sort.value, "use parentheses")
+        return Node("!", Sort.BOOLEAN, (node,))
+
+    def comparison(self, depth: int) -> Node:
+        left = self.sum(depth)
+        token = self.here
+        if token.kind == "sign" and token.text in COMPARISONS:
+            self.position += 1
+            left, right = comparable(left, self.sum(depth), token)
+            return Node(token.text, Sort.BOOLEAN, (left, right))
+        if token.text == "not" and self.following.text == "in":
+            self.position += 2
+            return Node("!", Sort.BOOLEAN, (self.membership(left, Token("name", "in", token.at)),))
+        if self.take("in"):
+            return self.membership(left, token)
+        return left
+
+    def membership(self, left: Node, token: Token) -> Node:
+        close = ")" if self.take("(") else "]"
+        if close == "]":
+            self.need("[")
+        return self.literals(left, token, close)
+
+    def literals(self, left: Node, token: Token, close: str) -> Node:
+        values: list[Literal] = []
+        while True:
+            item = self.unary(MAX_DEPTH - 2)
+            if item.op != "literal":
+                raise PredicateError(SYNTAX, self.here.at, "literals in the list", "an expression")
+            _, item = comparable(left, item, token)
+            assert not isinstance(item.value, tuple)  # noqa: S101 - a literal has one value
+            values.append(item.value)
+            if len(values) > MAX_LITERALS:
+                raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_LITERALS} values", "more")
+            if self.take(close):
+                return Node("in", Sort.BOOLEAN, (left,), tuple(values))
+            self.need(",")
+
+    def sum(self, depth: int) -> Node:
+        node = self.product(depth)
+        while token := self.take("+", "-"):
+            node = arithmetic(token, node, self.product(depth))
+        return node
+
+    def product(self, depth: int) -> Node:
+        node = self.unary(depth)
+        while token := self.take("*", "/", "%"):
+            node = arithmetic(token, node, self.unary(depth))
+        return node
+
+    def unary(self, depth: int) -> Node:
+        token = self.take("-")
+        if token is None:
+            return self.suffixed(depth)
+        node = self.unary(self.deeper(depth))
+        if node.op == "literal" and isinstance(node.value, int | float) and node.sort.number:
+            return Node("literal", node.sort, (), -node.value)
+        return arithmetic(token, node)
+
+    def suffixed(self, depth: int) -> Node:
+        node = self.primary(depth)
+        while token := self.take("."):
+            word = self.take("isNull", "isNaN")
+            if word is None:
+                raise PredicateError(SYNTAX, token.at, "isNull() or isNaN() after the dot", repr(self.here.text))
+            self.need("(")
+            self.need(")")
+            node = asked(word, node)
+        return node
+
+    def primary(self, depth: int) -> Node:
+        token = self.here
+        if token.kind == "end":
+            raise PredicateError(SYNTAX, token.at, "a column or a literal", "the end")
+        self.position += 1
+        if token.kind == "number":
+            return _number(token)
+        if token.kind == "text":
+            return Node("literal", Sort.TEXT, (), _unquote(token))
+        if token.kind == "sign" and token.text == "(":
+            node = self.expression(depth)
+            self.need(")")
+            return node
+        if token.kind == "name":
+            return self.name(token, depth)
+        hint = "write != for <>" if token.text == ">" else None
+        raise PredicateError(SYNTAX, token.at, "a column or a literal", repr(token.text), hint)
+
+    def name(self, token: Token, depth: int) -> Node:
+        call = self.here.kind == "sign" and self.here.text == "("
+        if call and token.text in ("isNull", "isNaN", "in"):
+            self.need("(")
+            inner = self.expression(depth)
+            if token.text == "in":
+                self.need(",")
+                return self.literals(inner, token, ")")
+            self.need(")")
+            return asked(token, inner)
+        column = self.columns.get(token.text)
+        if column is None and token.text in ("true", "false"):
+            return Node("literal", Sort.BOOLEAN, (), token.text == "true")
+        if column is None and token.text == "null":
+            raise PredicateError(SYNTAX, token.at, "isNull(column)", "null", "a comparison with null is never true")
+        if column is None:
+            known = (*self.columns, "isNull", "isNaN", "in", "true", "false")
+            kind = SYNTAX if call else UNKNOWN_COLUMN
+            expected = "isNull, isNaN or in" if call else "a column of the table"
+            raise PredicateError(kind, token.at, expected, token.text, meant(token.text, known))
+        sort = SORTS.get(column.type.name)
+        if sort is None:
+            found = f"{column.name} of type {column.type.name}"
+            raise PredicateError(TYPES, token.at, "a column of a basic type", found, "only basic types can be compared")
+        return Node("column", sort, (), column.name)
+
+
+def _number(token: Token) -> Node:
+    if token.text.isdigit():
+        if len(token.text) > 40:
+            raise PredicateError(SYNTAX, token.at, "a number of at most 40 digits", f"{len(token.text)} digits")
+        return Node("literal", Sort.INTEGER, (), int(token.text))
+    value = float(token.text)
+    if math.isinf(value):
+        raise PredicateError(SYNTAX, token.at, "a number that a double can hold", token.text)
+    return Node("literal", Sort.FLOAT, (), value)
+
+
+def _unquote(token: Token) -> str:
+    body = token.text[1:-1]
+    if token.text[0] == "`":
+        return body
+
+    def replace(match: re.Match[str]) -> str:
+        escape = match[1]
+        return chr(int(escape[1:], 16)) if len(escape) == 5 else _ESCAPES.get(escape, escape)
+
+    return _ESCAPE.sub(replace, body)

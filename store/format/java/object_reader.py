@@ -1,0 +1,332 @@
+"""Reads the subset of Java's object streams that our files use, as plain data.
+
+No class is loaded and nothing is made by name: a class that is not among those allowed is an
+UnsupportedVersionError with its name, anything that the grammar does not allow a CorruptFileError with the byte.
+Depth, lengths and handles are checked before they are used, so hostile bytes cost no more than their length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+import numpy as np
+
+from sparkhaven.store.format.java.classes import (
+    ALL_CLASSES,
+    HASH_MAP,
+    LINKED_HASH_MAP,
+    STREAM_CLASSES,
+    Field,
+    JavaClass,
+)
+from sparkhaven.store.format.java.cursor import HINT, U2, StreamCursor
+from sparkhaven.store.format.java.java_values import (
+    RESET,
+    Block,
+    Descriptor,
+    JArray,
+    JByte,
+    JChar,
+    JClass,
+    JDouble,
+    JFloat,
+    JInt,
+    JLong,
+    JMap,
+    JNumbers,
+    JObject,
+    JShort,
+)
+from sparkhaven.store.format.java.object_writer import FIRST_HANDLE, STREAM_HEADER
+
+MAX_DEPTH = 64
+
+_I4, _I8 = Struct(">i"), Struct(">q")
+_SUID = Struct(">QBH")
+_PRIMITIVES = {
+    "Z": Struct(">?"),
+    "B": Struct(">b"),
+    "C": U2,
+    "S": Struct(">h"),
+    "I": _I4,
+    "J": _I8,
+    "F": Struct(">f"),
+    "D": Struct(">d"),
+}
+_BOXES: dict[str, tuple[Struct, Callable[[Any], Any]]] = {
+    "java.lang.Boolean": (_PRIMITIVES["Z"], bool),
+    "java.lang.Character": (_PRIMITIVES["C"], JChar),
+    "java.lang.Byte": (_PRIMITIVES["B"], JByte),
+    "java.lang.Short": (_PRIMITIVES["S"], JShort),
+    "java.lang.Integer": (_PRIMITIVES["I"], JInt),
+    "java.lang.Long": (_PRIMITIVES["J"], JLong),
+    "java.lang.Float": (_PRIMITIVES["F"], JFloat),
+    "java.lang.Double": (_PRIMITIVES["D"], JDouble),
+}
+_ELEMENTS = {"[Z": "?", "[B": ">i1", "[C": ">u2", "[S": ">i2", "[I": ">i4", "[J": ">i8", "[F": ">f4", "[D": ">f8"}
+
+
+class _Unfinished:
+    """Placeholder of a value that is still being read."""
+
+
+_UNFINISHED = _Unfinished()
+
+
+class Reader(StreamCursor):
+    """A position in a stream. ``allowed`` are the classes whose objects and arrays may occur."""
+
+    def __init__(
+        self,
+        data: bytes,
+        where: object,
+        *,
+        allowed: Mapping[str, JavaClass] = STREAM_CLASSES,
+        accepts: Callable[[Descriptor], bool] = lambda descriptor: False,
+    ) -> None:
+        super().__init__(data, where)
+        self._allowed = allowed
+        self._accepts = accepts
+        self._handles: list[Any] = []
+        self._depth = 0
+        self._readers: dict[int, Callable[[], Any]] = {
+            0x70: lambda: None,
+            0x71: self._reference,
+            0x73: self._object,
+            0x74: self._string,
+            0x75: self._array,
+            0x76: self._class_token,
+            0x7C: self._long_string,
+        }
+
+    def _keep(self, value: Any) -> int:
+        self._handles.append(value)
+        return len(self._handles) - 1
+
+    # --- elements --------------------------------------------------------------------------------------
+
+    def header(self) -> None:
+        """Takes the four bytes that start a stream."""
+        if self.data[:4] != STREAM_HEADER:
+            found = self.data[:4].hex(" ") or "an empty file"
+            raise self.fail("file does not start with a Java stream header", 0, expected="ac ed 00 05", found=found)
+        self.pos = 4
+
+    def value(self) -> Any:
+        """Takes one object, string, array, class, reference or null."""
+        at = self.pos
+        tag = self._tag()
+        read = self._readers.get(tag)
+        if read is None:
+            raise self.fail("unexpected type tag", at, expected="a value", found=f"tag {tag:02X}")
+        if self._depth >= MAX_DEPTH:
+            raise self.fail("values are nested too deeply", at, expected=f"at most {MAX_DEPTH} levels")
+        self._depth += 1
+        value = read()
+        self._depth -= 1
+        return value
+
+    def items(self) -> list[Any]:
+        """Takes everything to the end of the data: values, blocks and RESET marks."""
+        found: list[Any] = []
+        while self.pos < len(self.data):
+            if self.data[self.pos] == 0x79:
+                self.pos += 1
+                self._handles.clear()
+                found.append(RESET)
+            else:
+                found.append(self._item())
+        return found
+
+    def _item(self) -> Any:
+        tag = self.data[self.pos] if self.pos < len(self.data) else self._tag()
+        if tag not in (0x77, 0x7A):
+            return self.value()
+        self.pos += 1
+        length = self._tag() if tag == 0x77 else self._number(_I4)
+        start = self.pos
+        return Block(self._bytes(length), start)
+
+    def _reference(self) -> Any:
+        at = self.pos
+        index = self._number(_I4) - FIRST_HANDLE
+        if not 0 <= index < len(self._handles):
+            raise self.fail("reference to a handle that does not exist", at, found=f"handle {index + FIRST_HANDLE:X}")
+        value = self._handles[index]
+        if value is _UNFINISHED:
+            raise self.fail("value refers to an enclosing value", at, found=f"handle {index + FIRST_HANDLE:X}")
+        return value
+
+    def _string(self) -> str:
+        text = self._utf()
+        self._handles.append(text)
+        return text
+
+    def _long_string(self) -> str:
+        text = self._text(self._number(_I8))
+        self._handles.append(text)
+        return text
+
+    def _class_token(self) -> JClass:
+        token = JClass(self._descriptor())
+        self._handles.append(token)
+        return token
+
+    def _descriptor(self) -> Descriptor:
+        found = self._descriptor_or_null()
+        if found is None:
+            raise self.fail("class descriptor is null", self.pos - 1)
+        return found
+
+    def _descriptor_or_null(self) -> Descriptor | None:
+        at = self.pos
+        tag = self._tag()
+        if tag == 0x70:
+            return None
+        if tag == 0x71:
+            known = self._reference()
+            if type(known) is not Descriptor:
+                raise self.fail("reference is not to a class descriptor", at, found=type(known).__name__)
+            return known
+        if tag != 0x72:
+            raise self.fail("byte does not start a class descriptor", at, expected="70, 71 or 72", found=f"{tag:02X}")
+        if self._depth >= MAX_DEPTH:
+            raise self.fail("values are nested too deeply", at, expected=f"at most {MAX_DEPTH} levels")
+        self._depth += 1
+        name = self._utf()
+        slot = self._keep(_UNFINISHED)
+        try:
+            suid, flags, count = _SUID.unpack_from(self.data, self.pos)
+        except StructError:
+            raise self._cut(self.pos, _SUID.size) from None
+        self.pos += _SUID.size
+        fields = tuple(self._field() for _ in range(count))
+        if self._tag() != 0x78:
+            raise self.fail("class descriptor has annotations", self.pos - 1, expected="78")
+        made = Descriptor(name, suid, flags, fields, self._descriptor_or_null())
+        if len(made.lineage) > MAX_DEPTH:
+            raise self.fail("class has too many superclasses", at, expected=f"at most {MAX_DEPTH}")
+        self._check(made, at)
+        self._handles[slot] = made
+        self._depth -= 1
+        return made
+
+    def _field(self) -> Field:
+        at = self.pos
+        letter = chr(self._tag())
+        name = self._utf()
+        if letter in _PRIMITIVES:
+            return (letter, name)
+        if letter not in "[L":
+            raise self.fail("field has an unknown type letter", at, found=repr(letter))
+        signature = self.value()
+        if type(signature) is not str:
+            raise self.fail("field signature is not a string", at, found=type(signature).__name__)
+        return (letter, name, signature)
+
+    def _check(self, made: Descriptor, at: int) -> None:
+        """A class that we know by name must be declared as we know it; ``int`` and the like have no number."""
+        row = ALL_CLASSES.get(made.name)
+        if row is None or row.suid == 0:
+            return
+        if made.suid != row.suid:
+            raise self.fail(
+                f"class {made.name} has an unexpected serialVersionUID",
+                at,
+                expected=f"{row.suid:016X}",
+                found=f"{made.suid:016X}",
+            )
+        parent = made.parent.name if made.parent else None
+        same_fields = sorted(f[:2] for f in made.fields) == sorted(f[:2] for f in row.fields)
+        if made.flags != row.flags or not same_fields or parent != row.parent:
+            raise self.fail(f"class {made.name} is declared with other fields", at)
+
+    def _object(self) -> Any:
+        at = self.pos - 1
+        descriptor = self._descriptor()
+        name = descriptor.name
+        box = _BOXES.get(name)
+        if box is not None and name in self._allowed:
+            value = box[1](self._number(box[0]))
+            self._handles.append(value)
+            return value
+        slot = self._keep(_UNFINISHED)
+        fields: dict[str, Any] = {}
+        content: list[Any] = []
+        for level in descriptor.lineage:
+            if level.name not in self._allowed and not self._accepts(level):
+                raise self._unknown(level.name, at)
+            if level.flags not in (0x02, 0x03, 0x0C):
+                raise self.fail(f"class {level.name} has invalid class flags", at, found=f"{level.flags:02X}")
+        # an Externalizable class writes everything itself, its superclasses write nothing
+        for level in (descriptor,) if descriptor.flags & 0x04 else descriptor.lineage:
+            for letter, field_name, *_ in level.fields if level.flags & 0x02 else ():
+                layout = _PRIMITIVES.get(letter)
+                fields[field_name] = self._number(layout) if layout else self.value()
+            if level.flags != 0x02:
+                self._content(content)
+        value = self._map(name, content, at) if name in (HASH_MAP, LINKED_HASH_MAP) else None
+        made = JObject(descriptor, fields, content) if value is None else value
+        self._handles[slot] = made
+        return made
+
+    def _content(self, content: list[Any]) -> None:
+        while True:
+            if self.pos < len(self.data) and self.data[self.pos] == 0x78:
+                self.pos += 1
+                return
+            content.append(self._item())
+
+    def _map(self, name: str, content: list[Any], at: int) -> JMap:
+        head = content[0] if content else None
+        if type(head) is not Block or len(head.data) != 8:
+            raise self.fail("map header is not 8 bytes long", at)
+        count = _I4.unpack_from(head.data, 4)[0]
+        values = content[1:]
+        if len(values) != 2 * count or any(type(value) is Block for value in values):
+            raise self.fail(
+                "number of map entries differs from the map header", at, expected=count, found=len(values) / 2
+            )
+        return JMap(list(zip(values[::2], values[1::2], strict=True)), name)
+
+    def _array(self) -> JArray | JNumbers:
+        at = self.pos - 1
+        descriptor = self._descriptor()
+        name = descriptor.name
+        if not name.startswith("[") or (name not in self._allowed and not self._accepts(descriptor)):
+            raise self._unknown(name, at)
+        slot = self._keep(_UNFINISHED)
+        length = self._number(_I4)
+        element = _ELEMENTS.get(name)
+        made: JArray | JNumbers
+        if element is not None:
+            dtype = np.dtype(element)
+            data = self._bytes(length * dtype.itemsize)
+            made = JNumbers(name, np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
+        else:
+            if length < 0 or length > len(self.data) - self.pos:
+                raise self._cut(self.pos, length)
+            made = JArray(name, [self.value() for _ in range(length)])
+        self._handles[slot] = made
+        return made
+
+
+def loads(data: bytes, where: object) -> Any:
+    """The one value of a stream that starts with its header and ends with that value.
+
+    Bytes after it are a CorruptFileError.
+    """
+    reader = Reader(data, where)
+    reader.header()
+    value = reader.value()
+    if reader.pos != len(data):
+        raise reader.fail(
+            "bytes after the end of the Java stream", reader.pos, expected=f"{reader.pos} bytes", found=f"{len(data)}"
+        )
+    return value
+
+
+__all__ = ["HINT", "Reader", "loads"]

@@ -1,0 +1,57 @@
+"""``table.size`` of many locations with the same files: a template is encoded once, then filled with numbers.
+
+The 8-byte numbers of a record have fixed offsets, since nothing else in it depends on their values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+
+from sparkhaven.store.format.table.table_size import TableSize, encode
+from sparkhaven.store.types.frozen import frozen
+
+_FIXED = 3  # size, time and epoch, before the lengths and checksums of the files
+_MARK = 0x7D00_C700_0000_0000  # no name has these bytes: modified UTF-8 has no zero byte
+_MARKED = re.compile(rb"\x7d\x00\xc7\x00(.{4})", re.DOTALL)
+
+
+@frozen
+class SizeForm:
+    """The constant bytes around the numbers, and which number follows each of them."""
+
+    pieces: tuple[bytes, ...]
+    order: tuple[int, ...]
+    layout: Struct
+
+    def fill(self, rows: int, modified_ms: int, epoch: int, sizes: Sequence[int], checksums: Sequence[int]) -> bytes:
+        """The file's content; ``sizes`` and ``checksums`` in the order of the names."""
+        numbers = (rows, modified_ms, epoch, *sizes, *checksums)
+        parts: list[bytes | int] = [b""] * (2 * len(numbers) + 1)
+        parts[::2] = self.pieces
+        parts[1::2] = [numbers[place] for place in self.order]
+        return self.layout.pack(*parts)
+
+
+@lru_cache(256)
+def size_form(stream: str, names: tuple[str, ...], schema_version: int, truncated: bool) -> SizeForm:
+    """The form of the records of a stream's locations that have these files."""
+    count = len(names)
+    record = TableSize(
+        size=_MARK,
+        last_modified_ms=_MARK + 1,
+        epoch=_MARK + 2,
+        stream=stream,
+        schema_version=schema_version,
+        truncated=truncated,
+        data_file_sizes={name: _MARK + _FIXED + place for place, name in enumerate(names)},
+        checksums={name: _MARK + _FIXED + count + place for place, name in enumerate(names)},
+    )
+    first, *rest = _MARKED.split(encode(record))
+    order = tuple(int.from_bytes(number, "big") for number in rest[::2])
+    pieces = (first, *rest[1::2])
+    if sorted(order) != list(range(_FIXED + 2 * count)):
+        raise ValueError(f"{len(order)} numbers in a record of {count} files")
+    return SizeForm(pieces, order, Struct(">" + "q".join(f"{len(piece)}s" for piece in pieces)))

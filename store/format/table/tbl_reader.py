@@ -1,0 +1,250 @@
+"""Reads a ``.tbl`` file, led by the column sets at its start and not by position.
+
+The persisted columns of a set are read in their order; the type of each says how it is written. Known names
+are kept, unknown ones are skipped, missing ones have their default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Any
+
+from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.format.java import modified_utf8
+from sparkhaven.store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUMN, TABLE_DEFINITION
+from sparkhaven.store.format.java.java_values import RESET, Block, Descriptor, JArray, JClass, JObject
+from sparkhaven.store.format.java.object_reader import HINT, Reader
+from sparkhaven.store.format.table.definition import COLUMN_TYPES, STORAGE_TYPES, ColumnRecord, Definition, charset_name
+from sparkhaven.store.types.frozen import frozen
+
+_OBJECT, _CLASS, _NEW_CLASS = 0xFE, 0xFF, 0x01
+_UNSET = -(2**31)
+_TABLE_NAMES = (
+    TABLE_DEFINITION,
+    "io.deephaven.db.tables.DefaultTableDefinition",
+    "com.illumon.iris.db.tables.TableDefinition",
+    "com.illumon.dataobjects.generated.DefaultTableDefinition",
+)
+_COLUMN_NAMES = (
+    COLUMN_DEFINITION,
+    "io.deephaven.db.tables.DefaultColumnDefinition",
+    "com.illumon.dataobjects.ColumnDefinition",
+    "com.illumon.dataobjects.generated.DefaultColumnDefinition",
+)
+_COLUMN_FIELDS = {field[1] for field in ALL_CLASSES[DATA_COLUMN].fields}
+_SET_FIELDS = {"columns_", "name_"}
+_NUMBERS = {
+    "java.lang.Integer": Struct(">i"),
+    "java.lang.Double": Struct(">d"),
+    "java.lang.Long": Struct(">q"),
+    "java.util.Date": Struct(">q"),
+    "java.lang.Byte": Struct(">b"),
+}
+
+
+def _accepts(descriptor: Descriptor) -> bool:
+    """Classes of other packages whose objects may occur: by name, or by the fields of a column set or its columns."""
+    name = descriptor.name
+    element = name[2:-1] if name.startswith("[L") else name
+    fields = {field[1] for field in descriptor.fields}
+    known = element in _TABLE_NAMES or element in _COLUMN_NAMES
+    shaped = fields >= {"columns_", "nameToColumn_", "name_"} or fields >= _COLUMN_FIELDS
+    # an array shows no fields: its elements are looked at when they come
+    return known or shaped or name.startswith("[L")
+
+
+class _Cursor:
+    """Walks over blocks and objects; primitives may go on from one block into the next."""
+
+    def __init__(self, items: list[Any], where: object) -> None:
+        self._items: Iterator[Any] = iter(items)
+        self._block = Block(b"", 0)
+        self._pos = 0
+        self._where = where
+
+    def fail(self, what: str, *, expected: object = None, found: object = None) -> CorruptFileError:
+        at = self._block.offset + self._pos
+        return CorruptFileError(what, where=f"{self._where}, byte {at}", expected=expected, found=found, hint=HINT)
+
+    def take(self, count: int) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            if self._pos == len(self._block.data):
+                item = next(self._items, None)
+                if type(item) is not Block:
+                    raise self.fail("primitive data is truncated", expected=f"{count} more bytes")
+                self._block, self._pos = item, 0
+            part = self._block.data[self._pos : self._pos + count]
+            parts.append(part)
+            self._pos += len(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def item(self) -> Any:
+        if self._pos != len(self._block.data):
+            raise self.fail(
+                "bytes found where an object is expected", found=f"{len(self._block.data) - self._pos} bytes"
+            )
+        item = next(self._items, self)
+        if item is self or type(item) is Block:
+            raise self.fail("object is missing", found="the end" if item is self else "a block")
+        return item
+
+    def number(self, layout: Struct) -> Any:
+        return layout.unpack(self.take(layout.size))[0]
+
+    def text(self) -> str | None:
+        data = self.take(int.from_bytes(self.take(2), "big"))
+        try:
+            text = modified_utf8.decode(data)
+        except ValueError as error:
+            raise self.fail("text is not modified UTF-8", found=str(error)) from None
+        return None if text == "\0" else text
+
+    def tagged_object(self) -> Any:
+        """An object at the top: FE, the object, RESET."""
+        self.tag(_OBJECT)
+        found = self.item()
+        if self.item() is not RESET:
+            raise self.fail("top-level object is not followed by RESET")
+        return found
+
+    def tag(self, expected: int) -> None:
+        tag = self.take(1)[0]
+        if tag != expected:
+            raise self.fail("unexpected tag at the top level", expected=f"{expected:02X}", found=f"{tag:02X}")
+
+    def finish(self) -> None:
+        if self._pos != len(self._block.data) or next(self._items, self) is not self:
+            raise self.fail("bytes after the end of the definition")
+
+
+@frozen
+class _Layout:
+    """One column set: persisted columns as (name, class that says how they are written)."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+
+    def read(self, cursor: _Cursor, objects: Callable[[], Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, wire in self.columns:
+            layout = _NUMBERS.get(wire)
+            if wire == "java.lang.String":
+                values[name] = cursor.text()
+            elif layout is not None:
+                number = cursor.number(layout)
+                values[name] = None if wire == "java.lang.Integer" and number == _UNSET else number
+            else:
+                values[name] = objects()
+        return values
+
+
+def _layouts(found: Any, cursor: _Cursor) -> dict[str, _Layout]:
+    sets = found.items if type(found) is JArray else []
+    if not sets or any(type(one) is not JObject or not one.fields.keys() >= _SET_FIELDS for one in sets):
+        raise cursor.fail("file does not start with column sets", found=type(found).__name__)
+    layouts = {}
+    for one in sets:
+        columns, name = one.fields["columns_"], one.fields["name_"]
+        items: list[Any] = columns.items if type(columns) is JArray else [None]
+        if type(name) is not str or any(type(c) is not JObject or not c.fields.keys() >= _COLUMN_FIELDS for c in items):
+            raise cursor.fail("column set contains an entry that is not a column", found=repr(name))
+        kept = sorted((c.fields for c in items if c.fields["shouldBeSerialized_"]), key=lambda fields: fields["index_"])
+        if any(type(c["name_"]) is not str or type(c["type_"]) is not JClass for c in kept):
+            raise cursor.fail("column of a column set has no name or type", found=repr(name))
+        layouts[name.removeprefix("Default")] = _Layout(name, tuple((c["name_"], c["type_"].name) for c in kept))
+    return layouts
+
+
+def _layout(layouts: dict[str, _Layout], name: str, cursor: _Cursor) -> _Layout:
+    if name not in layouts:
+        raise cursor.fail("column set is missing", expected=name, found=", ".join(layouts))
+    return layouts[name]
+
+
+def decode_tbl(data: bytes, where: object) -> Definition:
+    """The definition in a file's content.
+
+    Damage, trailing bytes and duplicate column name are a CorruptFileError; codes and classes that we do not know an
+    UnsupportedVersionError.
+    """
+    if data[:1] != b"\x77":
+        found = data[:1].hex() or "an empty file"
+        raise CorruptFileError(
+            "file is not a table.tbl", where=f"{where}, byte 0", expected="77", found=found, hint=HINT
+        )
+    reader = Reader(data, where, allowed=ALL_CLASSES, accepts=_accepts)
+    cursor = _Cursor(reader.items(), where)
+    layouts = _layouts(cursor.tagged_object(), cursor)
+    cursor.tag(_CLASS)
+    if cursor.take(1)[0] != _NEW_CLASS:
+        raise cursor.fail("first class of the file is not a new one", expected="01")
+    root = cursor.text()
+    if root not in _TABLE_NAMES:
+        raise UnsupportedVersionError(
+            "file does not contain a table definition", where=where, expected=TABLE_DEFINITION, found=root
+        )
+    values = _layout(layouts, "TableDefinition", cursor).read(cursor, cursor.tagged_object)
+    cursor.finish()
+    columns = _columns(values.get("Columns"), layouts, cursor, where)
+    storage = values.get("StorageType")
+    if storage not in STORAGE_TYPES:
+        raise _unsupported("storage type", storage, STORAGE_TYPES, where)
+    return Definition(_name(values, "Namespace", cursor), _name(values, "Name", cursor), columns, storage)
+
+
+def _unsupported(what: str, found: object, known: tuple[int, ...], where: object) -> UnsupportedVersionError:
+    return UnsupportedVersionError(
+        f"unknown {what} in a table definition", where=where, expected=f"one of {known}", found=found, hint=HINT
+    )
+
+
+def _name(values: dict[str, Any], key: str, cursor: _Cursor) -> str:
+    value = values.get(key)
+    if type(value) is not str or not value:
+        raise cursor.fail(f"definition has no {key}", found=repr(value))
+    return value
+
+
+def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: object) -> tuple[ColumnRecord, ...]:
+    if type(found) is not JArray or any(type(one) is not JObject for one in found.items):
+        raise cursor.fail("definition has no array of columns", found=type(found).__name__)
+    layout = _layout(layouts, "ColumnDefinition", cursor)
+    columns = tuple(_column(one, layout, where) for one in found.items)
+    names = [column.name for column in columns]
+    doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if doubled:
+        raise cursor.fail("duplicate column name", found=", ".join(doubled))
+    return columns
+
+
+def _column(one: JObject, layout: _Layout, where: object) -> ColumnRecord:
+    cursor = _Cursor(one.content, where)
+    if one.class_name not in _COLUMN_NAMES:
+        raise cursor.fail(
+            "element of the column array is not a column", expected=COLUMN_DEFINITION, found=one.class_name
+        )
+    values = layout.read(cursor, cursor.item)
+    cursor.finish()
+    data_type, component, var_size = (values.get(key) for key in ("DataType", "ComponentType", "IsVarSizeString"))
+    if type(data_type) is not JClass or type(component) not in (JClass, type(None)):
+        raise cursor.fail("column has no class as its type", found=type(data_type).__name__)
+    if type(var_size) not in (bool, type(None)):
+        raise cursor.fail("IsVarSizeString is not a Boolean", found=type(var_size).__name__)
+    record = ColumnRecord(
+        _name(values, "Name", cursor),
+        data_type.name,
+        values.get("ColumnType") or 0,
+        component.name if component else None,
+        var_size,
+        values.get("Encoding"),
+        values.get("ObjectCodecClass"),
+        values.get("ObjectCodecArguments"),
+        values.get("ObjectWidth"),
+    )
+    if record.kind not in COLUMN_TYPES:
+        raise _unsupported(f"column type of {record.name}", record.kind, COLUMN_TYPES, where)
+    charset_name(record)
+    return record

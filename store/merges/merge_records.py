@@ -1,0 +1,335 @@
+"""Merge records: the inputs, outputs and last phase of a merge of one date.
+
+One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
+decides what its history is; readers never look for history by listing directories.
+
+The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG1``, as number the generation (equal to that in
+the file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
+[stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.state.log_records`` spells them;
+``indexes``, files likewise, is left out of an output that has none. ``columnDrops``, lists [id, name, rows, digest], is
+left out where no column was dropped.
+
+*Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
+finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
+from then on) and ``clean``, for a large date also ``stage`` and ``sync``. *Reader.* A record from phase ``record`` on
+is complete; earlier ones belong to a running or killed merge and have no effect. A damaged record is an error, never
+skipped: falling back to an older one would show rows twice or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkhaven.store.errors import CorruptFileError, LockLostError
+from sparkhaven.store.framing.canonical import dump, load
+from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.io.fs import Fs, Lock
+from sparkhaven.store.layout import Layout, TableName, check_partition
+from sparkhaven.store.merges.drops import ColumnDrop, decode_drops, encode_drops
+from sparkhaven.store.merges.merge_run import MergeRun, decode_run, encode_run
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
+from sparkhaven.store.types.frozen import frozen
+
+MAGIC = b"SHVMRG1\n"
+_FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
+_VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
+
+
+InputKey = tuple[str, str, int]
+"""Stream, internal partition, and the epoch that made the location."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MergeInput:
+    """An intraday location whose first ``rows`` rows are in the outputs.
+
+    ``since`` is the epoch that made the location, ``epoch`` the one at which it was pinned. A re-merge from
+    history carries the inputs of the record that it replaces, so that rows stay counted once. Rows of an import have no
+    stream and epoch -1; where it replaced merged rows, their inputs stay with 0 rows.
+    """
+
+    stream: str
+    internal: str
+    since: int
+    epoch: int
+    rows: int
+
+    @property
+    def key(self) -> InputKey:
+        """Which location it is: one that was removed and created again is another."""
+        return self.stream, self.internal, self.since
+
+
+@frozen
+class MergeOutput:
+    """One historical location of the date.
+
+    ``digests`` is column -> digest as 32 hex digits; ``files`` is name -> size and CRC-32 of the data region.
+    ``stats`` may be empty: then nothing can be skipped. ``indexes``: files of indexes, by their path below the
+    location, with size and CRC-32 of the whole file.
+    """
+
+    internal: str
+    rows: int
+    digests: dict[str, str] = field(default_factory=dict)
+    files: dict[str, FileState] = field(default_factory=dict)
+    stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+    indexes: dict[str, FileState] = field(default_factory=dict)
+
+
+@frozen
+class Proof:
+    """Row counts and digests of every column on both sides; digests as 32 hex digits."""
+
+    rows_in: int
+    rows_out: int
+    digests_in: dict[str, str]
+    digests_out: dict[str, str]
+    dropped: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was lost, doubled or changed."""
+        return self.rows_in == self.rows_out + self.dropped and self.digests_in == self.digests_out
+
+
+@frozen
+class MergeRecord:
+    """The state of one merge of one date: ``phase`` is the last finished one.
+
+    ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is
+    ``intraday``, ``history`` (re-merge after intraday was removed) or ``import``. ``run``: sort columns, formula, plan
+    and times of the merge; readers ignore it. ``column_drops``: what the outputs lack by command.
+    """
+
+    table: str
+    value: str
+    generation: int
+    phase: MergePhase
+    inputs: tuple[MergeInput, ...]
+    outputs: tuple[MergeOutput, ...]
+    proof: Proof | None = None
+    source: str = "intraday"
+    schema_version: int = 1
+    time_ms: int = 0
+    replaces: tuple[str, ...] = ()
+    run: MergeRun = MergeRun()
+    column_drops: tuple[ColumnDrop, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether readers take the date's history from this record."""
+        return self.phase.reached(MergePhase.RECORD)
+
+    @property
+    def dropped_columns(self) -> tuple[tuple[str, int], ...]:
+        """Names of columns that a command dropped, with the rows that had values."""
+        return tuple((drop.name, drop.rows) for drop in self.column_drops)
+
+    @property
+    def published_ms(self) -> int:
+        """When readers began to use it (ms); the merge may have started long before."""
+        return self.time_ms if self.run.switched_ms is None else self.run.switched_ms
+
+
+def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
+    """How many rows of each location a record has taken in; none without a record."""
+    return {taken.key: taken.rows for taken in record.inputs} if record else {}
+
+
+def encode_record(record: MergeRecord) -> bytes:
+    """The bytes of a record file; the same record gives the same bytes."""
+    return header(MAGIC, record.generation) + frame(dump(_to_json(record)))
+
+
+def decode_record(data: bytes, where: object) -> MergeRecord:
+    """A record from the bytes of its file; raises CorruptFileError with the byte, or UnsupportedVersionError."""
+    generation = read_header(data, MAGIC, where)
+    found = scan(data)
+    if len(found.frames) != 1 or found.rest:
+        raise _corrupt(
+            "merge record is cut short or damaged",
+            where,
+            HEADER.size,
+            "one frame whose checksum holds, to the end of the file",
+            f"{len(found.frames)} frames, then {found.rest} bytes",
+        )
+    try:
+        record = _from_json(load(found.frames[0].payload, where))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _corrupt("merge record has other content", where, HEADER.size, "its fields", repr(error)) from error
+    if record.generation != generation:
+        raise _corrupt("merge record contradicts itself", where, 8, generation, record.generation)
+    return record
+
+
+def store_record(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+    """Writes a record, durably and atomically."""
+    store_records(fs, layout, table, [record])
+
+
+def store_records(fs: Fs, layout: Layout, table: TableName, records: Iterable[MergeRecord]) -> None:
+    """The same for records of several dates, which share the syncs."""
+    base, files = layout.merges(table), {}
+    for record in records:
+        path = base / check_partition("partition value", record.value) / f"{record.generation}.json"
+        files[path] = encode_record(record)
+    fs.keep_all_dirs([path.parent for path in files if fs.stat(path) is None], layout.root)
+    fs.replace_all(files)
+
+
+def generations(fs: Fs, layout: Layout, table: TableName, value: str) -> list[int]:
+    """Numbers of the records of a date, ascending, complete or not.
+
+    CorruptFileError where there is the validation of a newer merge: an older record would hide or double rows.
+    """
+    directory = layout.merges(table) / check_partition("partition value", value)
+    names = fs.names(directory)
+    found = sorted(int(match[1]) for name in names if (match := _FILE.match(name)))
+    validated = max((int(match[1]) for name in names if (match := _VALIDATED.match(name))), default=0)
+    if validated > max(found, default=0):
+        raise _missing(
+            directory / f"{validated}.json", f"the record of a merge that was validated: {validated}.validation"
+        )
+    return found
+
+
+def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation: int) -> MergeRecord:
+    """The record of one generation; it must name the table, the date and the generation of its path."""
+    path = layout.merges(table) / value / f"{generation}.json"
+    record = decode_record(fs.read(path), path)
+    found = (record.table, record.value, record.generation)
+    if found != (str(table), value, generation):
+        raise _corrupt("merge record is in a wrong directory", path, 0, (str(table), value, generation), found)
+    return record
+
+
+def newest(
+    fs: Fs, layout: Layout, table: TableName, value: str, *, complete: bool = True, below: int | None = None
+) -> MergeRecord | None:
+    """The newest record of a date (default: the newest complete one), of a generation below ``below``."""
+    for generation in reversed(generations(fs, layout, table, value)):
+        if below is not None and generation >= below:
+            continue
+        record = load_record(fs, layout, table, value, generation)
+        if record.complete or not complete:
+            return record
+    return None
+
+
+def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
+    """The lock that merge, removal, rollback and rewriting of a table share. LockLostError: it is held."""
+    directory = layout.merges(table)
+    fs.keep_dirs(directory, layout.root)
+    lock = fs.lock(directory / ".lock")
+    if lock is None:
+        raise LockLostError(
+            "another merge, removal or rollback of this table is running",
+            where=directory / ".lock",
+            hint="wait until it ends, then run this again",
+        )
+    return lock
+
+
+def all_values(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+    """Partition values with a merge, finished or not, sorted; one listing, no file is opened."""
+    return [name for name in fs.names(layout.merges(table)) if not name.startswith(".")]
+
+
+def record_missing(layout: Layout, table: TableName, value: str) -> CorruptFileError:
+    """The error for a date of which intraday rows were removed with proof, and that has no merge record."""
+    return _missing(layout.merges(table) / value, "the record of the merge that has its rows")
+
+
+def _missing(path: object, expected: str) -> CorruptFileError:
+    return CorruptFileError(
+        "a merge record is missing: it is not known which rows of this date history has",
+        where=path,
+        expected=expected,
+        found="no such record",
+        hint="restore the directory of the date below .merges from a copy; history itself was not changed",
+    )
+
+
+def _corrupt(what: str, where: object, byte: int, expected: object, found: object) -> CorruptFileError:
+    return CorruptFileError(
+        what,
+        where=f"{where} at byte {byte}",
+        expected=expected,
+        found=found,
+        hint=f"run `sparkhaven inspect {where}` and restore it from a copy: no other file has its content",
+    )
+
+
+def _files(found: dict[str, FileState]) -> dict[str, list[int]]:
+    return {name: [state.size, state.crc] for name, state in found.items()}
+
+
+def _to_json(record: MergeRecord) -> dict[str, Any]:
+    proof = record.proof
+    return {
+        "table": record.table,
+        "value": record.value,
+        "generation": record.generation,
+        "phase": record.phase,
+        "source": record.source,
+        "schemaVersion": record.schema_version,
+        "timeMs": record.time_ms,
+        "replaces": list(record.replaces),
+        "details": encode_run(record.run),
+        "inputs": [[i.stream, i.internal, i.since, i.epoch, i.rows] for i in record.inputs],
+        "outputs": [
+            {
+                "internal": output.internal,
+                "rows": output.rows,
+                "digests": output.digests,
+                "files": _files(output.files),
+                "stats": {name: [encode_range(s) for s in ranges] for name, ranges in output.stats.items()},
+                **({"indexes": _files(output.indexes)} if output.indexes else {}),
+            }
+            for output in record.outputs
+        ],
+        "proof": proof
+        and {
+            "rowsIn": proof.rows_in,
+            "rowsOut": proof.rows_out,
+            "digestsIn": proof.digests_in,
+            "digestsOut": proof.digests_out,
+            "dropped": proof.dropped,
+        },
+        **encode_drops(record.column_drops),
+    }
+
+
+def _from_json(data: dict[str, Any]) -> MergeRecord:
+    proof = data["proof"]
+    return MergeRecord(
+        table=data["table"],
+        value=data["value"],
+        generation=data["generation"],
+        phase=MergePhase(data["phase"]),
+        inputs=tuple(MergeInput(*entry) for entry in data["inputs"]),
+        outputs=tuple(
+            MergeOutput(
+                entry["internal"],
+                entry["rows"],
+                entry["digests"],
+                {name: FileState(*state) for name, state in entry["files"].items()},
+                {name: tuple(decode_range(s) for s in ranges) for name, ranges in entry["stats"].items()},
+                {name: FileState(*state) for name, state in entry.get("indexes", {}).items()},
+            )
+            for entry in data["outputs"]
+        ),
+        proof=proof
+        and Proof(proof["rowsIn"], proof["rowsOut"], proof["digestsIn"], proof["digestsOut"], proof["dropped"]),
+        source=data["source"],
+        schema_version=data["schemaVersion"],
+        time_ms=data["timeMs"],
+        replaces=tuple(data["replaces"]),
+        run=decode_run(data["details"]),
+        column_drops=decode_drops(data),
+    )

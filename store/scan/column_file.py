@@ -1,0 +1,273 @@
+"""The columns of one location as Arrow arrays, from column files or from ``table.parquet``.
+
+Readers map the committed bytes; nothing beyond them is looked at. Row count and lengths come from ``table.size`` or
+a pinned epoch, byte order and width from the prefix, the type from the definition, and all of them must agree:
+damage is a CorruptFileError, another writer an UnsupportedVersionError, another declaration a
+SchemaMismatchError, each with path and byte, entry or row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.codecs import DAT, Reading, Region, codec_for
+from sparkhaven.store.format.column.prefix import (
+    DATA_OFFSET,
+    MAX_DATA_OFFSET,
+    Prefix,
+    check_prefix,
+    decode_prefix,
+)
+from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
+from sparkhaven.store.format.java.object_reader import HINT
+from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.parquet_file import ParquetRows
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+
+OVR = ".ovr"
+SMALL = 1 << 16  # bytes of data that are read along with the prefix
+
+
+def _missing(path: Path) -> CorruptFileError:
+    return CorruptFileError(
+        "a committed file is missing",
+        where=path,
+        expected="the file",
+        found="nothing",
+        hint="run `sparkhaven verify`, then restore the file or roll back",
+    )
+
+
+def column_header(fs: Fs, path: Path, head: bytes | None = None) -> Prefix:
+    """The prefix of a ``.dat`` file, each byte before the data looked at; ``head``: its first bytes, if known."""
+    try:
+        head = fs.read_range(path, 0, DATA_OFFSET) if head is None else head
+    except FileNotFoundError:
+        raise _missing(path) from None
+    try:
+        prefix = decode_prefix(head, path)
+        reach = prefix.data_offset
+    except CorruptFileError:
+        found = fs.stat(path)
+        reach = min(found.size if found else 0, MAX_DATA_OFFSET)
+        if reach <= DATA_OFFSET:
+            raise
+        # the object may be longer than the usual prefix
+        prefix = decode_prefix(fs.read_range(path, 0, reach), path)
+    else:
+        if reach > DATA_OFFSET:
+            prefix = decode_prefix(fs.read_range(path, 0, reach), path)
+    return prefix
+
+
+def small_column(fs: Fs, path: Path, size: int) -> bytes | None:
+    """A ``.dat`` file with ``size`` bytes of data behind the usual prefix, if that is little; None where it is not so.
+
+    One read then takes the place of two.
+    """
+    if size > SMALL:
+        return None
+    try:
+        return fs.read_range(path, 0, DATA_OFFSET + size)
+    except (CorruptFileError, FileNotFoundError):  # to be reported by whoever reads the prefix, then the data
+        return None
+
+
+def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = None) -> Prefix:
+    """The prefix of a committed ``.dat`` file that has rows, which must be that of this very column.
+
+    ``head``: its first bytes, if known. Raises as ``column_header`` and ``check_prefix``; another column's id is a
+    CorruptFileError: a name belongs to one column for as long as the table has data, so either this file or the history
+    of the schema is damaged.
+    """
+    prefix = column_header(fs, path, head)
+    if prefix.column_id not in (None, column.id):
+        raise CorruptFileError(
+            f"file of column {column.name} says that it belongs to another column",
+            where=path,
+            expected=f"columnId {column.id}",
+            found=f"columnId {prefix.column_id}",
+            hint="its prefix is damaged, it is a copy of another file, or the schema is not the one that wrote it: "
+            "restore the file or the schema with its history; reads of other columns are not affected",
+        )
+    check_prefix(prefix, column, path)
+    return prefix
+
+
+@frozen
+class ColumnFile:
+    """An open column of ``rows`` committed rows; ``prefix`` None means that all of them are null."""
+
+    column: Column
+    rows: int
+    prefix: Prefix | None
+    _reading: Reading | None
+
+    @property
+    def absent(self) -> bool:
+        """Whether the location has rows and no file of the column."""
+        return bool(self.rows) and self.prefix is None and self._reading is None
+
+    def read(self, start: int = 0, stop: int | None = None, *, has_nulls: bool | None = None) -> pa.Array:
+        """Rows ``[start, stop)``; ``has_nulls`` False promises that there are none in them, and saves looking.
+
+        Symbols come as a dictionary of int32 and text, all others in the Arrow type of their
+        ``DataType`` row.
+        """
+        stop = self.rows if stop is None else stop
+        if not 0 <= start <= stop <= self.rows:
+            raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
+        if self._reading is None or start == stop:
+            return nulls(self.column, stop - start)
+        return self._reading(start, stop, has_nulls)
+
+
+def nulls(column: Column, count: int) -> pa.Array:
+    """That many nulls, in the Arrow type in which the column is read."""
+    kind = pa.dictionary(pa.int32(), pa.string()) if column.storage is Storage.SYMBOL else column.type.arrow
+    return pa.nulls(count, kind)
+
+
+def _unchecked(path: Path, data: pa.Buffer) -> None:
+    """Takes committed bytes as they are."""
+
+
+def open_column(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    files: Mapping[str, int],
+    rows: int,
+    *,
+    null_char: int | None = None,
+    check: Callable[[Path, pa.Buffer], None] = _unchecked,
+) -> ColumnFile:
+    """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
+
+    A column that has no committed ``.dat`` is all null. ``null_char`` is read as null in a char column in place of
+    0xFFFF, in column files. ``check`` is given the committed bytes of each file before they are decoded, and raises if
+    they changed.
+    """
+    if in_parquet(files):
+        return open_parquet(fs, directory, files, rows, check=check).column(column)
+    codec = codec_for(column)
+    column = column.within(files)
+    if column.files[0] not in files:
+        return ColumnFile(column, rows, None, None)
+    prefix = committed_prefix(fs, directory / column.files[0], column)
+    region = map_region(fs, directory, column, prefix, files, rows, null_char=null_char)
+    if rows == 0:
+        return ColumnFile(column, 0, prefix, None)
+    for name, data in region.files.items():
+        check(directory / name, data)
+    return ColumnFile(column, rows, prefix, codec.open(region))
+
+
+def map_region(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    prefix: Prefix,
+    files: Mapping[str, int],
+    rows: int,
+    *,
+    null_char: int | None = None,
+) -> Region:
+    """Maps the committed bytes of a column that has a ``.dat``, and of its companions; nothing is decoded.
+
+    Other arguments as those of ``open_column``. CorruptFileError: lengths contradict each other, or a file is missing
+    or shorter.
+    """
+    path = directory / column.files[0]
+    size = files[path.name]
+    if size != rows * prefix.width:
+        raise CorruptFileError(
+            "committed bytes are not rows times width",
+            where=path,
+            expected=f"{rows} x {prefix.width} bytes",
+            found=f"{size} bytes",
+            hint=HINT,
+        )
+    try:
+        data = fs.map(path, prefix.data_offset + size).slice(prefix.data_offset) if rows else pa.py_buffer(b"")
+    except FileNotFoundError:
+        raise _missing(path) from None
+    others = column.files[1:] if rows else ()
+    companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in others}
+    null = null_char if column.type.name == "char" else None
+    return Region(column, str(path), prefix.byte_order, rows, data, companions, null)
+
+
+@frozen
+class ParquetColumns:
+    """The columns of an open ``table.parquet``."""
+
+    found: ParquetRows
+
+    def column(self, column: Column) -> ColumnFile:
+        """One of them; raises what ``check_field`` raises."""
+        codec_for(column)
+        return ColumnFile(column, self.found.rows, None, self.found.reading(column))
+
+
+def open_parquet(
+    fs: Fs,
+    directory: Path,
+    files: Mapping[str, int],
+    rows: int,
+    *,
+    check: Callable[[Path, pa.Buffer], None] = _unchecked,
+) -> ParquetColumns:
+    """Opens the ``table.parquet`` of a location; arguments as those of ``open_column``."""
+    path = directory / NAME
+    try:
+        data = fs.map(path, files[NAME])
+    except FileNotFoundError:
+        raise _missing(path) from None
+    check(path, data)
+    return ParquetColumns(ParquetRows(path, data, rows))
+
+
+def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:
+    if path.name not in files:
+        raise CorruptFileError(
+            "companion file has no committed length", where=path, expected="an entry in dataFileSizes", hint=HINT
+        )
+    try:
+        return fs.map(path, files[path.name])
+    except FileNotFoundError:
+        raise _missing(path) from None
+
+
+def read_column(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    files: Mapping[str, int],
+    rows: int,
+    start: int = 0,
+    stop: int | None = None,
+) -> pa.Array:
+    """Rows ``[start, stop)`` of a column: ``open_column`` and ``ColumnFile.read`` in one."""
+    return open_column(fs, directory, column, files, rows).read(start, stop)
+
+
+def read_grouping(fs: Fs, directory: Path, column: Column, rows: int) -> GroupRanges | None:
+    """The grouping of a column, checked against the row count; None if it has none."""
+    path = directory / (column.name + DAT)
+    prefix = column_header(fs, path)
+    if not prefix.overflow:
+        inline = prefix.grouping(column, path)
+        return None if inline is None else inline.check(rows, path)
+    path = directory / (column.name + OVR)
+    try:
+        data = fs.read(path)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    return decode_ovr(data, column.type, path).check(rows, path)

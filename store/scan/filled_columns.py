@@ -1,0 +1,58 @@
+"""How many values a column has in a location: by the committed statistics, else by reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sparkhaven.store.format.parquet.location_files import in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.column_file import open_column
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.model import Column
+
+BLOCK = 1 << 18
+
+
+def filled_by_stats(stats: Sequence[RangeStats], start: int, stop: int) -> int | None:
+    """Rows of ``[start, stop)`` that are not null; None where the statistics do not tell."""
+    reached, count = start, 0
+    for part in sorted(stats, key=lambda part: part.start):
+        if part.stop <= start or part.start >= stop:
+            continue
+        whole = start <= part.start and part.stop <= stop
+        if part.start > reached or not (whole or part.nulls in (0, part.stop - part.start)):
+            return None
+        first, last = max(part.start, start), min(part.stop, stop)
+        count += last - first if not part.nulls else 0 if not whole else part.stop - part.start - part.nulls
+        reached = part.stop
+    return count if reached >= stop else None
+
+
+def filled(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    files: Mapping[str, FileState],
+    stats: Mapping[str, Sequence[RangeStats]],
+    rows: tuple[int, int, int],
+) -> int:
+    """Rows from ``rows[0]`` to ``rows[1]`` of a location of ``rows[2]`` rows in which the column has a value.
+
+    Raises what ``open_column`` raises.
+    """
+    start, stop, all_rows = rows
+    stored = column.within(files)
+    if not in_parquet(files) and stored.files[0] not in files:
+        return 0
+    found = next((stats[name] for name in (stored.name, column.name, *column.labels) if name in stats), ())
+    known = filled_by_stats(found, start, stop)
+    if known is not None:
+        return known
+    sizes = {name: state.size for name, state in files.items()}
+    opened = open_column(fs, directory, column, sizes, all_rows)
+    count = 0
+    for first in range(start, stop, BLOCK):
+        values = opened.read(first, min(first + BLOCK, stop))
+        count += len(values) - values.null_count
+    return count

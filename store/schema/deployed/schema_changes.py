@@ -1,0 +1,321 @@
+"""What a schema would change against the deployed one, and whether the caller has asked for that.
+
+=======================  =============================================================================
+change                   who may make it, once the table has a log or data
+=======================  =============================================================================
+added                    every start, and ``schema deploy``
+dropped, renamed         ``schema deploy`` with ``--drop`` and ``--rename``; ``--accept-schema`` drops
+restored                 ``schema deploy --restore VERSION``; ``--accept-schema``
+order, roles, formula,   ``schema deploy``; ``--accept-schema``. More rules and indexes are additions
+rules, indexes, format
+another type or storage  nobody, while data exist (E161)
+=======================  =============================================================================
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from sparkhaven.store.errors import SchemaChangeError, SettingsError
+from sparkhaven.store.schema.deployed.history import ColumnRecord, Retired, Version, retired_columns
+from sparkhaven.store.schema.document.schema_file import SchemaFile
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.xml_tree import Element
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
+
+
+@frozen
+class Consent:
+    """What a deployment may do beyond additions.
+
+    ``drop`` names columns, ``rename`` has pairs (old, new), ``restore`` is the version whose columns may come back.
+    ``changes``: order, roles, formula, rules and indexes too. ``everything``: drops and returns need no name.
+    """
+
+    drop: tuple[str, ...] = ()
+    rename: tuple[tuple[str, str], ...] = ()
+    restore: int | None = None
+    changes: bool = False
+    everything: bool = False
+
+
+ADDITIONS = Consent()
+ACCEPTED = Consent(changes=True, everything=True)
+
+
+@frozen
+class SchemaChange:
+    """Differences of a schema from the deployed one; names of columns, ``changed`` in words.
+
+    ``older``: the earlier version that has the same columns, if there is one.
+    """
+
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    restored: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    older: int | None = None
+
+    @property
+    def additive(self) -> bool:
+        """Whether it takes nothing away and changes nothing."""
+        return not (self.dropped or self.renamed or self.restored or self.changed)
+
+    def words(self) -> str:
+        """The differences in a line; ``nothing`` without any."""
+        parts = [
+            f"{verb} {', '.join(names)}"
+            for verb, names in (
+                ("adds", self.added),
+                ("drops", self.dropped),
+                ("renames", [f"{old} to {new}" for old, new in self.renamed]),
+                ("brings back", self.restored),
+                ("changes", self.changed),
+            )
+            if names
+        ]
+        return "; ".join(parts) or "nothing"
+
+    def to_json(self) -> dict[str, object]:
+        """The change as plain data."""
+        return {
+            "added": list(self.added),
+            "dropped": list(self.dropped),
+            "renamed": dict(self.renamed),
+            "restored": list(self.restored),
+            "changed": list(self.changed),
+        }
+
+
+def compare(
+    given: TableSchema,
+    deployed: TableSchema,
+    history: Sequence[Version],
+    rename: Mapping[str, str] = {},
+) -> SchemaChange:
+    """What a schema would change. ``history`` ends with the deployed version; ``rename``: old name -> new name."""
+    names = [column.name for column in given.columns]
+    before = {column.name: column for column in deployed.columns}
+    retired = {gone.record.name for gone in retired_columns(history).values()}
+    renamed = tuple((old, new) for old, new in rename.items() if old in before and new in names)
+    targets = {new: old for old, new in renamed}
+    new = [name for name in names if name not in before and name not in targets]
+    kept = [targets.get(name, name) for name in names if targets.get(name, name) in before]
+    return SchemaChange(
+        added=tuple(name for name in new if name not in retired),
+        dropped=tuple(name for name in before if name not in kept),
+        renamed=renamed,
+        restored=tuple(name for name in new if name in retired),
+        changed=tuple(_changes(given, deployed, targets, kept)),
+        older=_older(given, history),
+    )
+
+
+def _older(given: TableSchema, history: Sequence[Version]) -> int | None:
+    columns = [(ColumnRecord.of(column, 0).identity, column.kind.name) for column in given.columns]
+    for version in reversed(history[:-1]):
+        if [(column.identity, column.kind) for column in version.columns] == columns:
+            return version.version
+    return None
+
+
+def _changes(given: TableSchema, deployed: TableSchema, targets: Mapping[str, str], kept: Sequence[str]) -> list[str]:
+    """What differs beside the set of columns, in words."""
+    before = {column.name: column for column in deployed.columns}
+    found = []
+    for column in given.columns:
+        old = before.get(targets.get(column.name, column.name))
+        if old is not None and old.kind is not column.kind:
+            found.append(f"{column.name} from {old.kind.name.lower()} to {column.kind.name.lower()}")
+    if list(kept) != [name for name in before if name in set(kept)]:
+        found.append("the order of columns")
+    for what, one, other in (
+        ("keyFormula", given.key_formula, deployed.key_formula),
+        ("defaultMergeFormat", given.merge_format, deployed.merge_format),
+        ("MergeAttributes", given.merge_codec, deployed.merge_codec),
+        ("ExtendedStorage", (given.extended, given.extended_format), (deployed.extended, deployed.extended_format)),
+    ):
+        if one != other:
+            found.append(what)
+    rules = Counter((rule.name, tuple(sorted(rule.attributes.items()))) for rule in deployed.rules)
+    if rules - Counter((rule.name, tuple(sorted(rule.attributes.items()))) for rule in given.rules):
+        found.append("Validator, which lacks rules of the deployed one")
+    indexes = {tuple(targets.get(name, name) for name in keys) for keys in given.data_indexes}
+    if set(deployed.data_indexes) - indexes:
+        found.append("DataIndex, which lacks indexes of the deployed ones")
+    return found
+
+
+def same_meaning(given: TableSchema, deployed: TableSchema, change: SchemaChange) -> bool:
+    """Whether nothing differs but comments, descriptions and parts that have no effect."""
+    if change.added or not change.additive or len(given.rules) != len(deployed.rules):
+        return False
+    return given.data_indexes == deployed.data_indexes and not any(
+        _kept_form(one) != _kept_form(other) for one, other in zip(given.columns, deployed.columns, strict=True)
+    )
+
+
+def refused_by(change: SchemaChange, consent: Consent, history: Sequence[Version]) -> SchemaChange:
+    """The part of a change that the consent does not cover."""
+    if consent.everything:
+        return SchemaChange()
+    returning: Collection[str] = ()
+    if consent.restore is not None:
+        returning = {column.name for v in history if v.version == consent.restore for column in v.columns}
+    return SchemaChange(
+        dropped=tuple(name for name in change.dropped if name not in consent.drop),
+        restored=tuple(name for name in change.restored if name not in returning),
+        changed=() if consent.changes else change.changed,
+        older=change.older,
+    )
+
+
+def require_sensible(change: SchemaChange, consent: Consent, history: Sequence[Version], where: str) -> None:
+    """SettingsError for a drop or rename of the command line that the file does not have."""
+    retired = {gone.record.name for gone in retired_columns(history).values()}
+    before = {column.name for column in history[-1].columns} if history else set()
+    for name in consent.drop:
+        if name not in change.dropped and name not in retired:
+            found = "the file has it still" if name in before else "there is no such column"
+            hint = "remove it from the file first" if name in before else "names are case-sensitive"
+            raise SettingsError(f"--drop {name} drops nothing", where=where, found=found, hint=hint)
+    for old, new in consent.rename:
+        if (old, new) not in change.renamed:
+            raise SettingsError(
+                f"--rename {old}={new} renames nothing",
+                where=where,
+                expected=f"{old} in the deployed schema, and {new} in its place in the file",
+                found=change.words(),
+                hint="write the new name into the file; names are case-sensitive",
+            )
+
+
+def refusal(
+    deployed: TableSchema,
+    name: str,
+    path: Path,
+    history: Sequence[Version],
+    change: SchemaChange,
+    refused: SchemaChange,
+) -> SchemaChangeError:
+    """The error for a change without consent: what it takes, and the commands that would do it.
+
+    ``name`` is the file that is refused, ``path`` the deployed one.
+    """
+    table, version = deployed.full_name, history[-1].version
+    back = {deployed.labels[new]: new for new in change.added if new in deployed.labels}
+    older = f"version {change.older}, an older one, which " if change.older is not None else ""
+    words = [
+        f"sparkhaven schema deploy {name}",
+        *(f"--rename {old}={back[old]}" if old in back else f"--drop {old}" for old in refused.dropped),
+    ]
+    if refused.restored:
+        words.append(f"--restore {_version_with(refused.restored, history, change.older)}")
+    added = [new for new in change.added if new not in back.values()]
+    gone = [old for old in refused.dropped if old not in back]
+    renamed = [f"--rename {old}={new}" for old, new in zip(gone, added, strict=False)]
+    instead = f"; where a column has a new name, `{renamed[0]}` in place of `--drop`" if renamed else ""
+    return SchemaChangeError(
+        f"this schema takes more than additions to {table}, which needs a command",
+        where=name,
+        expected=f"the columns and settings of the deployed version {version}, or more",
+        found=f"{older}{refused.words()}",
+        hint=f"to keep the deployed schema, use {path}; to change it, `{' '.join(words)}`{instead};"
+        " `ingest STREAM.toml --accept-schema` does it at a start",
+        columns=", ".join(refused.dropped) or None,
+        table=table,
+    )
+
+
+def _version_with(names: Sequence[str], history: Sequence[Version], older: int | None) -> int:
+    """The version to restore so that columns come back: the given one, else the newest that has them all."""
+    if older is not None:
+        return older
+    every = [v.version for v in history if set(names) <= {column.name for column in v.columns}]
+    gone = {one.record.name: one.version for one in retired_columns(history).values()}
+    return max(every, default=gone[names[0]])
+
+
+def refuse_conflicts(
+    file: SchemaFile,
+    name: str,
+    deployed: TableSchema,
+    history: Sequence[Version],
+    rename: Mapping[str, str],
+    running: Sequence[str] = (),
+) -> None:
+    """E161 for a column whose data could not be read any more: another type, storage, codec or partitioning.
+
+    ``running``: there are no data yet, but these streams may write some by the deployed schema at any moment.
+    """
+    findings = Collector(name)
+    elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
+    before = {column.name: column for column in deployed.columns}
+    targets = {new: old for old, new in rename.items()}
+    retired = {gone.record.name: gone for gone in retired_columns(history).values()}
+
+    def refuse(element: Element, expected: str, found: str, hint: str) -> None:
+        if running:
+            hint = f"the table has no rows yet: end its running streams first ({', '.join(running)})"
+        findings.add("E161", element, expected=expected, found=found, hint=hint)
+
+    for column in file.schema.columns:
+        element = elements.get(column.name, file.root)
+        old = before.get(targets.get(column.name, column.name))
+        gone = retired.get(column.name)
+        if old is None:
+            if gone is not None and ColumnRecord.of(column, 0).stored != gone.record.stored:
+                hint = "choose another name: the files of the retired column are still there"
+                refuse(element, _retired(gone), _stored(ColumnRecord.of(column, 0)), hint)
+            continue
+        if "PARTITIONING" in (old.kind.name, column.kind.name) and old.kind is not column.kind:
+            hint = "make a new table: the directories are named by this column"
+            refuse(element, f"{column.name} {old.kind.name}", column.kind.name, hint)
+        elif _kept_form(old) != _kept_form(column):
+            hint = (
+                f"add a column of another name in its place, and drop this one: `sparkhaven schema deploy {name}"
+                f" --drop {old.name}`"
+            )
+            refuse(element, _stored(ColumnRecord.of(old, 0), old), _stored(ColumnRecord.of(column, 0), column), hint)
+    partitioning = next((c.name for c in deployed.columns if c.kind.name == "PARTITIONING"), None)
+    if partitioning is not None and partitioning not in elements:
+        refuse(file.root, f"{partitioning} as Partitioning column", "none", "make a new table")
+    findings.raise_errors()
+
+
+def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], history: Sequence[Version]) -> None:
+    """E161 for a name that files of another column still have. ``ids``: what the columns of the file would get."""
+    findings = Collector(name)
+    elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
+    owners = {column.name: column.id for version in history for column in version.columns}
+    for column, number in ids.items():
+        if owners.get(column, number) != number:
+            findings.add(
+                "E161",
+                elements.get(column, file.root),
+                expected="a name that was never used",
+                found=f"{column}, a name of another column",
+                hint="choose another name: files of the other column still have this one",
+            )
+    findings.raise_errors()
+
+
+def _kept_form(column: Column) -> tuple[object, ...]:
+    """What the files of a column were written by."""
+    component = column.component.name if column.component else None
+    stored = ColumnRecord.of(column, 0).stored
+    return (*stored, column.codec, column.codec_args, column.codec_width, component)
+
+
+def _retired(gone: Retired) -> str:
+    return f"{_stored(gone.record)}, a retired column of version {gone.version}"
+
+
+def _stored(record: ColumnRecord, column: Column | None = None) -> str:
+    charset = f" in {record.encoding}" if record.encoding else ""
+    codec = f" by {column.codec} {column.codec_args or ''}".rstrip() if column is not None and column.codec else ""
+    return f"{record.name}: {record.type}, stored as {record.storage}{charset}{codec}"

@@ -1,0 +1,58 @@
+"""What this release can store of a schema, and what a table may be called."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, UnsupportedVersionError
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.schema.document.schema_file import SchemaFile
+from sparkhaven.store.types.model import Kind, TableSchema
+
+
+def check_supported(file: SchemaFile) -> None:
+    """UnsupportedVersionError for a schema whose rows no stream could store."""
+    if not file.schema.nested:
+        raise UnsupportedVersionError(
+            f"{file.schema.full_name} is not a nested partitioned table",
+            where=file.name,
+            expected='storageType="NestedPartitionedOnDisk"',
+            found='storageType="SplayedOnDisk"',
+            hint="this release writes nested partitioned tables only",
+        )
+    partitioning = [c.name for c in file.schema.columns if c.kind is Kind.PARTITIONING]
+    if len(partitioning) != 1:  # which the schema language allows beside ExtendedStorage
+        raise UnsupportedVersionError(
+            f"{file.schema.full_name} has {len(partitioning)} partitioning columns",
+            where=file.name,
+            expected="one Partitioning column",
+            found=", ".join(partitioning) or "none",
+            hint="make the others Normal: their values would not be stored",
+        )
+
+
+def refuse_unstored(schema: TableSchema, added: Collection[str]) -> None:
+    """SchemaMismatchError for a column among ``added`` whose values no stream could store: none would start again."""
+    for column in schema.stored:
+        if column.name in added and not column.type.stored:
+            raise SchemaMismatchError(
+                f"column {column.name} has a type that cannot be stored yet",
+                where=schema.full_name,
+                column=column.name,
+                expected="Boolean, byte, char, short, int, long, float, double, Instant or String",
+                found=column.spelling or column.type.name,
+                hint="leave the column out of the schema, or wait for a release that has its codec",
+            )
+
+
+def refuse_table_twin(table: TableName, tables: Iterable[TableName]) -> None:
+    """InvalidNameError for a new table whose name differs from that of another one in case only."""
+    twin = next((other for other in tables if str(other).lower() == str(table).lower() and other != table), None)
+    if twin is not None:
+        raise InvalidNameError(
+            f"{table} and {twin} differ in case only: SQL, and many file systems, cannot tell them apart",
+            where=table,
+            expected="a name that differs from those of the other tables by more than case",
+            found=twin,
+            hint=f"write {twin} where that table is meant; else choose another name for the new one",
+        )

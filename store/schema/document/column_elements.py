@@ -1,0 +1,224 @@
+"""``Column`` elements to columns: names, types, roles, charsets and codecs (E111 to W119)."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from sparkhaven.store.errors import InvalidNameError
+from sparkhaven.store.layout import check_identifier
+from sparkhaven.store.schema.document.vocabulary import COLUMN_TYPES, SYMBOL_TABLES, one_of
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.xml_tree import Element
+from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.datatypes import TYPES, DataType, data_type, is_known
+from sparkhaven.store.types.model import CHARSETS, Column, Kind, Storage
+
+DEFAULT_CHARSET = "UTF_8"
+RESERVED = ("i", "ii", "k")
+_KINDS = {None: Kind.NORMAL, "Normal": Kind.NORMAL, "Partitioning": Kind.PARTITIONING, "Grouping": Kind.GROUPING}
+_SPELLINGS = tuple(spelling for row in TYPES for spelling in row.spellings)
+
+# simple class name of a built-in codec -> types that it fits, form of its arguments
+_CODECS: dict[str, tuple[tuple[str, ...], re.Pattern[str], str]] = {
+    "LocalDateCodec": (("LocalDate",), re.compile(r"(Compact|Full)?"), "Compact, Full or nothing"),
+    "LocalTimeCodec": (("LocalTime",), re.compile(r"[0-9]?"), "digits of the fraction, 0 to 9, or nothing"),
+    "BigDecimalCodec": (
+        ("BigDecimal",),
+        re.compile(r"([1-9]\d{0,4},\d{1,5}(,(true|false|allowRounding))?)?"),
+        "precision,scale[,allowRounding] or nothing",
+    ),
+    "BigIntegerCodec": (("BigInteger",), re.compile(r"([1-9]\d{0,4})?"), "precision or nothing"),
+    "ByteArrayCodec": (("byte[]",), re.compile(r"([1-9]\d{0,8}(,notNull)?)?"), "length[,notNull] or nothing"),
+    "SimpleByteArrayCodec": (("byte[]",), re.compile(r""), "nothing"),
+}
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a name is valid for a namespace, a table or a column."""
+    try:
+        check_identifier("name", name)
+    except InvalidNameError:
+        return False
+    return True
+
+
+def read_columns(table: Element, findings: Collector, *, deployed: bool = False) -> tuple[Column, ...]:
+    """The columns in definition order, ids from 0; columns that cannot be read are left out.
+
+    Names that differ in case only are an error, and of a schema that is ``deployed`` already a warning.
+    """
+    columns: list[Column] = []
+    lines: dict[str, Element] = {}
+    by_case: dict[str, str] = {}
+    for element in table.all("Column"):
+        column = _column(element, len(columns), findings)
+        if column is None:
+            continue
+        earlier = by_case.get(column.name.lower())
+        if column.name in lines:
+            findings.add(
+                "E112",
+                element,
+                expected="a name of its own",
+                found=f"{column.name}, also in line {lines[column.name].line}",
+                hint="rename or remove one of the two",
+            )
+            continue
+        if earlier is not None:
+            findings.add(
+                "W112" if deployed else "E112",
+                element,
+                expected="names that differ by more than case",
+                found=f"{column.name} beside {earlier} (line {lines[earlier].line})",
+                hint=f"SQL and Spark confuse them: choose another name for one, and name its field in the stream file,"
+                f' [columns] OtherName = {{ from = "{column.name}" }}',
+            )
+        if column.name in RESERVED:
+            findings.add(
+                "W119", element, found=column.name, hint="queries cannot use the column by this name: rename it"
+            )
+        if not column.type.stored and column.kind is not Kind.PARTITIONING:
+            hint = "remove the column, or choose a type of docs/reference/limits.md: streams and merges refuse it"
+            findings.add("W120", element, expected="a type that is stored", found=column.spelling, hint=hint)
+        lines[column.name] = element
+        by_case[column.name.lower()] = column.name
+        columns.append(column)
+    return tuple(columns)
+
+
+def _column(element: Element, number: int, findings: Collector) -> Column | None:
+    name, spelling = element.attributes.get("name", ""), element.attributes.get("dataType", "")
+    if not name or not spelling or not is_identifier(name):
+        missing = "dataType" if name else "name"
+        misspelt = next((a for a in element.attributes if a != missing and a.lower() == missing.lower()), None)
+        findings.add(
+            "E111",
+            element,
+            expected="name (a letter or _, then letters, digits, _; at most 200) and dataType",
+            found=repr(name) if name and spelling else f"no {missing}",
+            hint=f"attributes are case-sensitive: write {missing}, not {misspelt}" if misspelt else "state both",
+        )
+        return None
+    kind = _KINDS[one_of(element, "columnType", COLUMN_TYPES, findings)]
+    symbols = one_of(element, "symbolTable", SYMBOL_TABLES, findings)
+    charset = one_of(element, "encoding", CHARSETS, findings)
+    kind_of_value = data_type(spelling)
+    if not is_known(spelling):
+        findings.add(
+            "W118",
+            element,
+            expected="a type that is known: " + ", ".join(row.name for row in TYPES) + ", or an array of one",
+            found=spelling,
+            hint=meant(spelling, _SPELLINGS) or "values are handed out as bytes and never interpreted",
+        )
+    _check_role(element, kind, kind_of_value, findings)
+    text = kind_of_value.name == "String"
+    symbol = text and symbols != "None"
+    if "encoding" in element.attributes and (symbol or not text):
+        findings.add(
+            "W116",
+            element,
+            expected='encoding together with dataType="String" and symbolTable="None"',
+            found=f"encoding on a column of type {spelling}{' with a symbol table' if symbol else ''}",
+            hint="the symbol table is written in this charset; other writers may not look at it"
+            if symbol
+            else "it has no effect: remove it",
+        )
+    codec, arguments = element.attributes.get("objectCodec"), element.attributes.get("objectCodecArguments")
+    width = _width(element, kind_of_value, findings)
+    if kind is Kind.PARTITIONING:
+        storage = Storage.NONE
+    elif kind_of_value.numpy is not None or width is not None:
+        storage = Storage.FIXED
+    elif symbol or kind_of_value.name == "StringSet":
+        storage = Storage.SYMBOL
+    else:
+        storage = Storage.BLOB
+    component = element.attributes.get("componentType") or (spelling[:-2] if spelling.endswith("[]") else None)
+    stringy = text or kind_of_value.name == "StringSet"
+    return Column(
+        name=name,
+        type=kind_of_value,
+        kind=kind,
+        storage=storage,
+        id=number,
+        encoding=(charset or DEFAULT_CHARSET) if stringy else None,
+        codec=codec,
+        codec_args=arguments,
+        codec_width=width,
+        component=None if component is None else data_type(component),
+        spelling=spelling,
+    )
+
+
+def _check_role(element: Element, kind: Kind, found: DataType, findings: Collector) -> None:
+    if kind is Kind.PARTITIONING and found.name != "String":
+        findings.add(
+            "E114",
+            element,
+            expected='dataType="String"',
+            found=element.attributes["dataType"],
+            hint="its values are names of directories; keep the instant or number in a column of its own",
+        )
+    if kind is Kind.GROUPING and not found.groupable:
+        findings.add(
+            "E115",
+            element,
+            expected="String, Instant, Boolean, char or a number",
+            found=element.attributes["dataType"],
+            hint="group by another column, or make this one Normal",
+        )
+
+
+def _width(element: Element, found: DataType, findings: Collector) -> int | None:
+    """Fixed width that ``objectWidth`` or the arguments of a built-in codec give, or None; E117 when unfit."""
+    attributes = element.attributes
+    present = [a for a in ("objectCodec", "objectCodecArguments", "objectWidth") if a in attributes]
+    if not present:
+        return None
+
+    def refuse(expected: str, shown: str, hint: str) -> None:
+        findings.add("E117", element, expected=expected, found=shown, hint=hint)
+
+    if found.numpy is not None or found.name in ("String", "StringSet"):
+        shown = f"{present[0]} on {attributes['dataType']}"
+        refuse("no codec: the type has its own storage", shown, "remove the attribute, or change dataType")
+        return None
+    stated = attributes.get("objectWidth")
+    if stated is not None and not re.fullmatch(r"[1-9]\d{0,8}", stated):
+        refuse("objectWidth of at least 1", f'"{stated}"', "leave it out for values of varying length")
+        return None
+    codec = attributes.get("objectCodec", "").rpartition(".")[2]
+    arguments = attributes.get("objectCodecArguments", "")
+    width: int | None = None
+    if codec in _CODECS:
+        fits, form, shape = _CODECS[codec]
+        if found.name not in fits:
+            refuse(f"{codec} on {' or '.join(fits)}", attributes["dataType"], "take the codec of this type")
+            return None
+        if not form.fullmatch(arguments):
+            refuse(f"arguments: {shape}", f'"{arguments}"', f"correct objectCodecArguments of {codec}")
+            return None
+        width = _builtin_width(codec, arguments)
+        if stated is not None and width is not None and int(stated) != width:
+            refuse(f"objectWidth {width}, as {codec} writes it", stated, "leave objectWidth out")
+            return None
+    elif codec == "" and "objectCodecArguments" in attributes:
+        refuse("objectCodec beside objectCodecArguments", "no objectCodec", "name the codec class")
+        return None
+    return width if stated is None else int(stated)
+
+
+def _builtin_width(codec: str, arguments: str) -> int | None:
+    if codec == "LocalDateCodec":
+        return 3 if arguments == "Compact" else 5
+    if codec == "LocalTimeCodec":
+        fraction = math.ceil(int(arguments or "9") * math.log2(10))
+        return math.ceil((1 + 5 + 6 + 6 + fraction) / 8)  # null flag, hour, minute, second, fraction
+    if codec == "SimpleByteArrayCodec" or not arguments:
+        return None
+    first, *rest = arguments.split(",")
+    if codec == "ByteArrayCodec":
+        return int(first) + (0 if rest else 1)
+    return math.ceil(int(first) * math.log2(10) / 8) + 1

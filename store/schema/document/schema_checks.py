@@ -1,0 +1,109 @@
+"""Import blocks, data indexes and validation rules of a ``Table`` element (E131 to E151)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sparkhaven.store.schema.document.import_sources import ImportColumn, ImportSource
+from sparkhaven.store.schema.document.validator_rules import check_rule
+from sparkhaven.store.schema.document.vocabulary import IMPORT_TYPES
+from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.xml_tree import Element
+from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.model import Column, Kind, Rule, TableSchema
+
+
+def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[ImportSource, ...]:
+    """The import blocks in document order."""
+    names = {c.name: c for c in columns}
+    blocks: list[ImportSource] = []
+    for element in root.all("ImportSource"):
+        kind = element.attributes.get("type", "")
+        if kind not in IMPORT_TYPES:
+            findings.add(
+                "E131",
+                element,
+                expected=", ".join(IMPORT_TYPES),
+                found=repr(kind) if "type" in element.attributes else "no type",
+                hint=meant(kind, IMPORT_TYPES) or "choose a type of the list",
+            )
+        mapped: dict[str, ImportColumn] = {}
+        for child in element.all("ImportColumn"):
+            column = _import_column(child, names, mapped, findings)
+            if column is not None:
+                mapped[column.name] = column
+        blocks.append(ImportSource(kind, element.attributes.get("name"), mapped))
+    return tuple(blocks)
+
+
+def _import_column(
+    element: Element, names: dict[str, Column], mapped: dict[str, ImportColumn], findings: Collector
+) -> ImportColumn | None:
+    given = element.attributes
+    name = given.get("name", "")
+    if name not in names or name in mapped:
+        twice = name in mapped
+        findings.add(
+            "E132",
+            element,
+            expected="each column once" if twice else "the name of a column of the table",
+            found=f"{name}, twice in this block" if twice else (repr(name) if name else "no name"),
+            hint="remove one of them" if twice else meant(name, names) or "name a column, or remove the element",
+        )
+        return None
+    if set(given) == {"name"}:
+        hint = "add sourceName, sourceType or default, or remove the element"
+        findings.add("W133", element, expected="an attribute beside name", found="only name", hint=hint)
+    return ImportColumn(name, given.get("sourceName"), given.get("default"))
+
+
+def check_indexes(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[tuple[str, ...], ...]:
+    """Key columns of each data index."""
+    names = {c.name: c for c in columns}
+    indexes: list[tuple[str, ...]] = []
+    for element in root.all("DataIndex"):
+        keys = tuple(part.strip() for part in element.attributes.get("columns", "").split(",") if part.strip())
+        unknown = [key for key in keys if key not in names]
+        repeated = [key for key, count in Counter(keys).items() if count > 1]
+        if keys and not unknown and not repeated:
+            indexes.append(keys)
+            if not is_built(keys, columns):
+                effect = "it has no effect: no merge writes it, and reads do not use it"
+                findings.add("W155", element, expected="a single grouping column", found=", ".join(keys), hint=effect)
+            continue
+        if unknown:
+            found, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
+        elif repeated:
+            found, hint = f"{repeated[0]} more than once", "name each column once"
+        else:
+            found, hint = "no columns", 'write columns="A" or columns="A,B"'
+        findings.add(
+            "E151", element, expected="columns of the table, each once", found=found, hint=hint or "name a column"
+        )
+    return tuple(indexes)
+
+
+def is_built(keys: Sequence[str], columns: Sequence[Column]) -> bool:
+    """Whether a merge writes an index of these columns: it does so for each grouping column."""
+    return len(keys) == 1 and any(c.name == keys[0] and c.kind is Kind.GROUPING for c in columns)
+
+
+def unbuilt_indexes(schema: TableSchema) -> str | None:
+    """A line about the indexes of a schema that merges do not write; None if there are none."""
+    listed = ["(" + ", ".join(keys) + ")" for keys in schema.data_indexes if not is_built(keys, schema.columns)]
+    if not listed:
+        return None
+    return (
+        f"DataIndex {', '.join(listed)} of {schema.full_name} is not built: this release indexes grouping columns only"
+    )
+
+
+def check_rules(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[Rule, ...]:
+    """The rules of all ``Validator`` elements, each checked against the table of rules."""
+    rules: list[Rule] = []
+    for validator in root.all("Validator"):
+        for element in validator.children:
+            check_rule(element, columns, findings)
+            rules.append(Rule(element.name, dict(element.attributes), element.line))
+    return tuple(rules)

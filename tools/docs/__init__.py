@@ -1,0 +1,27 @@
+"""Parts of reference pages that are made from the code, by the name that a page's marker gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tools.docs.commands import command_pages
+from tools.docs.conversions import conversion_table
+from tools.docs.errors import error_table
+from tools.docs.figures import figure_table, peer_table
+from tools.docs.metrics import metric_tables
+from tools.docs.rules import resume_rule_table, schema_code_table
+from tools.docs.settings import stream_file_tables
+from tools.docs.types import type_table
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "cli": command_pages,
+    "conversions": conversion_table,
+    "errors": error_table,
+    "figures": figure_table,
+    "metrics": metric_tables,
+    "peers": peer_table,
+    "resume_rules": resume_rule_table,
+    "schema_codes": schema_code_table,
+    "settings": stream_file_tables,
+    "types": type_table,
+}

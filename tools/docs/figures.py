@@ -1,0 +1,136 @@
+"""Measured figures: ``docs/figures.json`` is the only place where one is written.
+
+A name has the value as a text with the digits that pages show, its unit, the benchmark that measures it
+(``python -m benchmarks.<command>``), and the day and commit of the measurement. ``note`` says what else to know.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from tools.docs.markdown import code, table
+
+FIGURES = Path(__file__).resolve().parents[1] / "figures.json"
+_PEER_HEAD = ("what", "sparkhaven", "peer", "its figure", "ratio", "command: `python -m benchmarks.`")
+_SORT = "DuckDB `ORDER BY` to Parquet"
+_PEERS = (  # what; ours; the peer; its figure; the ratio
+    ("JSON-lines files", "files", "Spark's JSON source into Parquet", "files.parquet", "files.parquet.ratio"),
+    ("", "", "Spark's JSON source into Delta", "files.delta", "files.delta.ratio"),
+    ("", "", "lines by `from_json` into Parquet", "files.lines_parquet", "files.lines_parquet.ratio"),
+    ("", "", "lines by `from_json` into Delta", "files.lines_delta", "files.lines_delta.ratio"),
+    ("the same messages from Kafka", "kafka", "Parquet sink", "kafka.parquet", "kafka.parquet.ratio"),
+    ("", "", "Delta", "kafka.delta", "kafka.delta.ratio"),
+    ("", "", "our tasks without Spark", "kafka.without_spark", ""),
+    (
+        "the same messages, QuestDB 9.3.4 by its Python client, without Kafka, synced",
+        "questdb",
+        "parsed by Arrow, data frames",
+        "questdb.frames",
+        "questdb.frames.ratio",
+    ),
+    ("", "", "a call a row", "questdb.rows", "questdb.rows.ratio"),
+    ("latency, p50", "latency.p50", "Delta", "latency.delta.p50", "latency.delta.ratio"),
+    ("latency, p99", "latency.p99", "Delta", "latency.delta.p99", ""),
+    ("merge of 20 M rows × 10 columns, `--local`", "merge.local", _SORT, "merge.duckdb", "merge.local.duckdb.ratio"),
+    ("", "", "Spark", "merge.sort_in_spark", "merge.local.sort_in_spark.ratio"),
+    ("the same merge, tasks in Spark", "merge.spark", _SORT, "merge.duckdb", "merge.spark.duckdb.ratio"),
+    ("", "", "Spark", "merge.sort_in_spark", "merge.spark.sort_in_spark.ratio"),
+    (
+        "whole `merge` of 5 M rows × 20 numbers",
+        "shapes.numbers",
+        _SORT,
+        "shapes.numbers.duckdb",
+        "shapes.numbers.ratio",
+    ),
+    ("1.6 M rows of distinct texts", "shapes.texts", "DuckDB", "shapes.texts.duckdb", "shapes.texts.ratio"),
+    ("1 M rows of 200 sources", "shapes.sources", "DuckDB", "shapes.sources.duckdb", "shapes.sources.ratio"),
+    (
+        "sums of 50 M rows × 3 columns by a Deephaven engine",
+        "live.sums",
+        "its reader of zstd Parquet",
+        "live.parquet",
+        "live.ratio",
+    ),
+    ("`verify --deep` of one location, a core", "deep.verify", "copy in memory", "deep.copy", ""),
+    (
+        "`ingest --once` of one row, the whole command",
+        "startup.local",
+        "the same, Spark as it starts by itself",
+        "startup.plain",
+        "startup.local.ratio",
+    ),
+    (
+        "with `--spark`, after `sparkhaven class-archive`",
+        "startup.spark",
+        "the same",
+        "startup.plain",
+        "startup.spark.ratio",
+    ),
+)
+_ALONE = (  # what; the figure; what follows it
+    ("scan of one column of numbers", "deep.numbers", ""),
+    ("scan of one column of texts", "deep.texts", ""),
+    ("scan of one column of symbols", "deep.symbols", ""),
+    ("merge with one worker, 5 M rows × 20 numbers", "shapes.numbers.one_worker", " as long"),
+    ("merge with one worker, 1.6 M rows of distinct texts", "shapes.texts.one_worker", " as long"),
+    ("merge with one worker, 1 M rows of 200 sources", "shapes.sources.one_worker", " as long"),
+    ("commit to a listener in the engine, cycle of 100 ms, p50", "live.cycle_100.p50", ""),
+    ("commit to a listener in the engine, cycle of 20 ms, p50", "live.cycle_20.p50", ""),
+    ("memory of a merge of 10 M rows × 20 columns, limit 1 GiB a worker", "merge.memory", " a worker"),
+    ("commit and publish at epoch 20,000 with 2,001 locations", "commit.cost", ""),
+    ("the same, against epoch 100 with one location", "commit.growth", ""),
+    (
+        "open a table of 10,000 locations and 3,000 dates, read one date of 20 columns, beside 600,000 remembered "
+        "files and 100,000 removals",
+        "open_table",
+        "",
+    ),
+    ("restart after a kill, log of 10 epochs, nearly all of it Spark's", "restart.short", ""),
+    ("restart after a kill, 10,000 epochs, 100 kept", "restart.folded", ""),
+    ("restart after a kill, 10,000 epochs, all kept", "restart.kept", " more"),
+    ("decoding 1 % bad rows, against a clean feed", "decode.bad.ratio", ""),
+    ("decoding 5 % escaped texts", "decode.escaped.ratio", ""),
+    ("decoding 5 % epochs with a fraction", "decode.fractions.ratio", ""),
+    ("decoding 5 % unknown fields", "decode.unknown.ratio", ""),
+    ("1 % bad rows with their quarantine in Delta, by Spark's writer", "quarantine.ratio", ""),
+)
+
+
+@cache
+def figures() -> dict[str, dict[str, str]]:
+    """All figures by name."""
+    loaded: dict[str, dict[str, str]] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return loaded
+
+
+def figure(name: str) -> str:
+    """A figure with its unit as pages show it; KeyError: there is none of that name."""
+    entry = figures()[name]
+    return entry["value"] + ("" if entry["unit"] == "×" else " ") + entry["unit"]
+
+
+def peer_table() -> str:
+    """Ours beside a peer that ran in the same run."""
+    rows, last = [], ""
+    for what, ours, peer, its, ratio in _PEERS:
+        command = figures()[its]["command"]
+        shown = "" if command == last else code(command)
+        rows.append((what, _or_empty(ours), peer, figure(its), _or_empty(ratio), shown))
+        last = command
+    return table(_PEER_HEAD, rows)
+
+
+def figure_table() -> str:
+    """Figures without a peer."""
+    rows, last = [], ""
+    for what, name, rest in _ALONE:
+        command = figures()[name]["command"]
+        rows.append((what, figure(name) + rest, "" if command == last else code(command)))
+        last = command
+    return table(("what, without a peer", "figure", "command: `python -m benchmarks.`"), rows)
+
+
+def _or_empty(name: str) -> str:
+    return figure(name) if name else ""

@@ -1,0 +1,125 @@
+"""Runs a stream in this process, without Spark, until a source has no more of what it had when the run began.
+
+Batches are those of Spark's trigger ``availableNow``, and each is one task. What they leave on disk is the same, byte
+for byte, since a location's bytes do not depend on how many tasks wrote it. Spark's checkpoint is not touched: a run in
+Spark renews it and plans from the commit log, whoever wrote that.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from itertools import count
+from typing import Any, Protocol
+
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.log_values import Split
+from sparkhaven.store.errors import CommitError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.batch.stream_batches import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.task.target import StreamTarget
+
+POLL_SECONDS = 0.2
+GO_ON = "run again with -v for the traceback; committed epochs stay, a restart continues after them"
+
+
+class Planner(Protocol):
+    """Plans the batches of one source, up to what it has when the first is planned."""
+
+    def plan(self) -> Sequence[Row]:
+        """The splits of the next batch; none when all is planned, or when ``stop`` was called."""
+
+    def report(self) -> Mapping[str, Any] | None:
+        """What the source says of itself after a plan."""
+
+    def committed(self) -> None:
+        """The batch that was planned last is in the log."""
+
+    def stop(self) -> None:
+        """Ends a ``plan`` that waits; called by another thread, also after the last plan."""
+
+
+def run_local(
+    planner: Planner,
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    plan: StreamPlan,
+    *,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> StreamTotals:
+    """Runs batches until nothing is left, or ``stop`` is set: then the current one is the last.
+
+    Raises errors of planner, tasks and commits unchanged, other exceptions as CommitError; committed epochs stay.
+    LockLostError: another process has opened the stream.
+    """
+    begin_run(fs, log, target, plan)
+    started = clock()
+    batches = StreamBatches(fs, log, target, plan, clock)
+    run = partial(_run_tasks, fs, target, plan, batches)
+    said = None
+    with ThreadPoolExecutor(1, "planner") as pool:
+        try:
+            for number in count():
+                rows = _planned(pool, planner, target, fs, batches, stop)
+                if (now := planner.report()) is not None and now != said:
+                    plan.report(said := now)
+                if stop.is_set() or (number and not rows):
+                    break
+                batches.write(rows, number, run, clock())  # like Spark, the first one also without splits
+                if not rows:
+                    break
+                planner.committed()
+        finally:
+            planner.stop()
+    batches.finish()
+    return batches.ended(started)
+
+
+def _planned(
+    pool: ThreadPoolExecutor,
+    planner: Planner,
+    target: StreamTarget,
+    fs: Fs,
+    batches: StreamBatches,
+    stop: threading.Event,
+) -> Sequence[Row]:
+    """The next batch, planned in a thread of its own: a source may wait for files that still grow, or for a server."""
+    planned = pool.submit(planner.plan)
+    while not wait([planned], POLL_SECONDS).done:
+        batches.idle()
+        if stop.is_set():
+            planner.stop()
+    try:
+        return planned.result()
+    except Exception as error:
+        target.check_generation(fs)  # a lost lock is the cause, whatever the source met first
+        if isinstance(error, SparkhavenError):
+            raise
+        raise CommitError("the source of the stream failed", found=_named(error), hint=GO_ON) from error
+
+
+def _run_tasks(
+    fs: Fs,
+    target: StreamTarget,
+    plan: StreamPlan,
+    batches: StreamBatches,
+    runs: Sequence[Sequence[Split]],
+    scratch: str,
+    instead: Mapping[Split, Split | None],
+) -> list[TaskResult]:
+    """All splits of a batch as one task."""
+    splits = [split for run in runs for split in run]
+    try:
+        return [run_task(fs, batches.memory, target, plan.decode, Task(0, 0, scratch, splits, True, instead))]
+    except Exception as error:
+        raise CommitError("the task of a batch failed", found=_named(error), hint=GO_ON) from error
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,138 @@
+"""What an export writes: the rows of each date of a pinned snapshot, the columns, and an id of all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from itertools import groupby
+from typing import Literal, get_args
+
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
+from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
+from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.merge.write.parquet_write import DEFAULT_CODEC
+
+LeafFormat = Literal["parquet", "deephaven"]
+LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)
+
+
+@frozen
+class ExportOptions:
+    """Which rows and columns (None: all), and in which form; ``codec`` None is that of the schema."""
+
+    layout: TreeLayout = "kv"
+    leaf: LeafFormat = "parquet"
+    codec: str | None = None
+    columns: tuple[str, ...] | None = None
+    dates: tuple[str, ...] | None = None
+    tier: str = "all"
+
+
+@frozen
+class ExportPlan:
+    """``dates`` has the slices of each partition value, in order; ``columns`` are those in the files."""
+
+    options: ExportOptions
+    codec: str
+    partitioning: Column
+    columns: tuple[Column, ...]
+    dates: tuple[tuple[str, tuple[Slice, ...]], ...]
+    id: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of all dates."""
+        return sum(rows_of(slices) for _, slices in self.dates)
+
+
+def rows_of(slices: Sequence[Slice]) -> int:
+    """Rows of some slices."""
+    return sum(each.stop - each.start for each in slices)
+
+
+def plan_export(table: Table, options: ExportOptions) -> ExportPlan:
+    """Plans an export of a snapshot.
+
+    TableNotFoundError: there are no rows, or no such date. SchemaMismatchError: no such column, or the table has no
+    partitioning column. InvalidNameError: a date that other readers would read as another one.
+    """
+    partitioning = table.schema.partitioning
+    if partitioning is None:
+        raise SchemaMismatchError(
+            "table is not partitioned",
+            where=table.name,
+            expected="a Partitioning column",
+            hint=f"only partitioned tables are exported; `sparkhaven read {table.name} --out FILE.parquet` writes one",
+        )
+    if options.leaf == "deephaven" and options.layout != "hive":
+        raise SettingsError(
+            f"layout {options.layout} has Parquet files",
+            expected="--leaf deephaven with --layout hive",
+            found=f"--layout {options.layout}",
+            hint="leave --leaf out, or choose --layout hive",
+        )
+    columns = _columns(table, options, partitioning)
+    slices = table.plan(dates=options.dates, tier=options.tier).slices
+    if not slices:
+        raise TableNotFoundError(
+            "there are no rows to export",
+            where=table.name,
+            expected=f"rows of tier {options.tier}" + (f" in {', '.join(options.dates)}" if options.dates else ""),
+            found="none",
+            hint=f"`sparkhaven stats {table.name}` lists dates and rows",
+        )
+    dates = tuple((value, tuple(each)) for value, each in groupby(slices, lambda each: each.key.value))
+    for value, _ in dates:
+        check_value(options.layout, value)
+    codec = options.codec or table.schema.merge_codec or DEFAULT_CODEC
+    plan = ExportPlan(options, codec, partitioning, columns, dates, "")
+    return replace(plan, id=_id(table, plan))
+
+
+def _columns(table: Table, options: ExportOptions, partitioning: Column) -> tuple[Column, ...]:
+    """Those of the files, in the order of the definition; in a flat tree the partitioning column is one of them."""
+    asked = table.columns(options.columns)
+    choose = "leave one out with --columns"
+    refuse_case_twins(table.name, (partitioning, *asked), "readers of Parquet trees", choose)
+    flat = options.layout == "flat"
+    if flat and partitioning not in asked:
+        asked = (partitioning, *asked)
+    shown = [column for column in asked if flat or column.kind is not Kind.PARTITIONING]
+    if not any(column.kind is not Kind.PARTITIONING for column in shown):
+        raise SchemaMismatchError(
+            "no column of the files is chosen",
+            where=table.name,
+            expected=f"a column other than {partitioning.name}, which is in the path",
+            found=", ".join(options.columns or ()),
+            hint="name more columns, or export with --layout flat",
+        )
+    return tuple(
+        replace(c, kind=Kind.NORMAL, storage=Storage.SYMBOL) if c.kind is Kind.PARTITIONING else c for c in shown
+    )
+
+
+def _id(table: Table, plan: ExportPlan) -> str:
+    """Twelve hex digits that differ where a file of the tree would."""
+    options = plan.options
+    rows = [
+        [
+            s.tier,
+            s.stream,
+            s.key.internal,
+            s.key.value,
+            s.start,
+            s.stop,
+            {n: [f.size, f.crc] for n, f in s.files.items()},
+        ]
+        for _, slices in plan.dates
+        for s in slices
+    ]
+    columns = [[c.name, c.type.name, c.id, c.storage.value] for c in plan.columns]
+    form = [options.layout, options.leaf, plan.codec, table.name, table.schema.version]
+    return sha256(dump({"form": form, "columns": columns, "rows": rows})).hexdigest()[:12]

@@ -1,0 +1,196 @@
+"""Exports a pinned snapshot of a table as a tree of files for other programs.
+
+1. *plan*: row ranges of each date, and the id of what is to be written;
+2. *stage*: a leaf a date, in a locked directory beside the target, then what describes the tree as a whole:
+   ``_common_metadata`` and ``_metadata``, or the Locations table;
+3. *check*: every leaf is read back, rows and digests as written;
+4. *sync*: manifest, files, directories;
+5. *publish*: one rename, see ``writers.exports.export_target``;
+6. *clean*: a replaced tree is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import pyarrow as pa
+
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.digest.column_digest import add, to_hex
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
+from sparkhaven.store.format.parquet.trees import LOCATIONS_TABLE, MANIFEST, leaf_path
+from sparkhaven.store.format.table.definition import SPLAYED
+from sparkhaven.store.format.table.locations import (
+    DEEPHAVEN,
+    PARQUET,
+    LocationEntry,
+    encode_locations,
+    locations_schema,
+)
+from sparkhaven.store.format.table.table_size import COLUMN_VERSION
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Storage, TableSchema
+from sparkhaven.writers.exports.export_check import check_leaf
+from sparkhaven.writers.exports.export_plan import ExportOptions, ExportPlan, plan_export, rows_of
+from sparkhaven.writers.exports.export_target import Target, exported_before, locked, publish
+from sparkhaven.writers.exports.leaves import Written, write_column_leaf, write_parquet_leaf
+from sparkhaven.writers.exports.metadata import write_metadata
+
+STEP_ROWS, STEP_ROWS_OF_TEXTS = 1 << 17, 1 << 14
+
+
+class ExportOutcome(StrEnum):
+    """What an export does or did; unchanged: the same export was there."""
+
+    EXPORTED = "exported"
+    UNCHANGED = "unchanged"
+    PLANNED = "planned"
+
+
+@frozen
+class Exported:
+    """The result of an export."""
+
+    outcome: ExportOutcome
+    plan: ExportPlan
+    manifest: Manifest | None = None
+
+
+def export_tree(
+    fs: Fs,
+    table: Table,
+    target: Target,
+    options: ExportOptions,
+    *,
+    now_ms: int,
+    replace_other: bool = False,
+    dry_run: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Exported:
+    """Exports a table. ``now_ms``: the time in column files; ``replace_other``: another export there is replaced.
+
+    Raises what ``plan_export``, ``exported_before`` and ``check_leaf`` raise; nothing is published then.
+    """
+    plan = plan_export(table, options)
+    if dry_run:
+        found = exported_before(fs, target, table.name, plan.id, replace_other)
+        return Exported(ExportOutcome.PLANNED if found is None else ExportOutcome.UNCHANGED, plan, found)
+    with locked(fs, target):
+        found = exported_before(fs, target, table.name, plan.id, replace_other)
+        if found is not None:
+            fs.remove_tree(target.stage)
+            return Exported(ExportOutcome.UNCHANGED, plan, found)
+        try:
+            manifest = TreeWriter(fs, table, target, plan, now_ms, on_progress).write()
+            with fs.during("export-publish"):
+                publish(fs, target)
+        except (SparkhavenError, OSError):
+            fs.remove_tree(target.stage)
+            raise
+        with fs.during("export-clean"):
+            fs.remove_tree(target.aside)
+    return Exported(ExportOutcome.EXPORTED, plan, manifest)
+
+
+class TreeWriter:
+    """Writes leaves, and what describes a tree, into the staging directory of a target; ``files``: all of them."""
+
+    def __init__(
+        self,
+        fs: Fs,
+        table: Table,
+        target: Target,
+        plan: ExportPlan,
+        now_ms: int,
+        on_progress: Callable[[str], None],
+    ) -> None:
+        self.fs, self.table, self.root, self.plan = fs, table, target.stage, plan
+        self.now_ms, self.on_progress = now_ms, on_progress
+        self.files: list[Path] = []
+
+    def write(self) -> Manifest:
+        """Stages, checks and syncs the tree."""
+        fs = self.fs
+        with fs.sync_guard(self.root) as guard:
+            with fs.during("export-stage"):
+                written = [self.leaf(number, self._path(number)) for number in range(len(self.plan.dates))]
+                leaves = [leaf for leaf, _ in written]
+                self.describe(leaves, self.root)
+            with fs.during("export-check"):
+                for leaf, found in written:
+                    check_leaf(fs, self.root / leaf.path, self.plan.columns, found.rows, found.digests)
+            manifest = self._manifest(leaves, [found for _, found in written])
+            fs.write_new(self.root / MANIFEST, encode_manifest(manifest))
+            with fs.during("export-sync"):
+                inside = {parent for path in self.files for parent in path.parents if self.root in parent.parents}
+                directories = sorted(inside, key=lambda path: -len(path.parts))
+                guard.sync([*self.files, self.root / MANIFEST], [*directories, self.root])
+        return manifest
+
+    def _path(self, number: int) -> str:
+        plan, (value, _) = self.plan, self.plan.dates[number]
+        name, layout = self.table.snapshot.table.table, plan.options.layout
+        path = leaf_path(layout, name, plan.partitioning.name, value, plan.id, number if layout == "flat" else 0)
+        return str(path.with_suffix("") if plan.options.leaf == "deephaven" else path)
+
+    def leaf(self, number: int, path: str) -> tuple[Leaf, Written]:
+        """Writes the leaf of a date of the plan; ``path`` is below the root."""
+        plan, (value, slices) = self.plan, self.plan.dates[number]
+        batches = self._batches(slices)
+        if plan.options.leaf == "deephaven":
+            found = write_column_leaf(self.fs, self.root / path, self._schema(), batches, self.now_ms)
+        else:
+            self.fs.mkdirs((self.root / path).parent)
+            found = write_parquet_leaf(self.fs, self.root / path, plan.columns, batches, plan.codec)
+        self.files += found.files
+        self.on_progress(f"{value}: {rows_of(slices):,} rows written, {number + 1} of {len(plan.dates)} dates")
+        digests = {column: to_hex(digest) for column, digest in found.digests.items()}
+        return Leaf(path, value, found.rows, found.bytes, digests), found
+
+    def _batches(self, slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
+        columns = self.plan.columns
+        rows = STEP_ROWS_OF_TEXTS if any(c.storage is Storage.BLOB for c in columns) else STEP_ROWS
+        return self.table.read(slices, [column.name for column in columns], batch_rows=rows)
+
+    def describe(self, leaves: Sequence[Leaf], where: Path) -> None:
+        """Writes the files that name all leaves, which lie below ``where``."""
+        plan = self.plan
+        if plan.options.layout == "metadata":
+            paths = [leaf.path for leaf in leaves]
+            self.files += write_metadata(self.fs, self.root, where, plan.partitioning, plan.columns, paths, plan.codec)
+        elif plan.options.layout == "hive":
+            self._locations(leaves, where)
+
+    def _schema(self) -> TableSchema:
+        """The definition of a leaf of column files."""
+        whole = self.table.schema
+        columns = (self.plan.partitioning, *self.plan.columns)
+        return TableSchema(whole.namespace, whole.name, columns, version=whole.version)
+
+    def _locations(self, leaves: Sequence[Leaf], where: Path) -> None:
+        """The Locations table, which is read back like the leaves."""
+        fs, entries = self.fs, []
+        for leaf in leaves:
+            stat = fs.stat(where / leaf.path)
+            assert stat is not None  # noqa: S101  it was written or looked at just now
+            columns = stat.is_dir
+            kind, version = (DEEPHAVEN, COLUMN_VERSION) if columns else (PARQUET, None)
+            entries.append(LocationEntry(leaf.value, leaf.path, leaf.rows, kind, stat.mtime_ns, version))
+        schema = locations_schema(self.plan.partitioning.name, self.table.schema)
+        place = self.root / LOCATIONS_TABLE
+        found = write_column_leaf(fs, place, schema, [encode_locations(entries, schema)], self.now_ms, SPLAYED)
+        check_leaf(fs, place, schema.columns, found.rows, found.digests)
+        self.files += found.files
+
+    def _manifest(self, leaves: Sequence[Leaf], written: Sequence[Written]) -> Manifest:
+        plan = self.plan
+        digests = {c.name: to_hex(add(*(found.digests.get(c.name, 0) for found in written))) for c in plan.columns}
+        columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
+        name, options, rows = self.table.name, plan.options, sum(leaf.rows for leaf in leaves)
+        form = options.layout, options.leaf, plan.codec
+        return Manifest(name, *form, plan.id, self.table.epochs, columns, rows, digests, tuple(leaves))

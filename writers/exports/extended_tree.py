@@ -1,0 +1,208 @@
+"""Keeps the tree of an extended layout in step with history: what ``ExtendedStorage`` of a schema asks for.
+
+History itself is nested, with merge records as its truth; the tree below ``Extended/<Table>`` has the same rows, one
+leaf a date. A leaf is in step where the manifest of the tree has the rows and digests of the date's merge record.
+
+1. *stage*: leaves of dates that are not in step, in a locked directory beside the tree; read back, synced;
+2. *publish*: each leaf is renamed into place. In ``kv`` and ``flat`` trees it has the name of the one that it replaces,
+   so each date changes at once. In ``metadata`` and ``hive`` trees it has a name of its own, and counts from the next
+   step on;
+3. *describe*: ``_common_metadata``, then ``_metadata``, are replaced; a Locations table is renamed aside, then the new
+   one to its place;
+4. *record*: the manifest is replaced, with size and CRC-32 of every file, for ``verify``. Killed before it, the next
+   merge does all of this again;
+5. *clean*: leaves that the manifest no longer names are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from sparkhaven.readers.arrow.table import Table
+from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
+from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
+from sparkhaven.store.format.parquet.trees import (
+    COMMON_METADATA,
+    EXTENDED,
+    LOCATIONS_TABLE,
+    MANIFEST,
+    METADATA,
+    SUFFIX,
+    TreeLayout,
+    part_name,
+    value_directory,
+)
+from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.merges.totals import totals
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.exports.export_check import check_leaf
+from sparkhaven.writers.exports.export_plan import ExportOptions, ExportPlan, LeafFormat, plan_export
+from sparkhaven.writers.exports.export_target import Target, clear, locked
+from sparkhaven.writers.exports.export_tree import TreeWriter
+from sparkhaven.writers.exports.known_tree import known_tree, sums_of
+
+
+@frozen
+class Followed:
+    """What was done: dates whose leaf was written, and dates whose leaf was removed."""
+
+    path: Path
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def follow_history(
+    fs: Fs,
+    layout: Layout,
+    table: Table,
+    *,
+    now_ms: int,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Followed:
+    """Brings the extended tree of a table in step with its history. ``now_ms``: the time in the Locations table.
+
+    Raises what reading history and ``check_leaf`` raise; LockLostError: another process is at it.
+    """
+    name = table.snapshot.table
+    target = Target(layout.extended(name))
+    kind = EXTENDED[table.schema.extended or ""]
+    fs.keep_dirs(target.path, layout.root)
+    with locked(fs, target):
+        try:
+            done = _Follow(fs, layout, table, target, kind, now_ms, on_progress).run()
+        except (SparkhavenError, OSError):
+            fs.remove_tree(target.stage)
+            raise
+        fs.remove_tree(target.stage)
+    return done
+
+
+class _Follow:
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        table: Table,
+        target: Target,
+        kind: TreeLayout,
+        now_ms: int,
+        on_progress: Callable[[str], None],
+    ) -> None:
+        self.fs, self.layout, self.table, self.target, self.kind = fs, layout, table, target, kind
+        self.named = kind in ("metadata", "hive")  # something names the leaves
+        self.now_ms, self.on_progress = now_ms, on_progress
+        columns = kind == "hive" and table.schema.extended_format != "Parquet"
+        self.leaf: LeafFormat = "deephaven" if columns else "parquet"
+        self.known = known_tree(fs, target.path, table.name, kind, on_progress)
+
+    def run(self) -> Followed:
+        """All steps."""
+        fs, root = self.fs, self.target.path
+        try:
+            plan = plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"))
+        except TableNotFoundError:  # no history yet
+            return Followed(root, (), ())
+        writer = TreeWriter(fs, self.table, self.target, plan, self.now_ms, self.on_progress)
+        leaves, stale, sums = self._stage(plan, writer)
+        gone = tuple(sorted(self.known.leaves.keys() - {leaf.value for leaf in leaves}))
+        if not stale and not gone and self.known.has(fs, root, ""):
+            self._clean(leaves)  # what a killed one has left
+            return Followed(root, (), ())
+        with fs.during("extended-publish"):
+            for leaf in stale:
+                fs.mkdirs((root / leaf.path).parent)
+                if (found := fs.stat(root / leaf.path)) is not None and found.is_dir:
+                    fs.remove_tree(root / leaf.path)
+                fs.rename(self.target.stage / leaf.path, root / leaf.path)
+            places = {(root / leaf.path).parent for leaf in stale}
+            fs.sync_dirs([*places, root])
+        with fs.during("extended-describe"):
+            sums |= self._describe(writer, leaves)
+        columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
+        rows = sum(leaf.rows for leaf in leaves)
+        digests = {c.name: _sum([leaf.digests for leaf in leaves], c.name) for c in plan.columns}
+        form = self.kind, self.leaf, plan.codec, plan.id
+        manifest = Manifest(self.table.name, *form, self.table.epochs, columns, rows, digests, tuple(leaves), sums)
+        with fs.during("extended-record"):
+            fs.replace(root / MANIFEST, encode_manifest(manifest))
+        with fs.during("extended-clean"):
+            self._clean(leaves)
+        return Followed(root, tuple(leaf.value for leaf in stale), gone)
+
+    def _stage(self, plan: ExportPlan, writer: TreeWriter) -> tuple[list[Leaf], list[Leaf], dict[str, FileState]]:
+        """The leaves that the tree shall have, those of them that are new, and the files of all."""
+        fs, leaves, stale, sums = self.fs, list[Leaf](), list[Leaf](), dict[str, FileState]()
+        columns = {column.name for column in plan.columns}
+        with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
+            for number, (value, _) in enumerate(plan.dates):
+                rows, digests = totals(newest(fs, self.layout, self.table.snapshot.table, value))
+                path = self._path(plan, value, rows, digests)
+                known = self.known.in_step(value, path, columns, rows, digests)
+                if known is not None and self.known.has(fs, self.target.path, path):
+                    leaves.append(known)
+                    sums |= self.known.files[path]
+                    continue
+                leaf, found = writer.leaf(number, path)
+                check_leaf(fs, self.target.stage / path, plan.columns, found.rows, found.digests)
+                leaves.append(leaf)
+                stale.append(leaf)
+                sums |= sums_of(fs, self.target.stage, found.files)
+            guard.sync(writer.files, {path.parent for path in writer.files})
+        return leaves, stale, sums
+
+    def _path(self, plan: ExportPlan, value: str, rows: int, digests: dict[str, str]) -> str:
+        if self.kind == "flat":
+            return part_name(value, 0) + SUFFIX
+        mark = sha256(dump({"rows": rows, "digests": digests})).hexdigest()[:12] if self.named else "history"
+        suffix = SUFFIX if self.leaf == "parquet" else ""
+        return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{suffix}"
+
+    def _describe(self, writer: TreeWriter, leaves: Sequence[Leaf]) -> dict[str, FileState]:
+        """Writes what names the leaves into the staging directory, and renames it into place; returns its files."""
+        fs, root, stage = self.fs, self.target.path, self.target.stage
+        before = len(writer.files)
+        writer.describe(leaves, root)
+        sums = sums_of(fs, stage, writer.files[before:])
+        fs.sync(writer.files[before:])
+        if self.kind == "metadata":
+            for name in (COMMON_METADATA, METADATA):
+                fs.rename(stage / name, root / name)
+        elif self.kind == "hive":
+            fs.sync_dirs([stage / LOCATIONS_TABLE])
+            old = stage / f"{LOCATIONS_TABLE}.old"
+            if fs.stat(root / LOCATIONS_TABLE) is not None:
+                fs.rename(root / LOCATIONS_TABLE, old)
+            fs.rename(stage / LOCATIONS_TABLE, root / LOCATIONS_TABLE)
+        fs.sync_dirs([root])
+        return sums
+
+    def _clean(self, leaves: Sequence[Leaf]) -> None:
+        """Removes what the tree does not have in this layout: leaves, and directories of dates without one."""
+        fs, root, kept = self.fs, self.target.path, {leaf.path for leaf in leaves}
+        own = {"metadata": {METADATA, COMMON_METADATA}, "hive": {LOCATIONS_TABLE}}.get(self.kind, set())
+        for name in fs.names(root):
+            if name[0] in "._":
+                if name in {METADATA, COMMON_METADATA, LOCATIONS_TABLE} - own:
+                    clear(fs, root / name)
+                continue
+            place = root / name
+            found = fs.stat(place)
+            if found is None or not found.is_dir:
+                if name not in kept:
+                    clear(fs, place)
+                continue
+            for inner in fs.names(place):
+                if f"{name}/{inner}" not in kept:
+                    clear(fs, place / inner)
+            fs.rmdir(place)
+
+
+def _sum(parts: Sequence[Mapping[str, str]], name: str) -> str:
+    return to_hex(add(*(from_hex(part[name]) for part in parts)))

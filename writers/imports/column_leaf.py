@@ -1,0 +1,88 @@
+"""Rows of a leaf of column files, as a hive tree may have: read by their own definition, stored by the table's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.column_file import ColumnFile, column_header, open_column
+from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.imports.foreign_values import STRICT, Options, storable
+from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, Rows
+from sparkhaven.writers.imports.tree_walk import FoundLeaf
+from sparkhaven.writers.merge.plan.merge_source import check_crc
+
+
+class ColumnLeafReader:
+    """One directory. CorruptFileError: it is damaged. SchemaMismatchError: other columns, or other types."""
+
+    def __init__(self, fs: Fs, leaf: FoundLeaf, schema: TableSchema) -> None:
+        self._fs, self._leaf, self._schema = fs, leaf, schema
+        record = table_size.load(fs, leaf.path)
+        if record is None or (leaf.rows is not None and record.size != leaf.rows):
+            raise CorruptFileError(
+                "leaf has another number of rows than the tree says",
+                where=leaf.path / table_size.NAME,
+                expected=leaf.rows,
+                found="nothing" if record is None else record.size,
+                hint="copy the tree again",
+            )
+        self._record, self.rows = record, record.size
+        self.size = sum(record.data_file_sizes.values())
+        names = [name.removesuffix(".dat") for name in record.data_file_sizes if name.endswith(".dat")]
+        known = [column.name for column in schema.stored]
+        odd = sorted(set(names) ^ set(known))
+        if odd:
+            lacks = odd[0] in known
+            raise SchemaMismatchError(
+                "leaf lacks a column" if lacks else "leaf has a column that the table has not",
+                where=leaf.path,
+                expected=odd[0] if lacks else ", ".join(known),
+                found=", ".join(sorted(names)) if lacks else odd[0],
+                hint=meant(odd[0], names if lacks else known) or "the columns of leaf and table must be the same",
+            )
+
+    def counts(self) -> dict[str, int]:
+        """Rows of the one partition value."""
+        return {self._leaf.value: self.rows} if self.rows and self._leaf.value is not None else {}
+
+    def read(self, wanted: str) -> Iterator[Rows]:
+        """The rows, in their order."""
+        opened = [self._opened(column) for column in self._schema.stored]
+        for first in range(0, self.rows, BATCH_ROWS):
+            stop = min(first + BATCH_ROWS, self.rows)
+            arrays = tuple(
+                storable(file.read(first, stop), column, lambda row, c=column, at=first: self._place(c, at + row))  # type: ignore[misc]
+                for column, file in zip(self._schema.stored, opened, strict=True)
+            )
+            yield Rows(wanted, arrays, stop - first)
+
+    def _place(self, column: Column, row: int) -> str:
+        return f"{self._leaf.path}, column {column.name}, row {row}"
+
+    def _opened(self, column: Column) -> ColumnFile:
+        """A column as its own prefix describes it, its files compared with their checksums."""
+        directory, sizes, sums = self._leaf.path, self._record.data_file_sizes, self._record.checksums
+        header = column_header(self._fs, directory / f"{column.name}.dat")
+        own = replace(column, id=header.column_id or column.id, encoding=header.encoding)
+        if column.storage is not Storage.FIXED:
+            own = replace(own, storage=Storage.SYMBOL if f"{column.name}.sym" in sizes else Storage.BLOB)
+        for name in own.files:
+            if name in sums and name in sizes:
+                check_crc(self._fs, directory / name, FileState(sizes[name], sums[name]), stream="")
+        return open_column(self._fs, directory, own, sizes, self.rows)
+
+
+def open_leaf(
+    fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: Options = STRICT
+) -> LeafReader | ColumnLeafReader:
+    """The reader of a leaf; ``value``: that of rows which have none."""
+    found = fs.stat(leaf.path)
+    if found is not None and found.is_dir:
+        return ColumnLeafReader(fs, leaf, schema)
+    return LeafReader(fs, leaf, schema, value, options)

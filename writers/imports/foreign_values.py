@@ -1,0 +1,192 @@
+"""Values of foreign Parquet columns as those of ours, by the table of ``store.conversions``: exactly, or not at all.
+
+A value that is the null of its type in column files, or that the charset of the column does not have, cannot be
+stored and is an error too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.conversions import number_arrays
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, Rule, Take, accepted, column_type, rule
+from sparkhaven.store.conversions.plain_arrays import plain
+from sparkhaven.store.conversions.source_types import Group, source_of
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.charset import unencodable
+from sparkhaven.store.format.column.fixed import sentinels
+from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
+
+Place = Callable[[int], str]
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
+_COUNTED = frozenset({Group.DATE, Group.SPAN})
+
+
+@frozen
+class Options:
+    """What the caller allows: columns that take the nearest value (``lossy``), and bytes that are texts in UTF-8."""
+
+    lossy: frozenset[str] = frozenset()
+    binary_as_text: bool = False
+
+    def given(self) -> frozenset[str]:
+        """The names of the options of the table of conversions that are set."""
+        return frozenset({"binary_as_text"} if self.binary_as_text else ())
+
+
+STRICT = Options()
+
+
+def takes(kind: pa.DataType, column: Column, options: Options = STRICT) -> bool:
+    """Whether values of a type may be values of a column."""
+    return rule(source_of(kind), column_type(column)).takes(options.given())
+
+
+def mapped(array: pa.Array, column: Column, place: Place, options: Options = STRICT) -> pa.Array:
+    """Values in the Arrow type of the column; ``place(index)`` names a row.
+
+    SchemaMismatchError: the type is another one, or a value is not exactly representable.
+    """
+    if not takes(array.type, column, options):
+        raise refused_type(column, array.type, place(0))
+    group, array = source_of(array.type).group, plain(array)
+    wanted, name = column.type.arrow, column.type.name
+    bad = None
+    if group is Group.NULL:
+        return pa.nulls(len(array), wanted)
+    if group in (Group.TEXT, Group.UUID, Group.BYTES):
+        made = _texts(array, column, place)
+    elif group in _COUNTED and name == "String":
+        days, bad = number_arrays.counts(array)
+        bad |= pc.fill_null(pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY)), False).to_numpy(False)
+        made = array.cast(pa.string())
+    elif group is Group.TIMESTAMP:
+        made, bad = number_arrays.instants(array)
+    elif group is Group.BOOLEAN:
+        made = array
+    else:
+        if group in _COUNTED:
+            array, bad = number_arrays.counts(array)
+        lossy = column.name in options.lossy
+        made, more = _numbers(array, column, lossy=lossy)
+        bad = more if bad is None else bad | more
+    if bad is not None and bad.any():
+        row = int(np.argmax(bad))
+        raise _inexact(column, place(row), array[row], "it is not exactly representable")
+    return storable(made, column, place)
+
+
+def _numbers(array: pa.Array, column: Column, *, lossy: bool) -> number_arrays.Made:
+    name = column.type.name
+    if name in INTEGER_BITS:
+        return number_arrays.integers(array, INTEGER_BITS[name])
+    if name in ("float", "double"):
+        return number_arrays.floats(array, column.type.width * 8, lossy=lossy)
+    return number_arrays.booleans(array) if name == "Boolean" else number_arrays.chars(array)
+
+
+def _texts(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+        array = _utf8(array, column, place)
+    if column.type.name == "char":
+        return _units(array, column, place)
+    return array if column.type.name == "String" else _instants(array, column, place)
+
+
+def _utf8(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    try:
+        return array.cast(pa.string() if pa.types.is_binary(array.type) else pa.large_string())
+    except pa.ArrowInvalid:
+        for row, value in enumerate(array.to_pylist()):
+            try:
+                (value or b"").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise _inexact(column, place(row), array[row], "it is not UTF-8") from error
+        raise
+
+
+def _units(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    """Texts of one character as UTF-16 units."""
+    lengths = pc.utf8_length(array)
+    wide = pc.greater(pc.binary_length(array), 3)
+    row = pc.index(pc.or_(pc.not_equal(lengths, 1), wide), True).as_py()
+    if row >= 0:
+        raise _inexact(column, place(row), array[row], "it is not exactly representable")
+    return pa.array([None if text is None else ord(text) for text in array.to_pylist()], pa.uint16())
+
+
+def storable(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    """Values of the column's own type, unchanged; SchemaMismatchError for what a column file could not hold."""
+    if column.storage is Storage.FIXED:
+        bad = sentinels(array, column.type)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise _inexact(column, place(row), array[row], "it is the null of its type")
+        return array
+    if column.kind is Kind.PARTITIONING:
+        return array  # its values are names of directories
+    coded = array.dictionary_encode()
+    bad = unencodable(coded.dictionary, charset_of(column))
+    if bad.any():
+        number = int(np.argmax(bad))
+        row = int(np.argmax(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number))
+        raise _inexact(column, place(row), array[row], f"the charset of the column, {charset_of(column)}, has it not")
+    return array
+
+
+def _instants(array: pa.Array, column: Column, place: Place) -> pa.Array:
+    """ISO texts with a zone as instants."""
+    values: list[int | None] = []
+    for row, text in enumerate(array.to_pylist()):
+        try:
+            values.append(None if text is None else parse_instant(text))
+        except ValueError as error:
+            raise _inexact(column, place(row), array[row], f"expected {error}") from error
+    return pa.array(values, pa.int64()).view(column.type.arrow)
+
+
+def _inexact(column: Column, where: str, value: pa.Scalar, why: object) -> SchemaMismatchError:
+    hint = "have the value written otherwise, or declare the column with a type that has it"
+    if column.type.name in ("float", "double"):
+        hint += f"; or take the nearest value with --lossy {column.name}"
+    return SchemaMismatchError(
+        f"value cannot be stored exactly in column {column.name}",
+        where=where,
+        expected=f"a value of type {column.type.name}",
+        found=f"{_shown(value)[:80]}: {why}",
+        hint=hint,
+    )
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value as text; an instant or a date that no datetime reaches as its number."""
+    kind = value.type
+    if pa.types.is_date(kind):
+        return str(np.datetime64(value.value, "D" if pa.types.is_date32(kind) else "ms"))
+    return f"{value.value} {kind.unit}" if pa.types.is_timestamp(kind) else str(value)
+
+
+def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMismatchError:
+    """The error for a column whose values can never be stored."""
+    cell: Rule = rule(source_of(kind), column_type(column))
+    hint = "have the column written with another type, or declare it with one that has these values"
+    if column.type.name == "Instant" and source_of(kind).group in (Group.LOCAL, Group.DATE):
+        hint = "a date or a time without zone names no instant: have it written adjusted to UTC"
+    elif cell.take is Take.OPTION and "binary_as_text" in cell.options:
+        hint = "if the bytes are texts in UTF-8, say --binary-as-text"
+    elif cell.take is Take.OPTION:
+        hint = f"an import has no option for it: ingest the tree as a feed of files, with {' and '.join(cell.options)}"
+    return SchemaMismatchError(
+        f"column {column.name} has another type",
+        where=where,
+        expected=f"{accepted(column_type(column))}, for {column.type.name}",
+        found=kind,
+        hint=hint,
+    )

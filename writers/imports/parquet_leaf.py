@@ -1,0 +1,240 @@
+"""Rows of one leaf as the table stores them, batch by batch.
+
+Columns are those of the table, by name: one that is missing and one that the table does not have are refused. The
+partitioning column may be in the file beside its directory; then both must agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparkhaven.store.conversions.int96 import old_timestamps
+from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
+from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
+from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.format.parquet.manifest import Manifest
+from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.layout import check_partition
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.imports.foreign_file import damaged, foreign_damage, open_foreign
+from sparkhaven.writers.imports.foreign_values import STRICT, Options, mapped, refused_type, takes
+from sparkhaven.writers.imports.tree_walk import FoundLeaf
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
+
+BATCH_ROWS = 1 << 16
+UTC_MICROS = pa.timestamp("us", "UTC")
+
+
+@frozen
+class Rows:
+    """Rows of one partition value: ``columns`` in the order of the table's stored columns, in their Arrow types."""
+
+    value: str
+    columns: tuple[pa.Array, ...]
+    count: int
+
+
+class LeafReader:
+    """One Parquet file. Raises CorruptFileError and SchemaMismatchError at opening and while reading.
+
+    SnapshotMovedError: the file has changed since it was opened. ``value``: that of rows which have none.
+    """
+
+    def __init__(
+        self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: Options = STRICT
+    ) -> None:
+        self._fs, self.leaf, self._schema, self._options = fs, leaf, schema, options
+        self.value, self._default = leaf.value, value
+        self._before = fs.stat(leaf.path)
+        self._file: ParquetFile = open_foreign(
+            fs, leaf.path, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
+        )
+        self._old = old_timestamps(self._file)
+        self._declared = logical_schema(self._file, self._old)
+        self._columns = self._checked()
+        self.rows = self._file.metadata.num_rows
+        if leaf.rows is not None and leaf.rows != self.rows:
+            raise damaged(leaf.path, f"{leaf.rows} rows, as the tree says", f"{self.rows} rows")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._before.size if self._before else 0
+
+    def _checked(self) -> tuple[Column, ...]:
+        """The columns of the file, each of the table; types are looked at before any row is."""
+        schema, path = self._declared, self.leaf.path
+        partitioning = self._schema.partitioning
+        assert partitioning is not None  # noqa: S101
+        known = {column.name: column for column in self._schema.columns}
+        twice = [name for name, times in Counter(schema.names).items() if times > 1]
+        odd = [name for name in schema.names if name not in known]
+        missing = [c.name for c in self._schema.stored if c.name not in schema.names]
+        if self.value is None and partitioning.name not in schema.names:
+            self.value = self._default
+            if self.value is None:
+                missing.append(partitioning.name)
+        if twice:  # as feeds refuse it: no table and no option takes such a file
+            raise FeedError(
+                "file has a column twice",
+                where=path,
+                expected=f"one column {twice[0]}",
+                found=twice[0],
+                hint="have the file written with one column of each name",
+                column=twice[0],
+            )
+        if odd or missing:
+            what = "lacks a column" if missing else "has a column that the table has not"
+            name, lacks = (missing or odd)[0], bool(missing)
+            hint = meant(name, schema.names if lacks else known) or "the columns of file and table must be the same"
+            if missing == [partitioning.name]:
+                hint = "name the date of all rows with --dates"
+            raise SchemaMismatchError(
+                f"file {what}",
+                where=path,
+                expected=name if lacks else ", ".join(known),
+                found=", ".join(schema.names) if lacks else name,
+                hint=hint,
+            )
+        for field in schema:
+            if not takes(field.type, known[field.name], self._options):
+                raise refused_type(known[field.name], field.type, f"{path}, row group 0")
+        return tuple(known[name] for name in schema.names)
+
+    def counts(self) -> dict[str, int]:
+        """Rows of each partition value; only the partitioning column is read, where there is no other way."""
+        if self.value is not None:
+            return {self.value: self.rows} if self.rows else {}
+        found: Counter[str] = Counter()
+        for index in range(self._file.num_row_groups):
+            for values, _ in self._batches(index, (self._partitioning(),)):
+                counted = pc.value_counts(values[self._partitioning().name])
+                pairs = zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True)
+                found.update({self._value_of(value, index): count for value, count in pairs})
+        return dict(found)
+
+    def _partitioning(self) -> Column:
+        return next(c for c in self._columns if c.name not in {stored.name for stored in self._schema.stored})
+
+    def read(self, wanted: str) -> Iterator[Rows]:
+        """The rows of one partition value, in their order."""
+        stored = self._schema.stored
+        for index in range(self._file.num_row_groups):
+            for values, count in self._batches(index, self._columns):
+                arrays, rows = tuple(values[column.name] for column in stored), count
+                named = next((values[c.name] for c in self._columns if c not in stored), None)
+                if named is not None and self.value is None:
+                    kept = pc.equal(named, wanted)
+                    arrays = tuple(array.filter(kept) for array in arrays)
+                    rows = pc.sum(kept).as_py() or 0
+                elif named is not None:
+                    self._agree(named, index)
+                if rows:
+                    yield Rows(wanted, arrays, rows)
+        self._require_same()
+
+    def _batches(self, index: int, columns: tuple[Column, ...]) -> Iterator[tuple[dict[str, pa.Array], int]]:
+        """Columns of a row group in the types of the table, by name, and the number of rows."""
+        path, names = self.leaf.path, [column.name for column in columns]
+        wanted = self._file.metadata.row_group(index).num_rows
+        first = 0
+        batches = self._file.iter_batches(BATCH_ROWS, row_groups=[index], columns=names, use_threads=False)
+        while True:
+            with foreign_damage(path, f"row group {index}"):
+                batch = next(batches, None)
+                if batch is not None:
+                    batch.validate(full=True)  # texts that are no UTF-8
+                    values = [as_logical(batch.column(name), self._declared.field(name).type) for name in names]
+                    for name, array in zip(names, values, strict=True):
+                        if pa.types.is_string(array.type) and pa.types.is_binary(batch.column(name).type):
+                            array.validate(full=True)  # an ENUM
+            if batch is None:
+                break
+            found = {}
+            for column, array in zip(columns, values, strict=True):
+                if column.name in self._old.columns:
+                    array = array.cast(pa.int64()).cast(UTC_MICROS)
+                found[column.name] = mapped(array, column, self._place(column, index, first), self._options)
+            first += batch.num_rows
+            yield found, batch.num_rows
+        if first != wanted:
+            raise damaged(path, f"{wanted} rows", f"{first} rows", f"row group {index}")
+
+    def _place(self, column: Column, index: int, first: int) -> Any:
+        return lambda row: f"{self.leaf.path}, column {column.name}, row group {index}, row {first + row} of it"
+
+    def _value_of(self, value: str | None, index: int) -> str:
+        if value is None:
+            raise SchemaMismatchError(
+                "row has no partition value",
+                where=f"{self.leaf.path}, column {self._partitioning().name}, row group {index}",
+                expected="a text",
+                found="null",
+                hint="have these rows written with a date",
+            )
+        return check_partition("partition value", value)
+
+    def _agree(self, named: pa.Array, index: int) -> None:
+        if not pc.all(pc.fill_null(pc.equal(named, self.value), False)).as_py():
+            raise SchemaMismatchError(
+                "rows have another partition value than their directory, or --dates, says",
+                where=f"{self.leaf.path}, column {self._partitioning().name}, row group {index}",
+                expected=self.value,
+                found=", ".join(str(value) for value in pc.unique(named).to_pylist()[:3]),
+                hint="have the tree written again, or import the rows from a flat tree",
+            )
+
+    def _require_same(self) -> None:
+        now = self._fs.stat(self.leaf.path)
+        if _identity(now) != _identity(self._before):
+            raise SnapshotMovedError(
+                "file was changed while it was read",
+                where=self.leaf.path,
+                expected=_identity(self._before),
+                found=_identity(now),
+                hint="import again when nobody writes the tree",
+                phase="stage",
+            )
+
+
+def _identity(found: Stat | None) -> tuple[int, ...] | None:
+    return None if found is None else (found.size, found.mtime_ns, found.inode)
+
+
+class ExportedDigests:
+    """Compares the rows of a leaf of an export with its manifest."""
+
+    def __init__(self, leaf: FoundLeaf, manifest: Manifest, stored: tuple[Column, ...]) -> None:
+        assert leaf.exported is not None  # noqa: S101
+        ids = {column.name: column.id for column in manifest.columns}
+        self._leaf, self._expected = leaf, leaf.exported
+        self._columns = [replace(column, id=ids.get(column.name, column.id)) for column in stored]
+        self._digests: dict[str, int] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Counts some rows."""
+        for column, array in zip(self._columns, rows.columns, strict=True):
+            self._digests[column.name] = add(self._digests.get(column.name, 0), digest_array(column, array))
+
+    def require(self) -> None:
+        """CorruptFileError: the rows are not those that were exported."""
+        expected: Mapping[str, str] = self._expected.digests
+        for column in self._columns:
+            if column.name in expected and from_hex(expected[column.name]) != self._digests.get(column.name, 0):
+                raise CorruptFileError(
+                    f"column {column.name} of an exported file has other values than its manifest says",
+                    where=self._leaf.path,
+                    expected=expected[column.name],
+                    found=f"{self._digests.get(column.name, 0):032x}",
+                    hint="copy the tree again",
+                )

@@ -1,0 +1,156 @@
+"""Finds the leaves of a tree of Parquet files that others made, or that was exported: in order, with their dates.
+
+Names that begin with ``.`` or ``_`` are not data. Everything else must fit the layout: a file that is no Parquet file
+by its name or its first bytes (Hive names them ``000000_0``), a level without ``=``, a key that the template of values
+does not have, another depth than it has are refused.
+
+==================  ==========================================================================================
+layout              recognised by
+==================  ==========================================================================================
+``hive``            ``.locations_table`` or ``.location_table``, which alone names the leaves
+``metadata``        ``_metadata``, which alone names the files
+``flat``            Parquet files in the directory itself
+``kv``              directories with ``=`` in their names
+``nested``          ``<internal>/<value>/<Table>/table.parquet``
+==================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
+from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
+from sparkhaven.store.format.parquet.trees import LAYOUTS, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX, TreeLayout
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.suggestions import meant
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.imports.tree_walk import FoundLeaf, TreeWalk, is_directory, is_parquet, nested_leaves, visible
+from sparkhaven.writers.imports.value_template import ValueTemplate
+
+
+@frozen
+class FoundTree:
+    """A tree; ``manifest`` is that of an export."""
+
+    root: Path
+    layout: TreeLayout
+    leaves: tuple[FoundLeaf, ...]
+    manifest: Manifest | None
+
+
+def find_tree(
+    fs: Fs,
+    root: Path,
+    schema: TableSchema,
+    layout: str = "auto",
+    *,
+    raw_values: bool = False,
+    value: ValueTemplate | None = None,
+) -> FoundTree:
+    """The leaves of a tree. ``raw_values``: ``%XX`` in directory names is not undone.
+
+    ``value``: how directories give the value of a date; None: ``<Column>=<value>``.
+    TableNotFoundError: no such directory, or nothing in it. SettingsError: it does not fit the layout, or no layout
+    is recognised. CorruptFileError: what describes the tree contradicts it.
+    """
+    found = fs.stat(root)
+    if found is None or not found.is_dir:
+        raise TableNotFoundError(
+            "no such directory", where=root, expected="a tree of Parquet files", hint="check --from"
+        )
+    chosen = _layout(fs, root, schema, layout)
+    if value is not None and chosen not in ("kv", "metadata"):
+        raise SettingsError(
+            f"--value is of trees with directories <key>=<value>, not of layout {chosen}",
+            where=root,
+            expected="layout kv or metadata",
+            found=chosen,
+            hint="leave --value out",
+        )
+    walk = TreeWalk(fs, root, schema, raw_values, value)
+    leaves = {
+        "nested": walk.nested,
+        "flat": walk.flat,
+        "kv": walk.kv,
+        "metadata": walk.metadata,
+        "hive": walk.hive,
+    }[chosen]()
+    listed = sorted(leaves, key=lambda leaf: (leaf.value or "", leaf.name))
+    if not listed:
+        raise TableNotFoundError("the tree has no Parquet files", where=root, expected=f"files {_like(chosen, schema)}")
+    manifest = None
+    if fs.stat(root / MANIFEST) is not None:
+        manifest = decode_manifest(fs.read(root / MANIFEST), root / MANIFEST)
+        listed = _exported(root, listed, manifest)
+    return FoundTree(root, chosen, tuple(listed), manifest)
+
+
+def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[FoundLeaf]:
+    """The leaves with what the manifest says of them."""
+    known = {leaf.path: leaf for leaf in manifest.files}
+    missing = sorted(known.keys() - {leaf.name for leaf in leaves})
+    added = sorted({leaf.name for leaf in leaves} - known.keys())
+    if missing or added:
+        raise CorruptFileError(
+            "files of an exported tree are not those of its manifest",
+            where=root / (missing or added)[0],
+            expected="the file" if missing else "no other file",
+            found="nothing" if missing else "a file that is not in the manifest",
+            hint=f"copy the tree again, or remove {MANIFEST} to take it as one of another program",
+        )
+    found = []
+    for leaf in leaves:
+        exported = known[leaf.name]
+        if leaf.value not in (None, exported.value):
+            raise CorruptFileError(
+                "file of an exported tree lies in another directory than its manifest says",
+                where=leaf.path,
+                expected=exported.value,
+                found=leaf.value,
+                hint="copy the tree again",
+            )
+        found.append(FoundLeaf(leaf.path, leaf.name, exported.value, exported.rows, exported))
+    return found
+
+
+def _layout(fs: Fs, root: Path, schema: TableSchema, asked: str) -> TreeLayout:
+    for known in LAYOUTS:
+        if asked == known:
+            return known
+    if asked != "auto":
+        expected = ", ".join(("auto", *LAYOUTS))
+        raise SettingsError("unknown --layout", expected=expected, found=repr(asked), hint=meant(asked, LAYOUTS))
+    names = fs.names(root)
+    if any(name in names for name in LOCATIONS_TABLES):
+        return "hive"
+    if METADATA in names:
+        return "metadata"
+    shown = visible(names)
+    flat = any(is_parquet(fs, root / name) for name in shown)
+    kv = any("=" in name and is_directory(fs, root / name) for name in shown)
+    nested = any(fs.stat(leaf) is not None for leaf in nested_leaves(fs, root, schema))
+    seen: dict[TreeLayout, bool] = {"flat": flat, "kv": kv, "nested": nested}
+    recognised = [name for name, is_it in seen.items() if is_it]
+    if len(recognised) == 1:
+        return recognised[0]
+    raise SettingsError(
+        "the layout of the tree is not recognised" if not recognised else "the tree has files of several layouts",
+        where=root,
+        expected="one of " + "; ".join(f"{name}: {_like(name, schema)}" for name in LAYOUTS),
+        found=", ".join(recognised) or ", ".join(shown[:3]) or "an empty directory",
+        hint="name the directory of one table with --from, or the layout with --layout",
+    )
+
+
+def _like(layout: TreeLayout, schema: TableSchema) -> str:
+    column = schema.partitioning.name if schema.partitioning else "Column"
+    return {
+        "nested": f"<internal>/<value>/{schema.name}/{NAME}",
+        "flat": f"*{SUFFIX}",
+        "kv": f"{column}=<value>/*{SUFFIX}",
+        "metadata": METADATA,
+        "hive": LOCATIONS_TABLES[0],
+    }[layout]

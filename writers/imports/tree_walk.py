@@ -1,0 +1,274 @@
+"""Walks the directories of a tree that others made: leaves in order of their names, with the values of their dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+from sparkhaven.store.errors import CorruptFileError, SettingsError, SparkhavenError
+from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
+from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.format.parquet.manifest import Leaf
+from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.locations import DEEPHAVEN, LocationEntry, decode_locations, locations_schema
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import check_partition, without_generation
+from sparkhaven.store.scan.column_file import read_column
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.imports.foreign_file import foreign_damage, open_foreign
+from sparkhaven.writers.imports.value_template import EXAMPLE, ValueTemplate, is_midnight, proposed
+
+MAGIC = b"PAR1"
+BARE = ("", ".parq", ".pq", ".snappy", ".gz", ".zstd", ".lz4")  # Hive's 000000_0, alone or with a codec
+OTHERS = {b"ORC": "ORC", b"Obj\x01": "Avro", b"SEQ": "Hadoop sequences", b"ARRO": "Arrow"}
+
+
+@frozen
+class FoundLeaf:
+    """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says."""
+
+    path: Path
+    name: str
+    value: str | None
+    rows: int | None = None
+    exported: Leaf | None = None
+
+
+def visible(names: list[str]) -> list[str]:
+    """Names of data."""
+    return [name for name in names if name[0] not in "._"]
+
+
+def nested_leaves(fs: Fs, root: Path, schema: TableSchema) -> Iterator[Path]:
+    """Where the files of a nested tree should be."""
+    for internal in visible(fs.names(root)):
+        for value in visible(fs.names(root / internal)):
+            directory = root / internal / value / schema.name
+            if fs.stat(directory) is not None:
+                yield directory / NAME
+
+
+class TreeWalk:
+    """The leaves of a tree, by a method for each layout; ``template``: how directories give the value of a date."""
+
+    def __init__(
+        self, fs: Fs, root: Path, schema: TableSchema, raw_values: bool, template: ValueTemplate | None
+    ) -> None:
+        self.fs, self.root, self.schema, self.raw_values = fs, root, schema, raw_values
+        assert schema.partitioning is not None  # noqa: S101  the caller saw it
+        self.column = schema.partitioning.name
+        self.template = template or ValueTemplate.parse(f"{{{self.column}}}")
+        self.strict = template is None and not raw_values and fs.stat(root / MANIFEST) is None
+
+    def leaf(self, path: Path, value: str | None, rows: int | None = None) -> FoundLeaf:
+        return FoundLeaf(path, path.relative_to(self.root).as_posix(), value, rows)
+
+    def nested(self) -> Iterator[FoundLeaf]:
+        for path in nested_leaves(self.fs, self.root, self.schema):
+            internal, value = path.parts[-4], path.parts[-3]
+            if without_generation(internal) != internal and ".g" in internal:
+                raise SettingsError(
+                    "the tree is history in which dates were merged again: replaced rows may still be there",
+                    where=self.root / internal,
+                    expected="each row once",
+                    found=f"a later generation, {internal}",
+                    hint="export the table there, and import that tree",
+                )
+            if self.fs.stat(path) is None:
+                raise SettingsError(
+                    "a location has no Parquet file",
+                    where=path.parent,
+                    expected=NAME,
+                    found=", ".join(self.fs.names(path.parent)[:3]) or "an empty directory",
+                    hint="export the table where its column files are",
+                )
+            yield self.leaf(path, check_partition("partition value", value))
+
+    def flat(self) -> Iterator[FoundLeaf]:
+        for name in visible(self.fs.names(self.root)):
+            if self._is_file(self.root / name):
+                yield self.leaf(self.root / name, None)
+
+    def kv(self) -> Iterator[FoundLeaf]:
+        yield from self._level(self.root, {})
+
+    def _level(self, directory: Path, given: dict[str, str]) -> Iterator[FoundLeaf]:
+        """The leaves below directories that have given these values."""
+        value = self._value(given, directory) if len(given) == len(self.template.keys) else None
+        for name in visible(self.fs.names(directory)):
+            path = directory / name
+            if value is None:
+                key, of_key = self._pair(name, path, given)
+                if self._is_dir(path):
+                    yield from self._level(path, {**given, key: of_key})
+            elif self._is_file(path):
+                yield self.leaf(path, value)
+            else:
+                raise self._misfit(path, f"files *{SUFFIX}", "a directory: one level more", self._proposal(path))
+
+    def metadata(self) -> Iterator[FoundLeaf]:
+        """The files that ``_metadata`` names, with their rows."""
+        path = self.root / METADATA
+        file, rows = open_foreign(self.fs, path), dict[str, int]()
+        with foreign_damage(path):
+            found = checked_chunks(file.metadata, ANY_SIZE)
+        for index in range(found.num_row_groups):
+            group = found.row_group(index)
+            name = group.column(0).file_path if group.num_columns else ""
+            rows[name] = rows.get(name, 0) + group.num_rows
+        for name, count in rows.items():
+            parts = name.split("/")
+            inside = self.fs.resolve(self.root) in self.fs.resolve(self.root / name).parents
+            if not name or name.startswith("/") or ".." in parts or "" in parts or not inside:
+                raise CorruptFileError(
+                    "row group of _metadata names a file outside of the tree",
+                    where=path,
+                    expected="a path below the directory",
+                    found=repr(name),
+                    hint="have the tree written again; do not import it",
+                )
+            keys = self.template.keys
+            if len(parts) != len(keys) + 1:
+                levels = f"levels of {', '.join(sorted(keys))}"
+                hint = self._proposal((self.root / name).parent)
+                raise self._misfit(self.root / name, levels, f"{len(parts) - 1} levels", hint)
+            given: dict[str, str] = {}
+            for part in parts[:-1]:
+                plain = "=" not in part and len(keys) == 1
+                key, of_key = (*keys, self._decoded(part)) if plain else self._pair(part, self.root / name, given)
+                given[key] = of_key
+            yield self.leaf(self.root / name, self._value(given, self.root / name), count)
+
+    def hive(self) -> Iterator[FoundLeaf]:
+        """The leaves that the Locations table names, with their rows."""
+        there = [name for name in LOCATIONS_TABLES if self.fs.stat(self.root / name) is not None]
+        if len(there) != 1:
+            raise CorruptFileError(
+                "the tree has two Locations tables" if there else "the tree has no Locations table",
+                where=self.root,
+                expected=" or ".join(LOCATIONS_TABLES),
+                found=" and ".join(there) or "neither",
+                hint="remove the one that is out of date" if there else "import it with --layout kv",
+            )
+        for entry in self._entries(self.root / there[0]):
+            path = self.root / entry.filename
+            found = self.fs.stat(path)
+            if found is None or found.is_dir != (entry.format == DEEPHAVEN):
+                raise CorruptFileError(
+                    "leaf of the Locations table is not there",
+                    where=path,
+                    expected=f"{entry.rows} rows in {entry.format}",
+                    found="nothing" if found is None else "a directory" if found.is_dir else "a file",
+                    hint="have the Locations table written anew from the tree",
+                )
+            parts = entry.filename.split("/")
+            if len(parts) != 2 or self._value(dict([self._pair(parts[0], path, {})]), path) != entry.value:
+                raise self._misfit(path, f"{self.column}={entry.value}/<leaf>", entry.filename)
+            yield self.leaf(path, entry.value, entry.rows)
+
+    def _entries(self, place: Path) -> list[LocationEntry]:
+        record = table_size.load(self.fs, place)
+        if record is None:
+            raise CorruptFileError(
+                "the Locations table has no table.size", where=place, expected="a record of its rows"
+            )
+        schema = locations_schema(self.column, self.schema)
+        sizes, rows = record.data_file_sizes, record.size
+        columns = {c.name: read_column(self.fs, place, c, sizes, rows).to_pylist() for c in schema.columns}
+        return decode_locations(columns, self.column, place)
+
+    def _pair(self, name: str, where: Path, given: Mapping[str, str]) -> tuple[str, str]:
+        """Key and value of a directory ``<key>=<value>``, a key that is not ``given`` yet."""
+        key, equals, value = name.partition("=")
+        wanted = sorted(self.template.keys - given.keys())
+        if not equals or key not in wanted:
+            hint = self._proposal(where) if equals else None
+            raise self._misfit(where, " or ".join(f"{each}=<value>" for each in wanted), name, hint)
+        value = self._decoded(value)
+        if value == HIVE_NULL and not self.raw_values:
+            raise self._misfit(where, "a value", f"{HIVE_NULL}, which is null")
+        return key, value
+
+    def _value(self, given: Mapping[str, str], where: Path) -> str:
+        """The value of a date by its directories."""
+        value = check_partition("partition value", self.template.value(given, where))
+        if self.strict and is_midnight(value):
+            column = self.column
+            raise SettingsError(
+                "a directory of the tree names an instant, not a date",
+                where=where,
+                expected=f"{column}={value[:10]}",
+                found=f"{column}={value}",
+                hint=f"import with --value '{{{column}:date}}' for the date {value[:10]}, or with"
+                f" --value '{{{column}}}' for a date of this very name",
+            )
+        return value
+
+    def _proposal(self, path: Path) -> str | None:
+        """The --value for the directories that lead to a path, and on from there."""
+        while deeper := next((n for n in visible(self.fs.names(path)) if "=" in n), None):
+            path /= deeper
+        pairs = [name.partition("=")[::2] for name in path.relative_to(self.root).parts if "=" in name]
+        text = proposed([(key, self._decoded(value)) for key, value in pairs])
+        if text is None:
+            keys = ", ".join(key for key, _ in pairs)
+            return f"name the keys that make a date with --value, like {EXAMPLE}; there are {keys}"
+        near = [key for key, _ in pairs if key != self.column and key.lower() == self.column.lower()]
+        meant = f"do you mean {self.column}? " if near else ""
+        return f"{meant}import with --value '{text}'"
+
+    def _decoded(self, value: str) -> str:
+        return value if self.raw_values else unquote(value, errors="strict")
+
+    def _is_file(self, path: Path) -> bool:
+        if is_directory(self.fs, path):
+            return False
+        if not is_parquet(self.fs, path):
+            raise self._misfit(path, "Parquet files", _kind(self.fs, path))
+        return True
+
+    def _is_dir(self, path: Path) -> bool:
+        found = self.fs.stat(path)
+        if found is None or not found.is_dir:
+            raise self._misfit(path, f"directories {' and '.join(sorted(self.template.keys))}=<value>", path.name)
+        return True
+
+    def _misfit(self, where: Path, expected: str, found: str, hint: str | None = None) -> SparkhavenError:
+        return SettingsError(
+            "the tree does not fit the table",
+            where=where,
+            expected=expected,
+            found=found,
+            hint=hint or "move it out of the tree, or name another directory or --layout",
+        )
+
+
+def is_directory(fs: Fs, path: Path) -> bool:
+    """Whether there is a directory."""
+    found = fs.stat(path)
+    return found is not None and found.is_dir
+
+
+def is_parquet(fs: Fs, path: Path) -> bool:
+    """Whether a file is one of Parquet by its name, or by its first bytes."""
+    found = fs.stat(path)
+    if found is None or not found.is_file:
+        return False
+    if path.name.endswith(SUFFIX):
+        return True
+    may_be = path.suffix in BARE and found.size >= len(MAGIC)
+    return may_be and fs.read_range(path, 0, len(MAGIC)) == MAGIC
+
+
+def _kind(fs: Fs, path: Path) -> str:
+    """What a file is that is none of Parquet."""
+    found = fs.stat(path)
+    if found is None or not found.is_file:
+        return "nothing" if found is None else path.name
+    head = fs.read_range(path, 0, min(found.size, len(MAGIC)))
+    return next(
+        (f"{path.name}, a file of {name}" for magic, name in OTHERS.items() if head.startswith(magic)), path.name
+    )

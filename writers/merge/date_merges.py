@@ -1,0 +1,338 @@
+"""Merges dates: plans each, runs its phases, publishes it, and resumes a merge that was killed.
+
+Phases 0 to 3 write only to staging directories, so a merge killed there starts from the beginning. From the stored
+``check`` on a restart resumes: publishing, indexing and recording are idempotent. The merge record of phase ``record``
+is the commit point: readers see the old state before it and the new state after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from sparkhaven.store.errors import SparkhavenError, phase_of
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.history import DateHistory, load_history
+from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_records
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.volumes import require_filled
+from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
+from sparkhaven.writers.merge.executor import Executor
+from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, plan_merge
+from sparkhaven.writers.merge.plan.merge_inputs import holds, still_pinned
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from sparkhaven.writers.merge.progress import ProgressExecutor
+from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
+from sparkhaven.writers.merge.publish.replaced_files import clean_after
+from sparkhaven.writers.merge.publish.staged_locations import sweep
+from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large
+from sparkhaven.writers.partitions import DEFAULT_PARTITION, writable_names
+
+WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
+GROUP_DATES = 16  # small dates of one task at most; they share one sync
+GROUPS = 4  # tasks per worker that small dates are given to, to even them out
+
+
+@frozen
+class _Date:
+    """A date with rows to merge."""
+
+    planned: PlannedMerge
+    plan: MergePlan
+    begun: float
+
+    @property
+    def value(self) -> str:
+        return self.plan.value
+
+    @property
+    def long(self) -> bool:
+        """Whether its task is worth a start of its own."""
+        return self.plan.rows >= PARALLEL_ROWS // 2
+
+    @property
+    def large(self) -> bool:
+        """Whether all workers merge it together."""
+        return self.plan.ranges() > 1 and self.long
+
+    def fitted(self, share: float) -> _Date:
+        """The same for one worker, if it has at most ``share`` rows and fits a worker's memory."""
+        alone = replace(self, plan=replace(self.plan, options=replace(self.plan.options, workers=1)))
+        return self if self.plan.rows > share or alone.large else alone
+
+    @property
+    def task(self) -> WholeDate:
+        return WholeDate(self.plan, self.planned.record, self.planned.record.time_ms)
+
+
+def merge_dates(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    values: Sequence[str],
+    options: MergeOptions,
+    *,
+    executor: Executor,
+    clock: Callable[[], float],
+    dry_run: bool = False,
+    stop_on_error: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[DateResult]:
+    """Merges dates under the table's lock; yields one result per date. A failed date does not stop the others.
+
+    ``clock``: seconds since the epoch; ``on_progress`` receives the progress of a large date. At the end the replaced
+    locations of all dates are removed whose grace period is over. ``dry_run`` writes nothing; results say what would
+    be done. RetryableStorageError, before anything else: a volume to write to is not mounted.
+    """
+    require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
+    if dry_run:
+        pins = Pins(fs, layout, table)
+        for value in values:
+            yield replace(_dry(fs, layout, table, value, options, clock, pins), waiting=pins.waiting(value))
+        return
+    with lock_table(fs, layout, table):
+        merge = _Merge(fs, layout, table, options, executor, clock, on_progress)
+        for result in merge.run(values):
+            clean_error = result.clean_error or merge.clean_errors.get(result.value)
+            yield replace(result, waiting=merge.pins.waiting(result.value), clean_error=clean_error)
+            if stop_on_error and result.error is not None:
+                return
+        clean_after(fs, layout, table, clock, on_progress)
+
+
+def _dry(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    options: MergeOptions,
+    clock: Callable[[], float],
+    pins: Pins,
+) -> DateResult:
+    begun = clock()
+    try:
+        planned = plan_merge(fs, layout, table, load_history(fs, layout, table, value), options, pins, dry_run=True)
+    except (SparkhavenError, OSError) as error:
+        return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, clock() - begun, error=error)
+    plan, record = planned.plan, planned.record
+    result = DateResult(
+        value,
+        planned.outcome if plan is None else MergeOutcome.PLANNED,
+        MergePhase.PLAN,
+        clock() - begun,
+        generation=record.generation,
+        sort=record.run.sort,
+        drops=record.dropped_columns,
+    )
+    if plan is None:
+        return result
+    names = tuple((destination.internal, 0) for destination in plan.destinations)
+    names = names or ((DEFAULT_PARTITION, 0),)  # the merge creates the first partition
+    return replace(result, rows_in=plan.rows, destinations=names, pieces=plan.ranges(), format=plan.format)
+
+
+class _Merge:
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        table: TableName,
+        options: MergeOptions,
+        executor: Executor,
+        clock: Callable[[], float],
+        on_progress: Callable[[str], None],
+    ) -> None:
+        self.on_progress = on_progress
+        self.fs, self.layout, self.table = fs, layout, table
+        self.given, self.options = options, options
+        self.executor, self.clock = executor, clock
+        self.pins = Pins(fs, layout, table)
+        self.closing = PublishPhase(fs, layout, table, clock)
+        self.clean_errors: dict[str, SparkhavenError | OSError] = {}  # by date
+
+    def run(self, values: Sequence[str]) -> Iterator[DateResult]:
+        """All dates, in waves: each wave is published before the next begins."""
+        done = 0
+        while done < len(values):
+            self.options = replace(self.given, workers=max(self.given.workers, self.executor.workers))
+            wave = values[done : done + WAVE_DATES * self.options.workers]
+            yield from self._wave(wave)
+            done += len(wave)
+
+    def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
+        """Small dates in groups, one task each; large ones one after the other, over all workers.
+
+        A date is large only if it is more than a worker's share of the wave, or does not fit its memory: the steps of a
+        large date wait for each other.
+        """
+        taken: list[_Date] = []
+        for value in values:
+            begun = self.clock()
+            try:
+                self.pins.require(value)
+                history = self._resume(load_history(self.fs, self.layout, self.table, value), begun)
+                if isinstance(history, DateResult):
+                    yield history
+                    continue
+                planned = plan_merge(self.fs, self.layout, self.table, history, self.options, self.pins)
+            except (SparkhavenError, OSError) as error:
+                yield self._failed(value, MergePhase.PLAN, begun, error)
+                continue
+            if planned.plan is None:
+                yield self._settle(planned, begun)
+            else:
+                record = replace(planned.record, time_ms=int(begun * 1000))
+                taken.append(_Date(replace(planned, record=record), planned.plan, begun))
+        if not taken:
+            return
+        try:
+            self._begin([each.planned.record for each in taken])
+        except (SparkhavenError, OSError) as error:
+            yield from (self._failed(each.value, MergePhase.PLAN, each.begun, error) for each in taken)
+            return
+        share = sum(each.plan.rows for each in taken) / self.options.workers
+        taken = [each.fitted(share) for each in taken]
+        yield from self._small([each for each in taken if not each.large])
+        for each in taken:
+            if each.large:
+                yield from self._large(each)
+
+    # --- up to the check ---
+
+    def _begin(self, records: Sequence[MergeRecord]) -> None:
+        with self.fs.during("merge-plan"):
+            for record in records:
+                sweep(self.fs, record.run.staging)
+            store_records(self.fs, self.layout, self.table, records)
+
+    def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
+        groups = [[each] for each in sorted(taken, key=lambda each: -each.plan.rows) if each.long]
+        short = [each for each in taken if not each.long]
+        size = min(GROUP_DATES, -(-len(short) // (GROUPS * self.options.workers))) or 1
+        groups += [short[first : first + size] for first in range(0, len(short), size)]
+        tasks = [[each.task for each in group] for group in groups]
+        if len(tasks) == 1 and self.executor.threads:  # the workers have nothing else to do than parts of it
+            found = iter([run_group(self.fs, tasks[0], self.executor.run)])
+        else:
+            found = self.executor.run(partial(run_group, self.fs), tasks)
+        for group, results in zip(groups, found, strict=True):
+            yield from self._end(group, results)
+
+    def _large(self, each: _Date) -> Iterator[DateResult]:
+        result: MergeRecord | Failure
+        try:
+            reporting = ProgressExecutor(self.executor, each.value, self.clock, self.on_progress)
+            result = run_large(self.fs, self.layout, each.task, reporting.run)
+        except (SparkhavenError, OSError) as error:
+            result = Failure(error)
+        yield from self._end([each], [result])
+
+    def _end(self, group: Sequence[_Date], results: Sequence[MergeRecord | Failure]) -> Iterator[DateResult]:
+        """Publishes the dates that passed their check and whose sources have not changed."""
+        passed: list[tuple[_Date, MergeRecord]] = []
+        for each, result in zip(group, results, strict=True):
+            if isinstance(result, Failure):
+                with self._cleaning(each.value):
+                    sweep(self.fs, [d.stage_root for d in each.plan.destinations])
+                yield self._failed(each.value, MergePhase.STAGE, each.begun, result.error)
+                continue
+            try:
+                still_pinned(each.plan, self.pins)
+            except (SparkhavenError, OSError) as error:
+                yield self._failed(each.value, MergePhase.CHECK, each.begun, error)
+                continue
+            passed.append((each, result))
+        closed: Sequence[Published | Failure]
+        try:
+            records = [each.planned.combine(record) for each, record in passed]
+            store_records(self.fs, self.layout, self.table, records)
+            closed = self.closing.close(
+                [date.planned.history.after(record) for (date, _), record in zip(passed, records, strict=True)]
+            )
+        except (SparkhavenError, OSError) as error:
+            closed = [Failure(error)] * len(passed)
+        for (each, record), last in zip(passed, closed, strict=True):
+            if isinstance(last, Failure):
+                yield self._failed(each.value, MergePhase.CHECK, each.begun, last.error)
+            else:
+                yield replace(self._merged(each, record, last.record.phase), clean_error=last.clean_error)
+
+    def _merged(self, each: _Date, record: MergeRecord, phase: str) -> DateResult:
+        return DateResult(
+            each.value,
+            each.planned.outcome,
+            phase,
+            self.clock() - each.begun,
+            rows_in=each.plan.rows,
+            rows_out=sum(output.rows for output in record.outputs),
+            destinations=_written(record),
+            generation=record.generation,
+            pieces=each.plan.ranges(),
+            sort=record.run.sort,
+            format=each.plan.format,
+            drops=record.dropped_columns,
+        )
+
+    def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
+        """A date with nothing to write: already merged, or empty and allowed to be."""
+        record = planned.record
+        with self._cleaning(record.value):
+            self.closing.retire_replaced(planned.history)
+        seconds = self.clock() - begun
+        return DateResult(record.value, planned.outcome, record.phase, seconds, generation=record.generation)
+
+    @contextmanager
+    def _cleaning(self, value: str) -> Iterator[None]:
+        """Around a removal that no result depends on: what hinders it is kept, to be reported with the date."""
+        try:
+            with in_phase("clean"):
+                yield
+        except (SparkhavenError, OSError) as error:
+            self.clean_errors[value] = error
+
+    def _failed(self, value: str, phase: str, begun: float, error: SparkhavenError | OSError) -> DateResult:
+        """The result for an error; ``phase``: the failed one, if the error does not say."""
+        if isinstance(error, OSError):
+            error.__dict__.setdefault("phase", phase)
+        return DateResult(value, MergeOutcome.FAILED, phase_of(error) or phase, self.clock() - begun, error=error)
+
+    # --- from the check on ---
+
+    def _resume(self, history: DateHistory, begun: float) -> DateResult | DateHistory:
+        """Resumes a merge that was killed after its check; without one, the history that a merge goes on from."""
+        record, value = history.last, history.value
+        if record is None or record.phase is MergePhase.CLEAN or not record.phase.reached(MergePhase.CHECK):
+            return history
+        if record.complete:  # killed during clean
+            (tidied,) = self.closing.tidy([history])
+            if tidied.clean_error is not None:
+                self.clean_errors[value] = tidied.clean_error
+            return tidied.history
+        if record.phase is MergePhase.CHECK and not holds(record, self.pins):
+            sweep(self.fs, record.run.staging)
+            return history
+        rows = sum(output.rows for output in record.outputs)
+        (closed,) = self.closing.close([history])
+        if isinstance(closed, Failure):
+            return self._failed(value, record.phase, begun, closed.error)
+        return DateResult(
+            value,
+            MergeOutcome.RESUMED,
+            closed.record.phase,
+            self.clock() - begun,
+            rows_in=rows,
+            rows_out=rows,
+            destinations=_written(record),
+            generation=record.generation,
+            clean_error=closed.clean_error,
+        )
+
+
+def _written(record: MergeRecord) -> tuple[tuple[str, int], ...]:
+    return tuple((output.internal, output.rows) for output in record.outputs)

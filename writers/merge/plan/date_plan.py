@@ -1,0 +1,300 @@
+"""Merge planning: pins the streams, looks at what was merged before, and plans the merge of a date.
+
+=====================================  =====================================================================
+situation                              what is read, and where it goes
+=====================================  =====================================================================
+never merged                           all committed intraday rows; the writable partitions' own names
+merged, nothing new                    nothing to do
+merged, rows came since                those rows alone; one more partition ``<name>.s<generation>`` (supplement)
+merged, ``rewrite``, or many supplements  intraday if it still has all merged rows, else history and the rows since;
+                                       ``<name>.g<generation>``, replacing what was there
+=====================================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sparkhaven.store.errors import (
+    MergeError,
+    RetryableStorageError,
+    SchemaMismatchError,
+    SettingsError,
+    TableNotFoundError,
+    TooEarlyError,
+    UnsupportedVersionError,
+)
+from sparkhaven.store.format.parquet.trees import EXTENDED
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition
+from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.merges.history import DateHistory
+from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, merged_rows
+from sparkhaven.store.merges.merge_run import MergeRun, RunSource
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.totals import current_names
+from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.date_result import MergeOutcome
+from sparkhaven.writers.merge.plan.destinations import Volume, destination, stage_root, volumes
+from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
+from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, history_of, unmerged
+from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
+from sparkhaven.writers.merge.plan.merge_proof import add_proofs
+from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
+from sparkhaven.writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
+
+_EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
+
+
+@frozen
+class PlannedMerge:
+    """The plan for one date, None if there is nothing to write; ``history`` is what it had before."""
+
+    outcome: MergeOutcome
+    record: MergeRecord
+    history: DateHistory
+    plan: MergePlan | None = None
+
+    def combine(self, record: MergeRecord) -> MergeRecord:
+        """A supplement's record also holds what the date had before: outputs and proof of all generations."""
+        base = self.history.current
+        if self.outcome is not MergeOutcome.SUPPLEMENT or base is None or self.plan is None:
+            return record
+        base = current_names(base, self.plan.schema)
+        if base.proof is None or record.proof is None:
+            return record
+        return replace(record, outputs=(*base.outputs, *record.outputs), proof=add_proofs(base.proof, record.proof))
+
+
+def plan_merge(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    history: DateHistory,
+    options: MergeOptions,
+    pins: Pins,
+    *,
+    dry_run: bool = False,
+) -> PlannedMerge:
+    """Plans the merge of a date after its ``history``. TableNotFoundError: the date has no rows (unless allowed).
+
+    MergeError: history is ahead of its source. TooEarlyError: all rows of the date wait to be synced.
+    RetryableStorageError: there is not enough space.
+    """
+    value, base = check_partition("partition value", history.value), history.current
+    schema = merged_schema(fs, layout, table)
+    locations = pins.locations(value)
+    merged = merged_rows(base)
+    tails = unmerged(layout, table, locations, merged)
+    if base is not None and not options.rewrite and not tails:
+        return PlannedMerge(MergeOutcome.NOTHING, base, history)
+    if base is None and not locations:
+        if waiting := pins.waiting(value):
+            raise TooEarlyError(
+                "the rows of this date are not synced yet",
+                where=f"{table} {value}",
+                expected="synced rows, which no power failure makes the source replay",
+                found=f"{waiting:,} unsynced rows",
+                hint=after_sync(table),
+                phase="plan",
+            )
+        if not options.allow_empty:
+            raise TableNotFoundError(
+                "no committed rows to merge",
+                where=f"{table} {value}",
+                expected="intraday rows of this date",
+                found="none",
+                hint=_EMPTY,
+                phase="plan",
+            )
+        return PlannedMerge(MergeOutcome.EMPTY, MergeRecord(str(table), value, 0, MergePhase.PLAN, (), ()), history)
+    supplement = base is not None and not options.rewrite and base.run.supplements < options.max_supplements
+    if supplement:
+        sources, origin = tails, "intraday"
+    elif base is None or has_all(base, locations):
+        sources, origin = tails if base is None else unmerged(layout, table, locations, {}), "intraday"
+    else:
+        require_volumes(fs, layout, table, base)
+        sources, origin = [*history_of(fs, layout, schema, base), *tails], "history"
+    drops = dropped_columns(fs, schema, value, sources)
+    if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
+        drops = joined_drops(base.column_drops, drops)
+    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops)
+    plan, record = plan_output(fs, layout, schema, history, options, taken, dry_run=dry_run)
+    return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
+
+
+@frozen
+class Taken:
+    """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
+
+    ``supplement``: it is added to what history has, else replaces it. ``drops``: columns that a command dropped.
+    """
+
+    sources: tuple[Source, ...]
+    origin: str
+    inputs: tuple[MergeInput, ...]
+    supplement: bool = False
+    drops: tuple[ColumnDrop, ...] = ()
+
+
+def plan_output(
+    fs: Fs,
+    layout: Layout,
+    schema: TableSchema,
+    history: DateHistory,
+    options: MergeOptions,
+    taken: Taken,
+    *,
+    dry_run: bool = False,
+) -> tuple[MergePlan, MergeRecord]:
+    """Where the rows of a date go, and the record to begin with.
+
+    MergeError: history has the date without a record. RetryableStorageError: there is not enough space.
+    """
+    table = TableName(schema.namespace, schema.name)
+    value, base = history.value, history.current
+    options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema, base))
+    if options.format != "deephaven":
+        files = "merge with --format deephaven, which writes column files"
+        refuse_case_twins(schema.full_name, schema.columns, "the reader that proves Parquet files", files)
+    mark = "s" if taken.supplement else "g" if base is not None else ""
+    generation = _generation(history)
+    if not mark and _occupied(fs, layout, table, value):
+        if not options.rewrite:
+            raise MergeError(
+                "history already has this date, without a merge record",
+                where=f"{table} {value}",
+                hint="merge with --rewrite, or import with --replace: a new generation retires what is there",
+                phase="plan",
+            )
+        mark, generation = "g", max(generation, 2)
+    names = (writable_names if dry_run else ensure_writable)(fs, layout, table.namespace)
+    places = volumes(fs, layout, table.namespace, names)
+    _require_space(fs, places, taken.sources, copies=1 if options.format == "deephaven" else 2)
+    destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
+    work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
+    plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work)
+    record = MergeRecord(
+        table=str(table),
+        value=value,
+        generation=generation,
+        phase=MergePhase.PLAN,
+        inputs=taken.inputs,
+        outputs=(),
+        source=taken.origin,
+        schema_version=schema.version,
+        replaces=() if taken.supplement else _replaced(fs, layout, table, value, base, mark),
+        run=MergeRun(
+            sort=tuple(str(key) for key in options.sort or ()),
+            format=options.format,
+            formula=schema.key_formula,
+            supplements=base.run.supplements + 1 if base is not None and taken.supplement else 0,
+            destinations=plan.destinations,
+            work=plan.work,
+            sources=tuple(RunSource(s.stream, s.internal, s.since, s.epoch, s.start, s.stop) for s in plan.sources),
+        ),
+        column_drops=taken.drops,
+    )
+    return plan, record
+
+
+def merged_schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
+    """The deployed schema of a table that can be merged. SchemaMismatchError, UnsupportedVersionError: it cannot."""
+    schema = load_deployed(fs, layout, table)
+    if schema.partitioning is None:
+        raise SchemaMismatchError(
+            "table is not partitioned",
+            where=str(table),
+            expected="a Partitioning column",
+            hint="only partitioned tables can be merged",
+        )
+    if schema.extended not in (None, *EXTENDED):
+        raise UnsupportedVersionError(
+            "history of this table would have a layout that merges do not write",
+            where=f"{table}, ExtendedStorage",
+            expected=", ".join(EXTENDED),
+            found=schema.extended,
+            hint="choose one of these types, or remove ExtendedStorage from the schema",
+        )
+    if schema.extended is not None:
+        tree = f"`sparkhaven read {table}` reads the table"
+        refuse_case_twins(schema.full_name, schema.columns, f"readers of its {schema.extended} tree", tree)
+    for column in schema.stored:
+        if not column.type.stored:
+            raise UnsupportedVersionError(
+                f"columns of type {column.type.name} cannot be merged by this release",
+                where=f"{table}, column {column.name}",
+                hint="remove the column from the schema until a release supports the type",
+            )
+    return schema
+
+
+def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) -> tuple[SortKey, ...]:
+    """The requested order, else that of the date's last merge."""
+    if options.sort is not None or base is None:
+        return options.sort or ()
+    try:
+        return tuple(SortKey.parse(_renamed(text, schema), schema) for text in base.run.sort)
+    except SettingsError as error:
+        raise SettingsError(
+            "the date's last merge was sorted by a column that can no longer be used for sorting",
+            where=f"{schema.full_name} {base.value}, merge {base.generation}",
+            expected=error.expected,
+            found=", ".join(base.run.sort),
+            hint="state the order with --sort COLUMN, or --sort none",
+        ) from None
+
+
+def _renamed(text: str, schema: TableSchema) -> str:
+    """A sort key of an earlier merge under the name that its column has now."""
+    name, colon, direction = text.partition(":")
+    return f"{schema.labels.get(name, name)}{colon}{direction}"
+
+
+def _generation(history: DateHistory) -> int:
+    """The number of this merge: a new one, or that of a merge killed before it published."""
+    last = history.last
+    if last is None:
+        return 1
+    return last.generation + 1 if last.phase.reached(MergePhase.CHECK) else last.generation
+
+
+def _occupied(fs: Fs, layout: Layout, table: TableName, value: str) -> bool:
+    names = writable_names(fs, layout, table.namespace) or [DEFAULT_PARTITION]
+    return any(fs.stat(layout.history_location(table, LocationKey(name, value))) for name in names)
+
+
+def _replaced(
+    fs: Fs, layout: Layout, table: TableName, value: str, base: MergeRecord | None, mark: str
+) -> tuple[str, ...]:
+    if base is not None:
+        return tuple(output.internal for output in base.outputs)
+    if not mark:
+        return ()
+    names = writable_names(fs, layout, table.namespace)
+    return tuple(n for n in names if fs.stat(layout.history_location(table, LocationKey(n, value))))
+
+
+def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[Source], copies: int) -> None:
+    needed = copies * sum(state.size for source in sources for state in source.files.values())
+    for place in {volume.staging: volume for volume in places}.values():
+        free = fs.free_bytes(place.staging)
+        if free * len(places) < needed:
+            raise RetryableStorageError(
+                "not enough space for the merged date",
+                where=place.staging,
+                expected=f"{needed} bytes over {len(places)} partitions",
+                found=f"{free} bytes free",
+                hint="free space, or add a storage partition on another volume and take this one out of "
+                "WritablePartitions",
+                phase="plan",
+            )

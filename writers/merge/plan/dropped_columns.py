@@ -1,0 +1,96 @@
+"""Columns of a merge's sources that its outputs will lack: dropped by a command, else the merge does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
+from sparkhaven.store.errors import MergeError, SnapshotMovedError
+from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.scan.column_file import open_column, open_parquet
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.merge.plan.merge_source import Source
+
+
+def dropped_columns(fs: Fs, schema: TableSchema, value: str, sources: Sequence[Source]) -> tuple[ColumnDrop, ...]:
+    """What a command dropped of the sources, counted and digested; columns without values are not named.
+
+    MergeError: a column has values that no command dropped. SnapshotMovedError: a column is newer than the schema.
+    """
+    found: dict[int, ColumnDrop] = {}
+    lost: dict[int, ColumnDrop] = {}
+    for source in sources:
+        for column in missing_columns(fs, schema, value, source):
+            part = _counted(fs, source, column)
+            into = found if column.id in schema.dropped else lost
+            into[column.id] = _joined(into.get(column.id), part)
+    undeclared = [drop for drop in lost.values() if drop.rows]
+    if undeclared:
+        raise _undeclared(schema, value, undeclared)
+    return tuple(drop for drop in found.values() if drop.rows)
+
+
+def joined_drops(one: Iterable[ColumnDrop], other: Iterable[ColumnDrop]) -> tuple[ColumnDrop, ...]:
+    """The drops of both, one a column."""
+    found: dict[int, ColumnDrop] = {}
+    for drop in (*one, *other):
+        found[drop.id] = _joined(found.get(drop.id), drop)
+    return tuple(found.values())
+
+
+def missing_columns(fs: Fs, schema: TableSchema, value: str, source: Source) -> Iterator[Column]:
+    """The columns that a source has and the schema lacks."""
+    if in_parquet(source.files):
+        sizes = {NAME: source.files[NAME].size}
+        names = set(open_parquet(fs, source.directory, sizes, source.rows).found.schema.names)
+    else:
+        names = {name[: -len(".dat")] for name in source.files if name.endswith(".dat")}
+    names -= {name for column in schema.stored for name in (column.name, *column.labels)}
+    retired = {name: column for column in schema.retired for name in (column.name, *column.labels)}
+    for name in sorted(names):
+        if name not in retired:
+            raise SnapshotMovedError(
+                "a source has a column that the schema of this merge does not have",
+                where=f"{source.directory}, column {name}",
+                expected=f"columns of version {schema.version}",
+                found=name,
+                hint="the schema was deployed meanwhile: merge the date again",
+                phase="plan",
+            )
+        if retired[name].storage is not Storage.NONE:
+            yield retired[name]
+
+
+def _counted(fs: Fs, source: Source, column: Column) -> ColumnDrop:
+    sizes = {name: state.size for name, state in source.files.items()}
+    opened = open_column(fs, source.directory, column, sizes, source.rows)
+    rows = digest = 0
+    for first, stop in source.blocks():
+        values = opened.read(first, stop)
+        rows += len(values) - values.null_count
+        digest = add(digest, digest_array(column, values))
+    return ColumnDrop(column.id, column.name, rows, to_hex(digest))
+
+
+def _joined(one: ColumnDrop | None, other: ColumnDrop) -> ColumnDrop:
+    if one is None:
+        return other
+    digest = to_hex(add(from_hex(one.digest), from_hex(other.digest)))
+    return ColumnDrop(other.id, other.name, one.rows + other.rows, digest)
+
+
+def _undeclared(schema: TableSchema, value: str, lost: Sequence[ColumnDrop]) -> MergeError:
+    names = ", ".join(f"{drop.name} ({drop.rows:,} rows with values)" for drop in lost)
+    drops = " ".join(f"--drop {drop.name}" for drop in lost)
+    return MergeError(
+        "the date has columns that the deployed schema lacks and that no command dropped",
+        where=f"{schema.full_name} {value}",
+        expected=f"columns of version {schema.version}, or columns without values",
+        found=names,
+        hint=f"to keep them, `sparkhaven schema history {schema.full_name}` names the version that has them, and"
+        f" `sparkhaven schema deploy {schema.full_name} --restore VERSION` brings them back; to lose them,"
+        f" `sparkhaven schema deploy {schema.full_name} {drops}`",
+        phase="plan",
+    )

@@ -1,0 +1,120 @@
+"""What a merge of a date reads: rows of intraday that are not merged yet, or history with the rows since.
+
+Rows are known by where they lie (stream, source, epoch of the location's creation) and by their numbers, so that a
+merge knows what an earlier one took, and sees whether a source has changed while it worked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import InputKey, MergeInput, MergeRecord
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.parquet_source import text_bytes
+
+
+def unmerged(
+    layout: Layout,
+    table: TableName,
+    locations: Sequence[tuple[str, LocationState]],
+    merged: dict[InputKey, int],
+) -> list[Source]:
+    """Rows of intraday beyond those of ``merged``, by location.
+
+    SnapshotMovedError: the stream was rolled back below rows that history has.
+    """
+    found = []
+    for stream, location in locations:
+        start = merged.get((stream, location.key.internal, location.since), 0)
+        if start > location.rows:
+            raise SnapshotMovedError(
+                "history has rows that the stream has rolled back since",
+                where=f"{table} {location.key.value}, source {location.key.internal}",
+                expected=f"{start} rows or more",
+                found=f"{location.rows} rows",
+                hint=f"sparkhaven merge {table} --dates {location.key.value} --rewrite",
+                phase="plan",
+            )
+        if start < location.rows:
+            directory = layout.intraday_location(table, location.key)
+            key = location.key.internal
+            found.append(
+                Source(
+                    directory,
+                    stream,
+                    key,
+                    location.since,
+                    location.epoch,
+                    start,
+                    location.rows,
+                    location.rows,
+                    dict(location.files.items()),  # at once; by name each would be unpacked from all
+                )
+            )
+    return found
+
+
+def has_all(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -> bool:
+    """Whether intraday still has every merged row and can be the source again."""
+    rows = {(stream, loc.key.internal, loc.since): loc.rows for stream, loc in locations}
+    return all(i.rows == 0 or i.key in rows for i in base.inputs)
+
+
+def history_of(fs: Fs, layout: Layout, schema: TableSchema, base: MergeRecord) -> list[Source]:
+    """All rows of a date as history has them."""
+    found = []
+    table = TableName(schema.namespace, schema.name)
+    for output in sorted(base.outputs, key=lambda o: o.internal):
+        directory = layout.history_location(table, LocationKey(output.internal, base.value))
+        rows = output.rows
+        source = Source(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
+        found.append(replace(source, text_bytes=text_bytes(fs, source, schema.stored)))
+    return found
+
+
+def all_inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]) -> tuple[MergeInput, ...]:
+    """What the record says was merged: the locations of now, and those that were merged before and are gone."""
+    now = {
+        (stream, loc.key.internal, loc.since): MergeInput(stream, loc.key.internal, loc.since, loc.epoch, loc.rows)
+        for stream, loc in locations
+    }
+    gone = {i.key: i for i in base.inputs} if base else {}
+    return tuple(sorted((gone | now).values()))
+
+
+def still_pinned(plan: MergePlan, pins: Pins) -> None:
+    """SnapshotMovedError: a source was rolled back or removed while its rows were merged."""
+    moved = _moved(pins, plan.value, [(s.stream, s.internal, s.since, s.stop) for s in plan.sources])
+    if moved is not None:
+        raise SnapshotMovedError(
+            "a source was rolled back or removed while the date was merged",
+            where=f"{plan.table} {plan.value}, source {moved[0]}",
+            expected=moved[1],
+            found=moved[2],
+            hint="merge the date again",
+            phase="check",
+        )
+
+
+def holds(record: MergeRecord, pins: Pins) -> bool:
+    """Whether the sources of a merge that was killed after its check are unchanged."""
+    sources = [(source.stream, source.internal, source.since, source.stop) for source in record.run.sources]
+    return _moved(pins, record.value, sources) is None
+
+
+def _moved(pins: Pins, value: str, sources: Sequence[tuple[str, str, int, int]]) -> tuple[str, str, str] | None:
+    now = {(stream, loc.key.internal): loc for stream, loc in pins.locations(value)}
+    for stream, internal, since, stop in sources:
+        location = now.get((stream, internal))
+        if stream and (location is None or location.since != since or location.rows < stop):
+            found = "nothing" if location is None else f"{location.rows} rows since epoch {location.since}"
+            return internal, f"{stop} rows since epoch {since}", found
+    return None

@@ -1,0 +1,129 @@
+"""The rows that a merge may read: the newest durable state of each stream of a table, by date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkhaven.store.epochs.reading.stream_state import StreamState, list_streams, load_read, load_stream
+from sparkhaven.store.epochs.recovery.set_aside import refuse_set_aside
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class Pins:
+    """Committed states of a table's streams; reloaded only when their logs have changed.
+
+    Only synced epochs count: a power failure may undo later ones (modes ``periodic`` and ``none``), and history would
+    keep rows that the source replays.
+    """
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
+        self._fs, self._layout, self._table = fs, layout, table
+        self._stamp: _Stamp | None = None
+        self._states: tuple[StreamState, ...] = ()
+        self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
+        self._waiting: dict[str, dict[str, int]] = {}
+        self._witnesses = Witnesses(fs, layout, table, ())
+        self._asked: set[str] = set()
+        self._asked_all = False
+
+    def states(self) -> tuple[StreamState, ...]:
+        """The newest durable state of each stream, not older than this call.
+
+        A stream that commits while its log is read is read again at the next call: looked at until it rests, a busy one
+        would never be answered.
+        """
+        stamp = self._now()
+        if stamp != self._stamp:
+            names = list_streams(self._fs, self._layout, self._table)
+            loaded = [load_read(self._fs, self._layout, self._table, name) for name in names]
+            newest = [found.state for found in loaded]
+            self._witnesses = Witnesses(self._fs, self._layout, self._table, newest)
+            self._asked, self._asked_all = set(), False
+            refuse(self._witnesses.beside_logs())
+            for found in loaded:
+                refuse(self._witnesses.removed_by(found.state.stream, found.named))
+            refuse(self._witnesses.merged_locations())
+            self._states = tuple(self._durable(state) for state in newest)
+            self._waiting = _waiting(newest, self._states)
+            self._stamp = stamp
+            self._by_value = _by_value(self._states)
+        return self._states
+
+    def _durable(self, state: StreamState) -> StreamState:
+        if state.durable >= state.epoch:
+            return state
+        return load_stream(self._fs, self._layout, self._table, state.stream, epoch=state.durable)
+
+    def _now(self) -> _Stamp:
+        directory = self._layout.streams(self._table)
+        names = [n for n in self._fs.names(directory) if n.endswith((".log", ".checkpoint", ".removals"))]
+        stats = [self._fs.stat(directory / name) for name in names]
+        return tuple((stat.inode, stat.size, stat.mtime_ns) for stat in stats if stat is not None)
+
+    def locations(self, value: str, complete: Sequence[MergeRecord] | None = None) -> list[tuple[str, LocationState]]:
+        """Locations of a date that have rows, with their stream, in tie order; raises what ``require`` raises.
+
+        ``complete``: the complete merge records of the date, if already read.
+        """
+        self.require(value, complete)
+        return self._by_value.get(value, [])
+
+    def require(self, value: str, complete: Sequence[MergeRecord] | None = None) -> None:
+        """CorruptFileError: more of a date was published or merged than the logs have."""
+        self.states()
+        if value not in self._asked:
+            ask = self._witnesses.merge if self._asked_all else self._witnesses.date
+            refuse(ask(value, complete))
+            hint = "history of this date would lack them"
+            refuse_set_aside(self._fs, self._layout, self._table, value.__eq__, hint)
+            self._asked.add(value)
+
+    def waiting(self, value: str) -> int:
+        """Rows of a date that were committed but not synced when the states were loaded."""
+        return sum(self.waiting_by_source(value).values())
+
+    def waiting_by_source(self, value: str) -> dict[str, int]:
+        """The same by internal partition."""
+        return self._waiting.get(value, {})
+
+    def values(self) -> list[str]:
+        """Dates with intraday rows, sorted. CorruptFileError: more was published than the logs have."""
+        self.states()
+        if not self._asked_all:
+            refuse(self._witnesses.locations())
+            self._asked_all = True
+        return sorted(self._by_value)
+
+
+def after_sync(table: TableName) -> str:
+    """The hint for rows that are not synced yet."""
+    return f"wait for the stream's next sync; if the stream is stopped, run `sparkhaven recover {table}`"
+
+
+def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for now, then in zip(newest, durable, strict=True):
+        for key, location in now.locations.items():
+            before = then.locations.get(key)
+            rows = location.rows - (before.rows if before is not None and before.since == location.since else 0)
+            if now is not then and rows > 0:
+                sources = found.setdefault(key.value, {})
+                sources[key.internal] = sources.get(key.internal, 0) + rows
+    return found
+
+
+def _by_value(states: Sequence[StreamState]) -> dict[str, list[tuple[str, LocationState]]]:
+    found: dict[str, list[tuple[str, LocationState]]] = {}
+    for state in states:
+        for key, location in state.locations.items():
+            if location.rows:
+                found.setdefault(key.value, []).append((state.stream, location))
+    for locations in found.values():
+        locations.sort(key=lambda item: (item[1].key.internal, item[0]))
+    return found

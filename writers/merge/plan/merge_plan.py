@@ -1,0 +1,158 @@
+"""The plan of one merge of one date, as a value for the workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_run import Destination
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.sort_keys import SortKey
+
+Format = Literal["deephaven", "parquet", "both"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+DEFAULT_MEMORY = 1 << 30
+BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow, and one block of each array
+ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
+PARALLEL_ROWS = 1 << 20  # a date below this is one task, whatever the workers
+
+
+@frozen
+class MergeOptions:
+    """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once.
+
+    ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``rewrite`` merges a merged
+    date again, as a new generation. ``format`` None is that of the date's last merge, of a first one the schema's.
+    """
+
+    sort: tuple[SortKey, ...] | None = None
+    rewrite: bool = False
+    allow_empty: bool = False
+    memory: int = DEFAULT_MEMORY
+    workers: int = 1
+    max_supplements: int = 4
+    verify_sources: bool = True
+    format: Format | None = None
+
+    @property
+    def usable(self) -> int:
+        """Bytes of a worker's memory for rows."""
+        return max(self.memory - BASE_MEMORY, self.memory // 8, 1 << 20)
+
+
+def schema_format(schema: TableSchema) -> Format:
+    """The format that a schema asks for."""
+    return "parquet" if schema.merge_format == "Parquet" else "deephaven"
+
+
+def chosen_format(options: MergeOptions, schema: TableSchema, base: MergeRecord | None = None) -> Format:
+    """The format that the options name, else that of the date's last merge ``base``, else that of the schema."""
+    return options.format or (base and recorded_format(base)) or schema_format(schema)
+
+
+def recorded_format(record: MergeRecord) -> Format | None:
+    """The format that a merge was recorded with, None in records of the first releases."""
+    return next((known for known in FORMATS if known == record.run.format), None)
+
+
+@frozen
+class MergePlan:
+    """Everything a worker needs for one date; ``sources`` are in tie order, ``destinations`` in formula order."""
+
+    table: TableName
+    value: str
+    generation: int
+    schema: TableSchema
+    sources: tuple[Source, ...]
+    destinations: tuple[Destination, ...]
+    options: MergeOptions
+    work: Path
+
+    @property
+    def format(self) -> Format:
+        """The format of the outputs: as the options say, else the schema."""
+        return chosen_format(self.options, self.schema)
+
+    @property
+    def rows(self) -> int:
+        """Rows to merge."""
+        return sum(len(source) for source in self.sources)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns that have files."""
+        return self.schema.stored
+
+    @property
+    def symbol_columns(self) -> tuple[Column, ...]:
+        """Columns coded by a symbol table."""
+        return tuple(c for c in self.columns if c.storage is Storage.SYMBOL)
+
+    @property
+    def blob_columns(self) -> tuple[Column, ...]:
+        """Columns whose values lie in a ``.bytes`` file."""
+        return tuple(c for c in self.columns if c.storage is Storage.BLOB)
+
+    @property
+    def ordering(self) -> tuple[SortKey, ...]:
+        """Grouping columns ascending, then the sort columns that are not among them."""
+        groups = tuple(SortKey(c.name) for c in self.schema.grouping)
+        names = {key.column for key in groups}
+        return groups + tuple(key for key in self.options.sort or () if key.column not in names)
+
+    def column(self, name: str) -> Column:
+        """The column of a name that is in the schema."""
+        found = self.schema.column(name)
+        assert found is not None, name  # noqa: S101  names come from this schema
+        return found
+
+    def offset(self, index: int) -> int:
+        """Rows of all sources before the given one."""
+        return sum(len(source) for source in self.sources[:index])
+
+    def row_cost(self) -> int:
+        """Peak bytes per row in a worker: ordering, or the widest column."""
+        keys = sum(8 if self.column(key.column).width == 8 else 4 for key in self.ordering)
+        return max(ORDER_BYTES + keys, 8 + self._column_cost())
+
+    def _column_cost(self) -> int:
+        """Peak bytes per row while a column is written."""
+        fixed = [2 * c.width for c in self.columns if c.storage is not Storage.BLOB]
+        return max([8, *fixed, *(self._blob_cost(c) for c in self.blob_columns)])
+
+    def _blob_cost(self, column: Column) -> int:
+        texts = [(s, column.within(s.files).files[1]) for s in self.sources]
+        stored = sum(s.files[name].size for s, name in texts if name in s.files)
+        stored += sum(s.text_bytes.get(column.name, 0) for s in self.sources)
+        rows = sum(s.rows for s in self.sources)
+        return 48 + 4 * (stored // max(rows, 1))
+
+    def dictionary_cost(self) -> int:
+        """Bytes of symbol tables in a worker: their union, and one column's texts again while it is built."""
+        sizes = []
+        for column in self.symbol_columns:
+            names = [(s, column.within(s.files).files) for s in self.sources]
+            ends, texts = (sum(s.files[n[i]].size for s, n in names if n[i] in s.files) for i in (1, 2))
+            parquet = sum(s.text_bytes.get(column.name, 0) for s in self.sources)
+            sizes.append(texts + ends // 2 + parquet)  # .sym has 8 bytes a text, Arrow 4
+        return sum(sizes) + 2 * max(sizes, default=0)
+
+    def usable(self) -> int:
+        """Bytes of a worker's memory that rows may take beside the symbol tables."""
+        return max(self.options.usable - self.dictionary_cost(), self.options.usable // 8, 1 << 20)
+
+    def by_columns(self) -> bool:
+        """Whether a worker can hold the order of all rows and one whole column: then workers write whole columns."""
+        order = self.rows * self.row_cost() // max(self.options.workers, 1)
+        fits = max(order, self.rows * (8 + self._column_cost())) <= self.usable()
+        return fits and self.rows < 1 << 32  # row numbers of the order are u4
+
+    def ranges(self) -> int:
+        """Number of pieces of the date: as memory requires, and at least one per worker if it is large."""
+        by_memory = -(-self.rows * self.row_cost() // self.usable())
+        by_workers = self.options.workers if self.rows >= PARALLEL_ROWS else 1
+        return max(1, by_memory, by_workers)

@@ -1,0 +1,101 @@
+"""Digests of the input and output of a merge, and the proof made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.digest.column_digest import (
+    add,
+    digest_array,
+    digest_counted_texts,
+    digest_entries,
+    digest_nulls,
+    digest_values,
+    from_hex,
+    to_hex,
+)
+from sparkhaven.store.format.column.prefix import charset_of
+from sparkhaven.store.merges.merge_records import Proof
+from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.merge.plan.merge_source import decode_texts
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
+
+
+class Digests:
+    """Sums the digests of columns, block by block, in any order."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self.totals: dict[str, int] = {}
+
+    def _add(self, column: Column, digest: int) -> None:
+        self.totals[column.name] = add(self.totals.get(column.name, 0), digest)
+
+    def fixed(self, column: Column, entries: npt.NDArray[Any]) -> None:
+        """Raw entries of a fixed-width column."""
+        self._add(column, digest_entries(column, entries))
+
+    def ranks(self, column: Column, ranks: npt.NDArray[np.int32], texts: pa.Array) -> npt.NDArray[np.int64]:
+        """Symbol ids (sentinel = null) into ``texts``; returns how often each text is there, and null."""
+        assert ranks.dtype == INT_NULL.dtype  # noqa: S101
+        counts = np.zeros(len(texts) + 1, np.int64)
+        count_ids(ranks, counts)
+        self.counted(column, texts, counts)
+        return counts
+
+    def counted(self, column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> None:
+        """Distinct texts and how many rows have each; one more count, the last, for null."""
+        self._add(column, digest_counted_texts(column, texts, counts[:-1]))
+        self._add(column, digest_nulls(column, int(counts[-1])))
+
+    def texts(self, column: Column, texts: pa.Array) -> None:
+        """Texts as they are."""
+        self._add(column, digest_array(column, texts))
+
+    def encoded(self, column: Column, values: pa.Array, where: object) -> int:
+        """Values as they lie in the files of a column without symbols, in large binary.
+
+        Returns the number of nulls. CorruptFileError: bytes at ``where`` are no text.
+        """
+        found = digest_values(column, values) if charset_of(column) == "UTF_8" else None
+        if found is None:
+            texts = decode_texts(values, charset_of(column), where)
+            found = digest_array(column, texts), texts.null_count
+        self._add(column, found[0])
+        return found[1]
+
+
+def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Digests of all parts together, by column."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, digest in part.items():
+            found[name] = add(found.get(name, 0), digest)
+    return found
+
+
+def as_hex(digests: Mapping[str, int], schema: TableSchema) -> dict[str, str]:
+    """Digests of all stored columns as text; a column without rows has digest 0."""
+    return {column.name: to_hex(digests.get(column.name, 0)) for column in schema.stored}
+
+
+def add_proofs(one: Proof, other: Proof) -> Proof:
+    """The proof over the rows of both."""
+    return Proof(
+        one.rows_in + other.rows_in,
+        one.rows_out + other.rows_out,
+        _add_hex(one.digests_in, other.digests_in),
+        _add_hex(one.digests_out, other.digests_out),
+        one.dropped + other.dropped,
+    )
+
+
+def _add_hex(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    names = sorted({*one, *other})
+    return {name: to_hex(add(from_hex(one.get(name, "0")), from_hex(other.get(name, "0")))) for name in names}

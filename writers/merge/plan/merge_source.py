@@ -1,0 +1,255 @@
+"""Rows of one location as the merge reads them: raw entries, mapped block by block, never a whole column at once.
+
+A source is a stretch of committed rows of one location, intraday or history. Entries stay as they lie in the file
+(sentinels for null, symbol ids, encoded bytes), so that copying needs no decoding; only the byte order becomes little
+endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column.charset import decode_values
+from sparkhaven.store.format.column.codecs import DAT
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, Prefix
+from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.checksums import checksum, crc32
+from sparkhaven.store.scan.column_file import column_header, committed_prefix, small_column
+from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+
+BLOCK_ROWS = 1 << 18
+SYMBOLS = 1 << 16  # symbols whose ends are read at once
+Pick = slice | npt.NDArray[np.intp]
+ALL = slice(None)
+
+
+@frozen
+class Source:
+    """Rows ``[start, stop)`` of a location that has ``rows`` committed ones in ``files``.
+
+    ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state.
+    ``text_bytes``: about how many bytes the texts of a column take in ``table.parquet``, where the merge has to know.
+    """
+
+    directory: Path
+    stream: str
+    internal: str
+    since: int
+    epoch: int
+    start: int
+    stop: int
+    rows: int
+    files: Mapping[str, FileState]
+    text_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
+        """Cuts rows (counted from ``start``) into blocks of at most ``BLOCK_ROWS``, as absolute row ranges."""
+        end = self.stop if last is None else self.start + last
+        begin = self.start + first
+        while begin < end:
+            yield begin, min(begin + BLOCK_ROWS, end)
+            begin += BLOCK_ROWS
+
+
+class ColumnSource:
+    """One column of one source. Raises CorruptFileError, SchemaMismatchError, UnsupportedVersionError at opening."""
+
+    def __init__(self, fs: Fs, source: Source, column: Column) -> None:
+        self.fs, self.source, self.column = fs, source, (column := column.within(source.files))
+        self._dat = source.directory / column.files[0]
+        self._header: Prefix | None = None
+        self._held: pa.Buffer | None = None  # a small file, until its entries are asked for
+        state = source.files.get(column.files[0])
+        if state is None:  # the column is newer than the location: null in every row
+            return
+        whole = small_column(fs, self._dat, state.size)
+        header = committed_prefix(fs, self._dat, column, None if whole is None else whole[:DATA_OFFSET])
+        if state.size != source.rows * column.width:
+            raise CorruptFileError(
+                f"column {column.name} has another length than its location",
+                where=self._dat,
+                expected=f"{source.rows * column.width} bytes of data",
+                found=f"{state.size} bytes",
+                hint=repair_hint(source.stream),
+            )
+        self._header = header
+        self._held = pa.py_buffer(whole) if whole is not None and header.data_offset == DATA_OFFSET else None
+        self._swapped = header.byte_order == "BIG_ENDIAN"
+
+    @property
+    def absent(self) -> bool:
+        """Whether the column has no file here, so that every row is null."""
+        return self._header is None
+
+    def entries(self, first: int, stop: int) -> npt.NDArray[Any]:
+        """Raw entries of absolute rows ``[first, stop)``: numbers, symbol ids or blob ends, little endian."""
+        column = self.column
+        dtype = np.dtype({Storage.SYMBOL: "<i4", Storage.BLOB: "<i8"}.get(column.storage, column.type.numpy))
+        if self._header is None:
+            null = {Storage.SYMBOL: -(2**31), Storage.BLOB: 0}.get(column.storage, column.type.null)
+            return np.full(stop - first, null, dtype)
+        width = dtype.itemsize
+        start, length = self._header.data_offset + first * width, (stop - first) * width
+        if self._held is not None:
+            buffer, self._held = self._held.slice(start, length), None
+        else:
+            buffer = self.fs.map_range(self._dat, start, length)
+        if self._swapped:
+            return np.frombuffer(buffer, dtype.newbyteorder(">")).astype(dtype)
+        return np.frombuffer(buffer, dtype)
+
+    def symbols(self) -> pa.Array:
+        """The symbol table of the location, in id order."""
+        if self._header is None or self._header.encoding is None:
+            return pa.array([], pa.string())
+        sym, text = (self.source.directory / name for name in self.column.files[1:])
+        sizes = [self.source.files[path.name].size for path in (sym, text)]
+        return decode_symbols(
+            self.fs.map(sym, sizes[0]),
+            self.fs.map(text, sizes[1]),
+            self._header.encoding,
+            self._header.byte_order,
+            sym,
+        )
+
+    def symbol_parts(self, size: int) -> Iterator[tuple[int, pa.Array]]:
+        """The symbol table in parts of about ``size`` bytes, at least one text each, with the number of the first."""
+        if self._header is None or self._header.encoding is None:
+            return
+        sym, text = (self.source.directory / name for name in self.column.files[1:])
+        committed, stored = (self.source.files[path.name].size for path in (sym, text))
+        if committed % WIDTH or not committed:
+            yield 0, self.symbols()  # raises the error of the table, or is empty
+            return
+        entries, end = committed // WIDTH, 0
+        for low in range(0, entries, SYMBOLS):
+            high = min(low + SYMBOLS, entries)
+            raw = self.fs.map_range(sym, low * WIDTH, (high - low) * WIDTH)
+            ends = decode_ends(raw, end, stored, self._header.byte_order, sym, entry=low)
+            at = 0
+            while at < high - low:
+                stop = max(at + 1, int(np.searchsorted(ends, ends[at] + size, side="right")) - 1)
+                base, end = int(ends[at]), int(ends[stop])
+                data = self.fs.map_range(text, base, end - base) if end > base else pa.py_buffer(b"")
+                where = partial(_entry, sym, low + at)
+                yield low + at, decode_values(data, ends[at : stop + 1] - base, self._header.encoding, where)
+                at = stop
+        if end != stored:
+            self.symbols()  # raises the error of the last end
+
+    def ids(self, first: int, stop: int, symbols: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
+        """Symbol ids of rows ``[first, stop)``, or of those that ``pick`` takes; each checked to be in the table."""
+        ids: npt.NDArray[np.int32] = self.entries(first, stop)[pick]
+        wrong = (ids.view(np.uint32) >= symbols) & (ids != np.int32(-(2**31)))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise CorruptFileError(
+                f"symbol index of column {self.column.name} is out of range",
+                where=f"{self._dat}, row {int(np.arange(first, stop)[pick][at])}",
+                expected=f"0 to {symbols - 1}, or null",
+                found=int(ids[at]),
+                hint=repair_hint(self.source.stream),
+            )
+        return ids
+
+    def ends(self, first: int, stop: int) -> npt.NDArray[np.int64]:
+        """Ends of the blob values of rows ``[first - 1, stop)``: one more than rows, the first is the base."""
+        if self._header is None:
+            return np.zeros(stop - first + 1, np.int64)
+        if first:
+            ends = self.entries(first - 1, stop)
+        else:
+            ends = np.concatenate([np.zeros(1, np.int64), self.entries(0, stop)])
+        committed = self.source.files[self.column.files[1]].size
+        if bool((np.diff(ends) < 0).any()) or ends[0] < 0 or ends[-1] > committed:
+            wrong = np.diff(ends) < 0
+            row = int(np.argmax(wrong)) if wrong.any() else stop - first - 1
+            raise CorruptFileError(
+                f"end offset of column {self.column.name} decreases or is past the committed bytes",
+                where=f"{self._dat}, row {first + row}",
+                expected=f"{int(ends[row])} to {committed}",
+                found=int(ends[row + 1]),
+                hint=repair_hint(self.source.stream),
+            )
+        return ends
+
+    def blobs(self, first: int, stop: int) -> pa.Array:
+        """Encoded values of rows ``[first, stop)`` as large binary; zero length is null, one NUL is the empty text."""
+        ends = self.ends(first, stop)
+        low, high = int(ends[0]), int(ends[-1])
+        path = self.source.directory / self.column.files[1]
+        data = self.fs.map_range(path, low, high - low) if high > low else pa.py_buffer(b"")
+        offsets = pa.py_buffer(ends - low)
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), stop - first, [None, offsets, data])
+
+    def texts(self, first: int, stop: int) -> pa.Array:
+        """Decoded values of a blob column of rows ``[first, stop)``, null where the value is null."""
+        if self._header is None or self._header.encoding is None:
+            return pa.nulls(stop - first, pa.string())
+        return decode_texts(self.blobs(first, stop), self._header.encoding, f"{self._dat} from row {first} on")
+
+    @property
+    def encoding(self) -> str | None:
+        """Charset that this location was written in."""
+        return None if self._header is None else self._header.encoding
+
+
+def _entry(path: Path, first: int, index: int) -> str:
+    return f"{path}, entry {first + index}"
+
+
+def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:
+    """Texts of encoded values (large binary without offset); invalid bytes are a CorruptFileError."""
+    _, offsets, data = encoded.buffers()
+    ends = np.frombuffer(offsets, np.int64, encoded.offset + len(encoded) + 1)[encoded.offset :]
+    low, high = int(ends[0]), int(ends[-1])
+    part = data.slice(low, high - low) if high > low else pa.py_buffer(b"")
+    return decode_values(part, ends - low, encoding, lambda index: f"{where}, value {index}")
+
+
+def repair_hint(stream: str) -> str:
+    """The hint for damage in a source; ``stream`` is empty for a location of history."""
+    if stream:
+        return "run `sparkhaven verify --deep`; restore the file, or roll back and let the feed replay"
+    return (
+        "restore the file from a copy; while intraday still has the date, `sparkhaven merge --rewrite` writes it again"
+    )
+
+
+def check_crc(fs: Fs, path: Path, state: FileState, *, stream: str) -> None:
+    """Reads a data region and compares its CRC-32 with the committed one; a difference is a CorruptFileError.
+
+    ``stream`` wrote the file; it is empty for a file of history.
+    """
+    offset, whole = 0, None
+    if path.suffix == DAT:
+        whole = small_column(fs, path, state.size)
+        offset = column_header(fs, path, None if whole is None else whole[:DATA_OFFSET]).data_offset
+    if whole is not None and offset == DATA_OFFSET:
+        crc = crc32(memoryview(whole)[offset:])
+    else:
+        crc = checksum(fs, path, offset, state.size)
+    if crc != state.crc:
+        raise CorruptFileError(
+            "file differs from what was committed",
+            where=path,
+            expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data",
+            found=f"{crc:08x}",
+            hint=repair_hint(stream),
+        )

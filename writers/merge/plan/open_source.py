@@ -1,0 +1,149 @@
+"""The columns of a plan's sources; small files of many sources are read together.
+
+A date of many small sources has thousands of files. Those that are as nearly all are (the prefix of this very column,
+all committed bytes, the committed checksum) are taken as they lie. Any other is in doubt, and opened by itself, which
+says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
+from sparkhaven.store.format.column.string_ends import WIDTH
+from sparkhaven.store.format.column.symbols import decode_symbols
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.small_files import Octets, read_files
+from sparkhaven.store.native.verified_bytes import crc32_each
+from sparkhaven.store.scan.column_file import SMALL
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_source import ColumnSource
+from sparkhaven.writers.merge.plan.parquet_source import open_source
+
+MANY = 4  # sources that are worth being read together
+TOGETHER = 4 << 20  # bytes of symbol tables that are read together
+_Key = tuple[int, str]  # source, and name of a file or column
+
+
+class Columns:
+    """For threads that read different columns."""
+
+    def __init__(self, fs: Fs, plan: MergePlan) -> None:
+        self._fs, self.plan = fs, plan
+        self._taken: set[_Key] = set()
+        self._doubted: set[_Key] = set()
+        self._opened: dict[_Key, ColumnSource] = {}
+
+    @property
+    def verified(self) -> Set[_Key]:
+        """Files that had their committed checksum whenever they were read."""
+        return self._taken - self._doubted
+
+    def open(self, index: int, column: Column) -> ColumnSource:
+        """A column of a source. Raises as ``open_source``."""
+        key = (index, column.name)
+        if key not in self._opened:
+            self._opened[key] = open_source(self._fs, self.plan.sources[index], column)
+        return self._opened[key]
+
+    def small(self) -> bool:
+        """Whether files of a typical source are small."""
+        return len(self.plan.sources) >= MANY and self.plan.rows * WIDTH <= SMALL * len(self.plan.sources)
+
+    def entries(self, column: Column, out: npt.NDArray[Any]) -> Set[int]:
+        """Reads raw entries into ``out``, which has a place for each row of the plan, by source.
+
+        Returns the sources of which they were read. The others are to be opened by themselves.
+        """
+        taken: set[int] = set()
+        chosen = [index for index in range(len(self.plan.sources)) if self._whole(index, column)]
+        if len(chosen) < MANY:
+            return taken
+        octets, head = out.view(np.uint8), encode_prefix(column)
+        for run in _runs(chosen):
+            first = self.plan.offset(run[0]) * column.width
+            taken |= self._read(run, column.files[0], head, octets[first:])
+        return taken
+
+    def symbols(self, column: Column) -> list[pa.Array]:
+        """The symbol table of each source. Raises as ``open_source``, and what its ``symbols`` raise."""
+        found: dict[int, pa.Array] = {}
+        chosen = [index for index in range(len(self.plan.sources)) if self._whole(index, column)]
+        names = column.files[1:]
+        chosen = [index for index in chosen if all(0 < self._size(index, name) <= SMALL for name in names)]
+        for part in self._parts(chosen, names) if len(chosen) >= MANY else ():
+            paths = [self._path(index, column.files[0]) for index in part]
+            right = read_files(self._fs, paths, encode_prefix(column), [0] * len(part), np.empty(0, np.uint8))
+            tables = [np.empty(sum(self._size(index, name) for index in part), np.uint8) for name in names]
+            taken = set.intersection(*(self._read(part, *each) for each in zip(names, (b"", b""), tables, strict=True)))
+            starts = [0, 0]
+            for index, fits in zip(part, right.tolist(), strict=True):
+                sizes = [self._size(index, name) for name in names]
+                if fits and index in taken:
+                    cut = [pa.py_buffer(t).slice(at, n) for t, at, n in zip(tables, starts, sizes, strict=True)]
+                    where = self.plan.sources[index].directory / names[0]
+                    found[index] = decode_symbols(cut[0], cut[1], charset_of(column), "LITTLE_ENDIAN", where)
+                starts = [at + size for at, size in zip(starts, sizes, strict=True)]
+        every = range(len(self.plan.sources))
+        return [found[index] if index in found else self.open(index, column).symbols() for index in every]
+
+    def _read(self, part: Sequence[int], name: str, head: bytes, out: Octets) -> set[int]:
+        """Reads a file of each source into ``out``; returns the sources of which it is as it was committed."""
+        sizes = [self._size(index, name) for index in part]
+        read = read_files(self._fs, [self._path(index, name) for index in part], head, sizes, out)
+        if not self.plan.options.verify_sources:
+            return {index for index, fits in zip(part, read.tolist(), strict=True) if fits}
+        taken = set()
+        for index, fits, crc in zip(part, read.tolist(), crc32_each(out, sizes), strict=True):
+            if fits and crc == self.plan.sources[index].files[name].crc:
+                taken.add(index)
+        self._taken |= {(index, name) for index in taken}
+        self._doubted |= {(index, name) for index in part if index not in taken}
+        return taken
+
+    def _whole(self, index: int, column: Column) -> bool:
+        """Whether all rows of a source's location are read, and the column's file there is small."""
+        source = self.plan.sources[index]
+        if column.labels:  # its files may have an earlier name
+            return False
+        size = self._size(index, column.files[0])
+        return 0 < size <= SMALL and size == source.rows * column.width and len(source) == source.rows
+
+    def _size(self, index: int, name: str) -> int:
+        """Committed bytes of a file, -1 where there is none."""
+        state = self.plan.sources[index].files.get(name)
+        return -1 if state is None else state.size
+
+    def _path(self, index: int, name: str) -> str:
+        return f"{self.plan.sources[index].directory}/{name}"
+
+    def _parts(self, chosen: Sequence[int], names: Sequence[str]) -> Iterator[list[int]]:
+        """Sources whose files have ``TOGETHER`` bytes at most."""
+        part: list[int] = []
+        size = 0
+        for index in chosen:
+            more = sum(self._size(index, name) for name in names)
+            if part and size + more > TOGETHER:
+                yield part
+                part, size = [], 0
+            part.append(index)
+            size += more
+        if part:
+            yield part
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Ascending numbers, cut where one is left out."""
+    run = [numbers[0]]
+    for number in numbers[1:]:
+        if number != run[-1] + 1:
+            yield run
+            run = []
+        run.append(number)
+    yield run

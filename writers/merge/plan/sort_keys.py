@@ -1,0 +1,217 @@
+"""Sort keys as unsigned words: what Deephaven orders, a plain integer comparison orders the same way.
+
+Ascending puts null first, then numbers with -0.0 before 0.0 and every NaN last, strings by UTF-16 code unit.
+Descending is the exact reverse, null last. Equal keys keep their order (input, row), so two runs agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.native.texts import rank_texts, take_texts, texts_ordered
+from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Storage, TableSchema
+
+Words = npt.NDArray[Any]  # unsigned integers
+INT_NULL = np.int32(-(2**31))
+_ASTRAL = "[\U00010000-\U0010ffff]"
+RANKED = 1 << 18  # texts in one hash table at most, which takes some 150 bytes for each
+MAX_TOGETHER = 1 << 30  # bytes of texts that are ranked in one array, whose offsets are i4
+
+
+@frozen
+class SortKey:
+    """One column to sort by inside groups."""
+
+    column: str
+    descending: bool = False
+
+    @staticmethod
+    def parse(text: str, schema: TableSchema) -> SortKey:
+        """``Column`` or ``Column:desc`` (or ``:asc``); another form or an unfit column is a SettingsError."""
+        name, colon, direction = text.partition(":")
+        column = schema.column(name)
+        if direction not in ("", "asc", "desc") or (colon and not direction):
+            raise SettingsError(
+                "sort direction is not known", expected="asc or desc", found=repr(text), hint="write Column:desc"
+            )
+        if column is None or column.storage is Storage.NONE or not column.type.stored:
+            names = ", ".join(c.name for c in schema.stored if c.type.stored)
+            raise SettingsError(
+                "cannot sort by this column", where=schema.full_name, expected=f"one of {names}", found=repr(name)
+            )
+        return SortKey(name, direction == "desc")
+
+    def __str__(self) -> str:
+        return f"{self.column}:desc" if self.descending else self.column
+
+
+def parse_sort(text: str | None, schema: TableSchema) -> tuple[SortKey, ...] | None:
+    """``COL[:desc],...``, or ``none`` for no order; None (not given) stays None. Raises SettingsError."""
+    if text is None:
+        return None
+    return () if text.strip() == "none" else tuple(SortKey.parse(part.strip(), schema) for part in text.split(","))
+
+
+def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False) -> Words:
+    """Entries of a fixed-width column as unsigned integers of the same width, in sorting order.
+
+    ``raw`` holds the entries as they lie in the file (little endian, sentinels for null).
+    """
+    if type_.name == "Boolean":
+        words: Words = np.where(raw == BOOLEAN_NULL, 0, np.where(raw == 0, 1, 2)).astype(np.uint8)
+    elif type_.name == "char":
+        words = raw.astype(np.uint16) + np.uint16(1)  # the null 0xFFFF wraps to 0
+    elif raw.dtype.kind == "f":
+        words = _float_ordinals(raw)
+    else:
+        unsigned = np.dtype(f"u{raw.dtype.itemsize}")
+        top = unsigned.type(1 << (8 * raw.dtype.itemsize - 1))
+        words = np.ascontiguousarray(raw).view(unsigned) ^ top  # the null, the smallest value, becomes 0
+    return ~words if descending else words
+
+
+def _float_ordinals(raw: npt.NDArray[Any]) -> Words:
+    bits = np.ascontiguousarray(raw).view(f"u{raw.dtype.itemsize}")
+    top = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
+    words = np.where(bits & top, ~bits, bits | top)
+    null = raw.dtype.type(FLOAT_NULL if raw.dtype.itemsize == 4 else DOUBLE_NULL)
+    words[raw == null] = 0
+    words[np.isnan(raw)] = np.iinfo(bits.dtype).max
+    return words
+
+
+def ranked_symbols(tables: Sequence[pa.Array]) -> tuple[pa.StringArray, list[npt.NDArray[np.int32]]]:
+    """The distinct strings of all tables, as ``sorted_symbols``, and the lookup table of each, as ``rank_lut``."""
+    together = _together(tables)
+    found = None if together is None else rank_texts(together)
+    union = None if found is None else take_texts(together, found[1])
+    if found is None or union is None:
+        union = plain_sorted_symbols(tables)
+        return union, [rank_lut(table, union) for table in tables]
+    luts, first = [], 0
+    for table in tables:
+        lut = np.full(len(table) + 1, INT_NULL, np.int32)
+        np.copyto(lut[:-1], found[0][first : first + len(table)], where=found[0][first : first + len(table)] >= 0)
+        luts.append(lut)
+        first += len(table)
+    return union, luts
+
+
+def _together(tables: Sequence[pa.Array]) -> pa.StringArray | None:
+    """All texts in one array; None where they are too many for one."""
+    arrays = [table if table.type == pa.string() else table.cast(pa.string()) for table in tables]
+    if sum(array.nbytes for array in arrays) > MAX_TOGETHER:
+        return None
+    return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
+
+
+def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
+    """The distinct strings of all arrays, without null, by UTF-16 code unit."""
+    return ranked_symbols(values)[0]
+
+
+def plain_sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
+    """The same without the compiled core."""
+    chunks = pa.chunked_array([v.cast(pa.string()) for v in values], pa.string())
+    large = len(chunks) > RANKED  # then a hash table would take several times the texts
+    merged = pc.drop_null(chunks if large else pc.unique(chunks))
+    array = merged.combine_chunks() if isinstance(merged, pa.ChunkedArray) else merged
+    del chunks, merged
+    by_bytes = array.take(pc.sort_indices(array))
+    if large:
+        del array
+        fresh = np.ones(len(by_bytes), bool)
+        fresh[1:] = pc.not_equal(by_bytes[1:], by_bytes[:-1]).to_numpy(zero_copy_only=False)
+        by_bytes = by_bytes if fresh.all() else by_bytes.filter(pa.array(fresh))
+    # UTF-8 byte order is code point order; it differs from code unit order only beside astral characters
+    if len(by_bytes) and pc.any(pc.match_substring_regex(by_bytes, _ASTRAL)).as_py():
+        return pa.array(sorted(by_bytes.to_pylist(), key=lambda s: s.encode("utf-16-be")), pa.string())
+    return by_bytes
+
+
+def is_sorted(texts: pa.Array) -> bool:
+    """Whether texts are distinct, none of them null, and ordered by UTF-16 code unit."""
+    if texts.null_count:
+        return False
+    found = texts_ordered(texts)
+    return plain_is_sorted(texts) if found is None else found
+
+
+def plain_is_sorted(texts: pa.Array) -> bool:
+    """The same of texts without null, without the compiled core."""
+    for first in range(0, len(texts) - 1, RANKED):
+        part = texts.slice(first, RANKED + 1)
+        if pc.all(pc.less(part[:-1], part[1:])).as_py() and not pc.any(pc.match_substring_regex(part, _ASTRAL)).as_py():
+            continue
+        keys = [text.encode("utf-16-be") for text in part.to_pylist()]
+        if any(one >= other for one, other in pairwise(keys)):
+            return False
+    return True
+
+
+def rank_lut(local: pa.Array, union: pa.StringArray) -> npt.NDArray[np.int32]:
+    """Index in ``union`` of each local symbol; the null sentinel for a null one and as one more, last entry.
+
+    The last entry is what index -1 finds, so a lookup first raises the null sentinel to -1.
+    """
+    lut = np.full(len(local) + 1, INT_NULL, np.int32)
+    texts = local.cast(pa.string())
+    for first in range(0, len(union), RANKED):
+        found = pc.index_in(texts, value_set=union.slice(first, RANKED))
+        ranks = pc.fill_null(found, int(INT_NULL)).to_numpy(zero_copy_only=False)
+        lut[:-1] = np.where(ranks == INT_NULL, lut[:-1], ranks + np.int32(first))
+    return lut
+
+
+def picked(texts: pa.Array, indices: npt.NDArray[Any]) -> pa.Array:
+    """The texts at some indices, none of them null."""
+    if len(indices) == len(texts) and bool((indices == np.arange(len(texts))).all()):
+        return texts
+    found = take_texts(texts, indices)
+    return texts.take(pa.array(indices)) if found is None else found
+
+
+def look_up(lut: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Maps local symbol ids (checked to be in range) through a lookup table of ``rank_lut``."""
+    last = np.int32(len(lut) - 1)
+    unsigned = np.minimum(ids.view(np.uint32), np.uint32(last))  # the null sentinel is beyond every id
+    return np.take(lut, unsigned, mode="clip")
+
+
+def rank_ordinals(ranks: npt.NDArray[np.int32], *, descending: bool = False) -> Words:
+    """Ranks (sentinel = null) as unsigned words in sorting order."""
+    words = ranks.view(np.uint32) ^ np.uint32(1 << 31)
+    return ~words if descending else words
+
+
+def distinct(words: Words) -> bool:
+    """Whether no word comes twice."""
+    ordered = np.sort(words)
+    return not bool((ordered[1:] == ordered[:-1]).any())
+
+
+def from_ordinals(words: Words, type_: DataType) -> npt.NDArray[Any]:
+    """The entries behind ascending ordinals; NaNs come back as one form."""
+    if type_.name == "Boolean":
+        return words.astype(np.int8) - np.int8(1)
+    if type_.name == "char":
+        return words - np.uint16(1)
+    top = words.dtype.type(1 << (8 * words.dtype.itemsize - 1))
+    dtype = np.dtype(type_.numpy)
+    if dtype.kind != "f":
+        plain: npt.NDArray[Any] = (words ^ top).view(dtype)
+        return plain
+    raw: npt.NDArray[Any] = np.where(words & top, words ^ top, ~words).view(dtype)
+    raw[words == np.iinfo(words.dtype).max] = np.nan
+    raw[words == 0] = type_.null
+    return raw

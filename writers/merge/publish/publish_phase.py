@@ -1,0 +1,138 @@
+"""The publish phase of a merge, after its check: publish, index, record, clean, for one date or several at once.
+
+All of it is idempotent, so of these phases only the last two are stored. The record of phase ``record`` is the commit
+point: readers see the old state before it and the new state after it. Several dates share one index and one sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.history import DateHistory
+from sparkhaven.store.merges.merge_records import MergeRecord, store_records
+from sparkhaven.store.merges.merge_run import Destination
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.publish.staged_locations import publish, retire, sweep, write_index
+from sparkhaven.writers.merge.write.phases import Failure
+
+GRACE_S = 3600.0
+
+
+@frozen
+class Published:
+    """A published merge, the last of its date.
+
+    ``clean_error``: why files that it left behind could not be removed; None: they are gone.
+    """
+
+    history: DateHistory
+    clean_error: SparkhavenError | OSError | None = None
+
+    @property
+    def record(self) -> MergeRecord:
+        """The record of the merge."""
+        return _merge_of(self.history)
+
+
+class PublishPhase:
+    """Publishes merges of one table. ``clock`` gives seconds since the epoch; replaced ones stay ``GRACE_S``."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
+        self._fs, self._layout, self._table, self._clock = fs, layout, table, clock
+
+    def close(self, histories: Sequence[DateHistory]) -> list[Published | Failure]:
+        """Publishes the last merge of each date, whose check is stored; results in order.
+
+        A failed one does not stop the others.
+
+        An error after the commit point fails no merge: it is returned with the published record.
+        """
+        fs, layout, table = self._fs, self._layout, self._table
+        results: list[DateHistory | Failure] = []
+        with fs.during("merge-publish"):
+            touched: list[Path] = []
+            for history in histories:
+                try:
+                    with in_phase("publish"):
+                        for destination in destinations_of(_merge_of(history)):
+                            touched += publish(fs, layout, table, history.value, destination)
+                    results.append(history)
+                except (SparkhavenError, OSError) as error:
+                    results.append(Failure(error))
+            fs.sync_dirs(touched)
+        published = [result for result in results if isinstance(result, DateHistory)]
+        if not published:
+            return [result for result in results if isinstance(result, Failure)]
+        with fs.during("merge-index"):
+            write_index(fs, layout, table, [_merge_of(history) for history in published])
+        with fs.during("merge-record"):
+            now_ms = int(self._clock() * 1000)
+            switched = [_switched(_merge_of(history), now_ms) for history in published]
+            store_records(fs, layout, table, switched)
+        recorded = [history.after(record) for history, record in zip(published, switched, strict=True)]
+        closed = iter(self.tidy(recorded))
+        return [next(closed) if isinstance(result, DateHistory) else result for result in results]
+
+    def tidy(self, histories: Sequence[DateHistory]) -> list[Published]:
+        """Removes what the last merge of each date has left behind, of each as far as it goes; results in order."""
+        errors: dict[str, SparkhavenError | OSError] = {}
+        cleaned: dict[str, list[MergeRecord]] = {}
+        for history in histories:
+            try:
+                with in_phase("clean"), self._fs.during("merge-clean"):
+                    cleaned[history.value] = self._sweep(history)
+            except (SparkhavenError, OSError) as error:
+                errors[history.value] = error
+        try:
+            with in_phase("clean"):
+                store_records(self._fs, self._layout, self._table, chain.from_iterable(cleaned.values()))
+        except (SparkhavenError, OSError) as error:
+            errors |= dict.fromkeys(cleaned, error)
+        return [
+            Published(history, errors[history.value])
+            if history.value in errors
+            else Published(history.after(*cleaned[history.value]))
+            for history in histories
+        ]
+
+    def _sweep(self, history: DateHistory) -> list[MergeRecord]:
+        """Removes the staging of a merge, and of earlier ones of its date whose cleaning failed; their new records."""
+        *earlier, last = history.records
+        swept = [*(record for record in earlier if record.phase is MergePhase.RECORD), last]
+        for record in swept:
+            sweep(self._fs, record.run.staging)
+        self.retire_replaced(history)
+        return [replace(record, phase=MergePhase.CLEAN) for record in swept]
+
+    def retire_replaced(self, history: DateHistory) -> None:
+        """Removes a date's replaced locations whose grace period is over."""
+        now, alive = self._clock(), history.alive
+        for record in history.complete:
+            if now - record.published_ms / 1000 >= GRACE_S:
+                for internal in record.replaces:
+                    if internal not in alive:
+                        retire(self._fs, self._layout, self._table, history.value, internal)
+
+
+def destinations_of(record: MergeRecord) -> list[Destination]:
+    """The destinations that a record's own run wrote and that have rows."""
+    written = {output.internal for output in record.outputs}
+    return [destination for destination in record.run.destinations if destination.internal in written]
+
+
+def _switched(record: MergeRecord, now_ms: int) -> MergeRecord:
+    """The record from which on readers use the merge."""
+    return replace(record, phase=MergePhase.RECORD, run=replace(record.run, switched_ms=now_ms))
+
+
+def _merge_of(history: DateHistory) -> MergeRecord:
+    """The merge that is published: the last of its date."""
+    return history.records[-1]

@@ -1,0 +1,130 @@
+"""Publishes staged locations by one rename each, then updates the location index.
+
+A location becomes visible complete: the topmost missing directory is renamed into place with its content. Staging lies
+outside the walked tree, on the same file system as its target. Published names are never reused, so an engine that has
+the old files open keeps them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sparkhaven.store.errors import MergeError, TableExistsError
+from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_run import Destination
+from sparkhaven.writers.merge.location_index import entry_of
+
+
+def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destination) -> list[Path]:
+    """Renames one staged location into place; idempotent. MergeError: other data is in its place.
+
+    Returns the directories that the caller must sync, also those with entries of a merge that died before its sync.
+    """
+    staged, final = output.stage(table, value), output.published(table, value)
+    if fs.stat(final) is None:
+        _rename(fs, output, value, staged, final)
+    elif fs.stat(staged) is not None:
+        raise TableExistsError(
+            "the merge's target directory already has data",
+            where=final,
+            hint="merge with --rewrite to write a new generation beside it, or move it away if it is not history",
+        )
+    link = layout.partitions(table.namespace) / output.internal
+    if fs.stat(link) is None:
+        fs.symlink(str(output.target), link)
+    places = [final.parent, output.target, output.target.parent, output.target.parent.parent]
+    return places + [parent for parent in link.parents if parent == layout.root or layout.root in parent.parents]
+
+
+def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) -> None:
+    if fs.stat(staged) is None:
+        raise MergeError(
+            "a staged location is missing",
+            where=staged,
+            expected="the location that was written and checked",
+            found="nothing",
+            hint="merge the date again",
+            phase="publish",
+        )
+    steps = [
+        (output.stage_root / output.internal, output.target),
+        (staged.parent, final.parent),
+        (staged, final),
+    ]
+    for source, target in steps:
+        if fs.stat(target, follow=False) is not None and target != final:
+            continue
+        try:
+            fs.rename(source, target)
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and target != final:
+                continue  # another table published the same date just now
+            raise
+        return
+
+
+def read_index(fs: Fs, layout: Layout, table: TableName) -> dict[LocationKey, IndexEntry]:
+    """Entries of a table's location index; without an index those found by listing the tree."""
+    path = layout.metadata_index(table)
+    if fs.stat(path) is not None:
+        return {entry.key: entry for entry in decode_tlmi(fs.read(path), path)}
+    found: dict[LocationKey, IndexEntry] = {}
+    base = layout.partitions(table.namespace)
+    for internal in fs.names(base):
+        for value in fs.names(base / internal):
+            key = LocationKey(internal, value)
+            size = table_size.load(fs, layout.history_location(table, key))
+            if size is not None:
+                found[key] = IndexEntry(key, size.size, size.last_modified_ms)
+    return found
+
+
+def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[MergeRecord]) -> None:
+    """Adds the outputs of merges to the location index and removes those they replace; idempotent."""
+    entries = read_index(fs, layout, table)
+    for record in records:
+        for internal in record.replaces:
+            entries.pop(LocationKey(internal, record.value), None)
+        for output in record.outputs:
+            entry = entry_of(record, output)
+            known = entries.get(entry.key)
+            if known is None or known.rows != output.rows:
+                entries[entry.key] = entry
+    path = layout.metadata_index(table)
+    fs.keep_dirs(path.parent, layout.root)
+    fs.replace(path, encode_tlmi(entries.values()))
+
+
+def retire(fs: Fs, layout: Layout, table: TableName, value: str, internal: str) -> None:
+    """Removes a replaced location from the tree, then its files, and empty parents of a later generation."""
+    final = fs.resolve(layout.partitions(table.namespace) / internal) / value / table.table
+    mark = f".retired-{table.table}-"
+    for name in fs.names(final.parent):
+        if name.startswith(mark):  # an earlier call was killed
+            fs.remove_tree(final.with_name(name))
+    if fs.stat(final) is not None:
+        doomed = layout.merges(table) / value / f".retired-{internal}-{os.getpid()}"
+        if _device(fs, doomed.parent) != _device(fs, final):
+            doomed = final.with_name(f"{mark}{os.getpid()}")
+        fs.rename(final, doomed)  # first: a reader must find all of its files or no directory, not some of them
+        fs.sync_dirs([final.parent])
+        fs.remove_tree(doomed)
+    fs.rmdir(final.parent)
+
+
+def _device(fs: Fs, path: Path) -> int:
+    stat = fs.stat(path)
+    return -1 if stat is None else stat.device
+
+
+def sweep(fs: Fs, roots: Iterable[Path]) -> None:
+    """Removes staging directories."""
+    for root in roots:
+        fs.remove_tree(root)

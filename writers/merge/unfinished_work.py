@@ -1,0 +1,98 @@
+"""Unfinished work of a table's dates: unmerged, unvalidated, untruncated, interrupted merges, replaced files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparkhaven.store.errors import FormatError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.history import load_history
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, merged_rows
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.validations import binding, load_validation
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Rule
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.publish.replaced_files import Replaced, replaced_by
+
+
+@dataclass(slots=True)
+class SourceRows:
+    """Rows of one internal partition of a date: not in history, in history, and of those still in intraday too."""
+
+    unmerged: int = 0
+    merged: int = 0
+    untruncated: int = 0
+
+
+@frozen
+class DateStatus:
+    """One date. ``merged`` and ``unmerged`` are rows; ``generation`` is 0 before the first merge.
+
+    ``validation``: passed, failed, stale, damaged or missing; None without a merge. ``untruncated``: merged rows that
+    are still in intraday. ``unfinished``: the last phase of a merge that runs or was interrupted. ``sources``: rows by
+    internal partition; a merge whose own input was history has them as the merges before it took them in.
+    """
+
+    value: str
+    merged: int
+    unmerged: int
+    generation: int
+    validation: str | None
+    untruncated: int
+    unfinished: str | None
+    replaced: tuple[Replaced, ...] = ()
+    sources: Mapping[str, SourceRows] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        left = self.unmerged or self.untruncated or self.unfinished or self.replaced
+        return not left and self.validation == "passed"
+
+
+def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list[DateStatus]:
+    """Every date that has rows in intraday or was ever merged; ``now_s`` is seconds since the epoch."""
+    pins, schema = Pins(fs, layout, table), load_deployed(fs, layout, table)
+    found = []
+    for value in sorted({*pins.values(), *all_values(fs, layout, table)}):
+        history = load_history(fs, layout, table, value)
+        record, last, complete = history.current, history.last, history.complete
+        taken = merged_rows(record)
+        sources = {internal: SourceRows(unmerged=rows) for internal, rows in pins.waiting_by_source(value).items()}
+        for (_, internal, _), rows in taken.items():
+            sources.setdefault(internal, SourceRows()).merged += rows
+        for stream, at in pins.locations(value, complete):
+            merged = min(taken.get((stream, at.key.internal, at.since), 0), at.rows)
+            source = sources.setdefault(at.key.internal, SourceRows())
+            source.untruncated += merged
+            source.unmerged += at.rows - merged
+        found.append(
+            DateStatus(
+                value,
+                sum(output.rows for output in record.outputs) if record else 0,
+                sum(source.unmerged for source in sources.values()),
+                record.generation if record else 0,
+                _validation(fs, layout, table, record, schema.rules) if record else None,
+                sum(source.untruncated for source in sources.values()),
+                last.phase if last is not None and last.phase is not MergePhase.CLEAN else None,
+                tuple(replaced_by(fs, layout, table, history, now_s)),
+                sources,
+            )
+        )
+    return found
+
+
+def _validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, rules: Sequence[Rule]) -> str:
+    try:
+        found = load_validation(fs, layout, table, record)
+    except FormatError:
+        return "damaged"
+    if found is None:
+        return "missing"
+    if found.binding != binding(record, rules):
+        return "stale"
+    return "passed" if found.passed else "failed"

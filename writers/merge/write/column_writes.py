@@ -1,0 +1,187 @@
+"""Writes columns in a given order into the staged locations, one column at a time.
+
+A column's rows are first read in source order (sequentially), then reordered in chunks that fit the processor's cache,
+and each chunk is written to its destination. In memory are the order (4 bytes per row), the selected row numbers if not
+all (4 bytes per row), and one column for each that is written at once; of a small date all that fit, read ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.gather import gather, gather_ids
+from sparkhaven.store.native.text_rows import TextRows
+from sparkhaven.store.native.texts import take_texts
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.merge.plan.merge_proof import Digests
+from sparkhaven.writers.merge.plan.row_blocks import Rows, blocks_of
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
+from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.write.row_order import Keys
+from sparkhaven.writers.merge.write.symbol_table import write_symbols
+
+CHUNK_ROWS = 1 << 17
+CHUNK_BYTES = 1 << 20  # of texts
+WRITEBACK_FROM = 1 << 20  # bytes; smaller files are written faster together, by the sync
+Segment = tuple[int, int, int]  # destination, positions from and to in the order
+
+
+@frozen
+class Place:
+    """Where rows go in each destination: the first row, the first byte of each blob column, the symbols in use there.
+
+    ``used`` None: the rows are all rows of the date, so the symbols in use are counted here.
+    """
+
+    first_rows: tuple[int, ...]
+    first_bytes: Mapping[str, tuple[int, ...]]
+    used: Mapping[str, npt.NDArray[np.bool_]] | None = None
+
+
+class ColumnWriter:
+    """Writes columns of the selected ``rows`` of each source, in ``order``, to the segments' destinations."""
+
+    def __init__(
+        self,
+        fs: Fs,
+        place: Place,
+        keys: Keys,
+        unions: Unions,
+        rows: Rows,
+        order: npt.NDArray[np.uint32],
+        segments: list[Segment],
+    ) -> None:
+        self.fs, self.place, self.plan, self.keys, self.unions = fs, place, keys.plan, keys, unions
+        self.rows, self.order, self.segments = rows, order, segments
+        self.firsts = place.first_rows
+        self.digests = Digests(self.plan.schema)
+
+    def column(self, column: Column) -> None:
+        """Writes one column of all destinations."""
+        if column.kind is Kind.PARTITIONING:
+            return
+        {Storage.FIXED: self._fixed, Storage.SYMBOL: self._symbol, Storage.BLOB: self._blob}[column.storage](column)
+
+    def _path(self, destination: int, name: str) -> Path:
+        return self.plan.destinations[destination].stage(self.plan.table, self.plan.value) / name
+
+    def _fixed(self, column: Column) -> None:
+        entries = self.keys.entries(column, self.rows)
+        self.digests.fixed(column, entries)
+        for destination, start, stop in self.segments:
+            self._scatter(column, entries, destination, start, stop)
+
+    def _scatter(
+        self,
+        column: Column,
+        entries: npt.NDArray[Any],
+        destination: int,
+        start: int,
+        stop: int,
+        lut: npt.NDArray[np.int32] | None = None,
+    ) -> None:
+        path = self._path(destination, column.files[0])
+        base = self.firsts[destination] - start
+        chunk = np.empty(min(CHUNK_ROWS, stop - start), entries.dtype)
+        for low in range(start, stop, CHUNK_ROWS):
+            high = min(low + CHUNK_ROWS, stop)
+            part = chunk[: high - low]
+            if lut is None:
+                gather(entries, self.order[low:high], part)
+            else:
+                gather_ids(entries, self.order[low:high], lut, part)
+            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
+        self._written(path, (stop - start) * column.width)
+
+    def _written(self, path: Path, size: int) -> None:
+        """So many bytes of a file are written: the disk works while the next column is put in order."""
+        if size >= WRITEBACK_FROM:
+            self.fs.start_writeback(path)
+
+    def _symbol(self, column: Column) -> None:
+        entries = self.keys.entries(column, self.rows)
+        union = self.unions[column.name]
+        used = self._used(column, entries, self.digests.ranks(column, entries, union))
+        for destination, start, stop in self.segments:
+            self._scatter(column, entries, destination, start, stop, _narrow(used[destination]))
+            if self.place.used is None:
+                write_symbols(self.fs, self.plan, destination, column, used[destination], union)
+
+    def _used(
+        self, column: Column, ranks: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        if self.place.used is not None:
+            return self.place.used[column.name]
+        if len(self.segments) == 1:
+            return counts[None, :-1] > 0
+        used = np.zeros((len(self.segments), len(counts) - 1), bool)
+        for destination, start, stop in self.segments:
+            for low in range(start, stop, CHUNK_ROWS):
+                high = min(low + CHUNK_ROWS, stop)
+                present = ranks[self.order[low:high]]
+                used[destination, present[present != INT_NULL]] = True
+        return used
+
+    def _blob(self, column: Column) -> None:
+        parts = []
+        for index, first, stop, picked, _, _ in blocks_of(self.plan, self.rows):
+            source = self.keys.open(index, column)
+            if source.encoding not in (None, charset_of(column)):
+                raise SchemaMismatchError(
+                    f"column {column.name} is stored in another charset than the schema declares",
+                    where=source.source.directory,
+                    expected=charset_of(column),
+                    found=source.encoding,
+                )
+            block = source.blobs(first, stop)
+            parts.append(block if picked is None else _taken(block, picked))
+        for block in parts:
+            for low in range(0, len(block), CHUNK_ROWS):
+                self.digests.encoded(column, block.slice(low, CHUNK_ROWS), f"column {column.name}")
+        rows = TextRows(parts)
+        firsts = self.place.first_bytes.get(column.name, (0,) * len(self.segments))
+        for destination, start, stop in self.segments:
+            self._texts(column, rows, destination, start, stop, firsts[destination])
+
+    def _texts(self, column: Column, rows: TextRows, destination: int, start: int, stop: int, first: int) -> None:
+        """Writes the texts of a segment from byte ``first`` of the destination's file on."""
+        dat, text = (self._path(destination, name) for name in column.files)
+        end, low = first, start
+        ends, data = np.empty(min(CHUNK_ROWS, stop - start), np.int64), np.empty(CHUNK_BYTES, np.uint8)
+        while low < stop:
+            taken = rows.take(self.order[low : min(low + len(ends), stop)], end, ends, data)
+            if not taken:  # a text that is larger than others together
+                data = np.empty(2 * len(data), np.uint8)
+                continue
+            size = int(ends[taken - 1]) - end
+            if size:
+                self.fs.write_at(text, end, data[:size].data)
+            row = self.firsts[destination] + low - start
+            self.fs.write_at(dat, DATA_OFFSET + row * column.width, ends[:taken].data.cast("B"))
+            end, low = end + size, low + taken
+        self._written(text, end - first)
+        self._written(dat, (stop - start) * column.width)
+
+
+def _taken(values: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
+    found = take_texts(values, rows)
+    return values.take(pa.array(rows)) if found is None else found
+
+
+def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:
+    """Lookup from ranks of the union to ids of a destination; None if it has them all."""
+    if used.all():
+        return None
+    lut = np.full(len(used) + 1, INT_NULL, np.int32)
+    lut[:-1][used] = np.arange(int(used.sum()), dtype=np.int32)
+    return lut

@@ -1,0 +1,170 @@
+"""Surveys a date before it is written: its distinct strings, and the size of each piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_source import ColumnSource, check_crc
+from sparkhaven.writers.merge.plan.open_source import Columns
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, sorted_symbols
+from sparkhaven.writers.merge.plan.unions import RankedUnions, union_columns
+from sparkhaven.writers.merge.write.dictionaries import load_unions
+from sparkhaven.writers.merge.write.row_order import Bound, Keys, at_or_after
+
+
+def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
+    """Sorted distinct strings over all sources of every column that needs them, in memory, for a small date."""
+    found = RankedUnions(Columns(fs, plan))
+    for column in union_columns(plan):
+        if column.storage is Storage.SYMBOL:
+            found.add(column)
+        else:
+            sources = [found.columns.open(index, column) for index in range(len(plan.sources))]
+            found[column.name] = _distinct_texts(sources)
+    return found
+
+
+def _distinct_texts(sources: Sequence[ColumnSource]) -> pa.StringArray:
+    union = pa.array([], pa.string())
+    for source in sources:
+        for first, stop in source.source.blocks():
+            union = sorted_symbols([union, source.texts(first, stop)])
+    return union
+
+
+@frozen
+class Stretch:
+    """A task: count rows ``[first, stop)`` (from its start) of one source, by piece and destination."""
+
+    plan: MergePlan
+    index: int
+    first: int
+    stop: int
+    bounds: tuple[Bound, ...]
+
+
+@frozen
+class Counts:
+    """Per piece and destination: rows, bytes of each blob column; per destination the symbols in use."""
+
+    rows: npt.NDArray[np.int64]  # pieces x destinations
+    blobs: dict[str, npt.NDArray[np.int64]]
+    used: dict[str, npt.NDArray[np.bool_]]  # column -> destinations x union
+
+    @staticmethod
+    def add(parts: Iterable[Counts]) -> Counts:
+        """The sum of the counts of all stretches."""
+        first, *rest = parts
+        rows = first.rows.copy()
+        blobs = {name: array.copy() for name, array in first.blobs.items()}
+        used = {name: array.copy() for name, array in first.used.items()}
+        for part in rest:
+            rows += part.rows
+            for name, array in part.blobs.items():
+                blobs[name] += array
+            for name, flags in part.used.items():
+                used[name] |= flags
+        return Counts(rows, blobs, used)
+
+
+def store_used(fs: Fs, plan: MergePlan, used: Mapping[str, npt.NDArray[np.bool_]]) -> None:
+    """Stores which symbols are in use, instead of sending one byte per symbol to each task."""
+    for column in plan.symbol_columns:
+        fs.write_new(_used_file(plan, column), used[column.name].tobytes())
+
+
+def load_used(fs: Fs, plan: MergePlan) -> dict[str, npt.NDArray[np.bool_]]:
+    """Per column the symbols in use, destinations x union, memory-mapped."""
+    found = {}
+    for column in plan.symbol_columns:
+        stat = fs.stat(_used_file(plan, column))
+        assert stat is not None, column.name  # noqa: S101  written before any task starts
+        flags = np.frombuffer(fs.map(_used_file(plan, column), stat.size), np.bool_)
+        wide = len(plan.destinations)
+        found[column.name] = flags.reshape(wide, len(flags) // wide)
+    return found
+
+
+def _used_file(plan: MergePlan, column: Column) -> Path:
+    return plan.work / f"used-{column.id}"
+
+
+def measure(fs: Fs, stretch: Stretch) -> Counts:
+    """Counts one stretch."""
+    plan = stretch.plan
+    found = load_unions(fs, plan)
+    keys = Keys(fs, plan, found)
+    pieces, wide = len(stretch.bounds) + 1, len(plan.destinations)
+    cells, depth = pieces * wide, max(len(bound) for bound in stretch.bounds) if stretch.bounds else 0
+    depth = max(depth, int(wide > 1))
+    rows = np.zeros(cells, np.int64)
+    blobs = {c.name: np.zeros(cells, np.int64) for c in plan.blob_columns}
+    used = {c.name: np.zeros((wide, len(found[c.name])), bool) for c in plan.symbol_columns}
+    for first, stop in plan.sources[stretch.index].blocks(stretch.first, stretch.stop):
+        words = keys.words(stretch.index, first, stop, 0, depth)
+        destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)
+        cell = destination.copy()
+        for bound in stretch.bounds:
+            cell += at_or_after(words, bound).astype(np.int64) * wide
+        rows += np.bincount(cell, minlength=cells)
+        for column in plan.blob_columns:
+            lengths = np.diff(keys.open(stretch.index, column).ends(first, stop))
+            # sums of integers below 2^53 are exact in float64
+            blobs[column.name] += np.bincount(cell, weights=lengths, minlength=cells).astype(np.int64)
+        for column in plan.symbol_columns:
+            _mark(used[column.name], keys, stretch.index, column, destination, first, stop)
+    return Counts(
+        rows.reshape(pieces, wide), {name: array.reshape(pieces, wide) for name, array in blobs.items()}, used
+    )
+
+
+def _mark(
+    used: npt.NDArray[np.bool_],
+    keys: Keys,
+    index: int,
+    column: Column,
+    destination: npt.NDArray[Any],
+    first: int,
+    stop: int,
+) -> None:
+    ranks = keys.ranks(index, column, first, stop)
+    valid = ranks != INT_NULL
+    if len(used) == 1:
+        used[0, ranks[valid]] = True
+    else:
+        used[destination[valid], ranks[valid]] = True
+
+
+@frozen
+class SourceFile:
+    """A task: compare one file of one source with its committed checksum."""
+
+    plan: MergePlan
+    index: int
+    name: str
+
+
+def verify_file(fs: Fs, task: SourceFile) -> None:
+    """CorruptFileError: a source file differs from what was committed."""
+    source = task.plan.sources[task.index]
+    check_crc(fs, source.directory / task.name, source.files[task.name], stream=source.stream)
+
+
+def source_files(plan: MergePlan, verified: Set[tuple[int, str]]) -> list[SourceFile]:
+    """Every committed file of every source but ``verified`` ones, those of columns that are dropped too."""
+    return [
+        SourceFile(plan, index, name)
+        for index, source in enumerate(plan.sources)
+        for name in sorted(source.files)
+        if (index, name) not in verified
+    ]

@@ -1,0 +1,188 @@
+"""Reads a staged location back and compares it with its sources: digests, symbols, groups, checksums, statistics."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.column.prefix import prefix_with_grouping
+from sparkhaven.store.format.index.grouping import GroupRanges
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.scan.checksums import checksum, crc32
+from sparkhaven.store.scan.column_file import OVR, read_grouping
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_proof import Digests
+from sparkhaven.writers.merge.plan.merge_source import BLOCK_ROWS, ColumnSource, Source
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
+from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of
+from sparkhaven.writers.merge.write.staging import Runs
+
+MAX_BOUND = 64  # characters of a text kept as a bound
+DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
+
+
+@frozen
+class ColumnTask:
+    """A task: one column of one finished destination."""
+
+    plan: MergePlan
+    finished: Finished
+    column: Column
+
+
+@frozen
+class ColumnFound:
+    """Digest, files with checksums, and statistics per row range of one column of a destination."""
+
+    destination: int
+    column: str
+    digest: int
+    files: dict[str, FileState]
+    stats: tuple[RangeStats, ...] = field(default=())
+
+
+def staged_source(plan: MergePlan, finished: Finished) -> Source:
+    """The staged location as a source, without checksums."""
+    directory = plan.destinations[finished.destination].stage(plan.table, plan.value)
+    files = {name: FileState(size, 0) for name, size in finished.sizes.items()}
+    return Source(directory, "", "", 0, 0, 0, finished.rows, finished.rows, files)
+
+
+def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
+    """Reads one column back. ValidationFailedError: symbols are not sorted and unique, or groups do not match."""
+    plan, column, rows = task.plan, task.column, task.finished.rows
+    source = ColumnSource(fs, staged_source(plan, task.finished), column)
+    reader = _Reader(source, column, Digests(plan.schema))
+    crc = 0
+    for first in range(0, rows, BLOCK_ROWS):
+        stop = min(first + BLOCK_ROWS, rows)
+        entries = source.entries(first, stop)
+        crc = crc32(entries.data.cast("B"), crc)
+        reader.block(first, stop, entries)
+    if task.finished.grouped.get(column.name):
+        reader.check_groups(fs, rows)
+    files = {column.files[0]: FileState(rows * column.width, crc)}
+    for name in column.files[1:]:
+        size = task.finished.sizes[name]
+        files[name] = FileState(size, checksum(fs, source.source.directory / name, 0, size))
+    reader.close()
+    digest = reader.digests.totals.get(column.name, 0)
+    return ColumnFound(task.finished.destination, column.name, digest, files, tuple(reader.stats))
+
+
+class _Reader:
+    def __init__(self, source: ColumnSource, column: Column, digests: Digests) -> None:
+        self.source, self.column, self.digests = source, column, digests
+        self.stats: list[RangeStats] = []
+        self._symbols = source.symbols() if column.storage is Storage.SYMBOL else None
+        self._counts = np.zeros(0 if self._symbols is None else len(self._symbols) + 1, np.int64)
+        self._starts: list[npt.NDArray[np.int64]] = []
+        self._words: list[Words] = []
+        if self._symbols is not None and not is_sorted(self._symbols):
+            raise self._wrong("symbol table is not sorted and unique", "sorted, unique", "other")
+
+    def block(self, first: int, stop: int, entries: npt.NDArray[Any]) -> None:
+        """Takes one block of rows."""
+        column = self.column
+        if column.storage is Storage.FIXED:
+            self.digests.fixed(column, entries)
+            self.stats.append(fixed_stats(entries, column, first))
+            self._changes(first, lambda: ordinals(entries, column.type))
+        elif self._symbols is not None:
+            ids = self.source.ids(first, stop, len(self._symbols))
+            count_ids(ids, self._counts)
+            self.stats.append(self._symbol_stats(ids, self._symbols, first))
+            self._changes(first, lambda: rank_ordinals(ids))
+        else:
+            blobs = self.source.blobs(first, stop)
+            nulls = 0
+            for low in range(0, stop - first, DIGEST_ROWS):
+                nulls += self.digests.encoded(column, blobs.slice(low, DIGEST_ROWS), f"column {column.name}")
+            self.stats.append(RangeStats(first, stop, nulls))
+
+    def close(self) -> None:
+        """Hashes values that were counted first."""
+        if self._symbols is not None:
+            self.digests.counted(self.column, self._symbols, self._counts)
+
+    def _changes(self, first: int, words_of: Any) -> None:
+        if self.column.name not in {c.name for c in self.digests.schema.grouping}:
+            return
+        words = words_of()
+        last = self._words[-1][-1:] if self._words else None
+        starts = np.flatnonzero(words[1:] != words[:-1]) + 1
+        if last is None or words[0] != last[0]:
+            starts = np.concatenate([np.zeros(1, np.int64), starts])
+        if len(starts):
+            self._starts.append(starts + first)
+            self._words.append(words[starts])
+
+    def check_groups(self, fs: Fs, rows: int) -> None:
+        """ValidationFailedError: the grouping is not, byte for byte, that of the runs of the data."""
+        starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
+        words = np.concatenate(self._words) if self._words else np.zeros(0, np.uint64)
+        texts = {} if self._symbols is None else {self.column.name: self._symbols}
+        wanted = group_ranges_of(self.column, [Runs(words, starts)], rows, texts)
+        if wanted is not None and self._holds(fs, wanted):
+            return
+        ranges = read_grouping(fs, self.source.source.directory, self.column, rows)
+        if ranges is None:
+            raise self._wrong("grouping is missing", "ranges", "none")
+        if not np.array_equal(starts, ranges.starts):
+            raise self._wrong("grouping ranges are not the runs of the data", f"{len(starts)} runs", len(ranges))
+        raise self._wrong("grouping has other keys than the data", f"{len(starts)} keys", "others")
+
+    def _holds(self, fs: Fs, ranges: GroupRanges) -> bool:
+        directory, column = self.source.source.directory, self.column
+        prefix, overflow = prefix_with_grouping(column, ranges)
+        inline = fs.read_range(directory / column.files[0], 0, len(prefix)) == prefix
+        return inline and (overflow is None or fs.read(directory / f"{column.name}{OVR}") == overflow)
+
+    def _symbol_stats(self, ids: npt.NDArray[np.int32], symbols: pa.Array, first: int) -> RangeStats:
+        stop, nulls = first + len(ids), int(np.count_nonzero(ids == INT_NULL))
+        if nulls == len(ids):
+            return RangeStats(first, stop, nulls)
+        low, high = int(ids.view(np.uint32).min()), int(ids.max())  # the null is the largest unsigned, the least signed
+        return text_stats(first, stop, nulls, symbols[low].as_py(), symbols[high].as_py())
+
+    def _wrong(self, what: str, expected: object, found: object) -> ValidationFailedError:
+        return ValidationFailedError(
+            f"staged column {self.column.name}: {what}",
+            where=self.source.source.directory,
+            expected=expected,
+            found=found,
+            hint="merge the date again; if the error comes back, the disk or memory is faulty",
+            phase="check",
+        )
+
+
+def text_stats(first: int, stop: int, nulls: int, low: str, high: str) -> RangeStats:
+    """Statistics of texts; bounds only if they are short and the same by code point and by UTF-16 code unit."""
+    plain = max(len(low), len(high)) <= MAX_BOUND and max(low + high, default="") < "\ud800"
+    return RangeStats(first, stop, nulls, 0, low, high) if plain else RangeStats(first, stop, nulls)
+
+
+def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeStats:
+    """Statistics of raw entries of a fixed-width column."""
+    null = entries == entries.dtype.type(column.type.null)
+    nulls, stop = int(np.count_nonzero(null)), first + len(entries)
+    nans = int(np.count_nonzero(np.isnan(entries))) if entries.dtype.kind == "f" else 0
+    values = entries
+    if nulls or nans:
+        values = entries[~null & (entries == entries)]
+    if not len(values):
+        return RangeStats(first, stop, nulls, nans)
+    exact = column.type.name != "Instant" or not bool((values % 1000).any())
+    low, high = values.min().item(), values.max().item()
+    if column.type.name == "Boolean":
+        low, high = bool(low), bool(high)
+    return RangeStats(first, stop, nulls, nans, low, high, exact)

@@ -1,0 +1,217 @@
+"""Reads a staged ``table.parquet`` back by DuckDB, a reader that did not write it: digests, statistics, groups.
+
+Values are taken as DuckDB decodes them, column by column and block by block. The sidecars are read by DuckDB too, and
+compared with the runs of the data and with ``Index-<Col>``.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.digest.column_digest import add, digest_array
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.column.fixed import encode_fixed
+from sparkhaven.store.format.index.row_set import decode_rows
+from sparkhaven.store.format.parquet.location_files import NAME, ROW_SET, index_of, sidecar_of
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.scan.column_file import read_column
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_source import BLOCK_ROWS
+from sparkhaven.writers.merge.plan.sort_keys import ordinals
+from sparkhaven.writers.merge.write.finish import Finished
+from sparkhaven.writers.merge.write.indexes import index_columns
+from sparkhaven.writers.merge.write.location_check import ColumnFound, fixed_stats, text_stats
+
+TEXT_ROWS = 1 << 14  # rows of texts without a symbol table that are in memory at once
+SETTINGS = {"threads": "1", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+
+@frozen
+class ParquetCheck:
+    """A task: some columns of one finished destination."""
+
+    plan: MergePlan
+    finished: Finished
+    columns: tuple[Column, ...]
+
+
+def check_parquet(fs: Fs, task: ParquetCheck) -> list[ColumnFound]:
+    """Reads columns back. ValidationFailedError: the file cannot be read, or indexes do not match the data.
+
+    The results name no files; ``whole_files`` has their checksums.
+    """
+    import duckdb  # which merges into column files do not need
+
+    place = task.plan.destinations[task.finished.destination].stage(task.plan.table, task.plan.value)
+    try:
+        with duckdb.connect(config=SETTINGS) as connection:
+            connection.execute("set TimeZone = 'UTC'")
+            return [_Column(fs, connection, place, task, column).found() for column in task.columns]
+    except duckdb.Error as error:
+        raise _wrong(place / NAME, "it cannot be read by DuckDB", "rows", error) from error
+
+
+def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, dict[str, FileState]]:
+    """Size and checksum of ``table.parquet``, and of each file of the indexes."""
+    return _state(fs, location / NAME), {name: _state(fs, location / name) for name in finished.index_files}
+
+
+def _state(fs: Fs, path: Path) -> FileState:
+    found = fs.stat(path)
+    size = found.size if found else 0
+    return FileState(size, checksum(fs, path, 0, size))
+
+
+class _Column:
+    """One column, read once."""
+
+    def __init__(self, fs: Fs, connection: Any, place: Path, task: ParquetCheck, column: Column) -> None:
+        self.fs, self.connection, self.place = fs, connection, place
+        self.finished, self.column = task.finished, column
+        self.indexed = column.name in task.finished.indexes
+        self.digest, self.rows = 0, 0
+        self.stats: list[RangeStats] = []
+        self._starts: list[npt.NDArray[np.int64]] = []
+        self._last: pa.Array | None = None
+
+    def found(self) -> ColumnFound:
+        """Everything about the column."""
+        for array in self._values():
+            self.digest = add(self.digest, digest_array(self.column, array))
+            self._count(array)
+            if self.indexed:
+                self._changes(array)
+            self.rows += len(array)
+        if self.rows != self.finished.rows:
+            raise _wrong(self.place / NAME, "it has another number of rows", self.finished.rows, self.rows)
+        if self.indexed:
+            self._check_index()
+        return ColumnFound(self.finished.destination, self.column.name, self.digest, {}, tuple(self.stats))
+
+    def _values(self) -> Iterator[pa.Array]:
+        """The column in blocks: of ``BLOCK_ROWS`` rows, of long texts in smaller ones."""
+        rows = min(BLOCK_ROWS, TEXT_ROWS) if self.column.storage is Storage.BLOB else BLOCK_ROWS
+        return _blocks(self._read(NAME, [self.column.name], rows), self.column.type.arrow, rows)
+
+    def _count(self, array: pa.Array) -> None:
+        """Statistics of a block; of long texts there are none but the number of nulls."""
+        found = _stats(array, self.column, self.rows)
+        last = self.stats[-1] if self.stats else None
+        if last is not None and found.stop - last.start <= BLOCK_ROWS:
+            self.stats[-1] = replace(last, stop=found.stop, nulls=last.nulls + found.nulls)
+        else:
+            self.stats.append(found)
+
+    def _read(self, name: str, columns: list[str], rows: int = BLOCK_ROWS) -> pa.RecordBatchReader:
+        shown = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
+        path = glob.escape(str(self.place / name)).replace("'", "''")
+        query = f"select {shown} from read_parquet('{path}', hive_partitioning=false)"
+        return self.connection.sql(query).to_arrow_reader(rows)
+
+    def _changes(self, array: pa.Array) -> None:
+        """Notes where values change."""
+        before = array.slice(0, 0) if self._last is None else self._last
+        words = _words(pa.concat_arrays([before, array]), self.column)
+        starts = np.flatnonzero(words[1:] != words[:-1]) + 1 - len(before)
+        if self._last is None:
+            starts = np.concatenate([np.zeros(1, np.int64), starts])
+        self._starts.append(starts + self.rows)
+        self._last = array.slice(len(array) - 1)
+
+    def _check_index(self) -> None:
+        """The sidecar and ``Index-<Col>`` against the runs of the data."""
+        name = self.column.name
+        starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
+        stops = np.append(starts[1:], self.rows)
+        path = self.place / sidecar_of((name,))
+        table = pa.Table.from_batches(self._read(sidecar_of((name,)), [name, ROW_SET]))
+        sets = [decode_rows(data, path, self.rows) for data in table.column(ROW_SET).to_pylist()]
+        if [(a.tolist(), b.tolist()) for a, b in sets] != [([a], [b]) for a, b in zip(starts, stops, strict=True)]:
+            raise _wrong(path, "row sets are not the runs of the data", f"{len(starts)} runs", f"{len(sets)} sets")
+        directory = self.place / index_of((name,))
+        record = table_size.load(self.fs, directory)
+        key, *positions = index_columns(self.column)
+        for each, wanted in zip(positions, (starts, stops), strict=True):
+            sizes = record.data_file_sizes if record else {}
+            if (
+                record is None
+                or read_column(self.fs, directory, each, sizes, record.size).to_pylist() != wanted.tolist()
+            ):
+                raise _wrong(
+                    directory, f"{each.name} is not that of the runs of the data", f"{len(wanted)} rows", "others"
+                )
+        assert record is not None  # noqa: S101
+        keys = read_column(self.fs, directory, key, record.data_file_sizes, record.size)
+        first = _words(pa.concat_arrays([keys, pa.chunked_array(table.column(name)).combine_chunks()]), self.column)
+        if not np.array_equal(first[: len(keys)], first[len(keys) :]):
+            raise _wrong(directory, "its keys are not those of the sidecar", f"{len(keys)} keys", "others")
+        if not self._keys_of(table.column(name), starts):
+            raise _wrong(path, "its keys are not the values of their rows", f"{len(starts)} keys", "others")
+
+    def _keys_of(self, keys: pa.ChunkedArray, starts: npt.NDArray[np.int64]) -> bool:
+        """Whether the first row of each run has the key of its place."""
+        at = 0
+        for array in self._values():
+            inside = starts[(starts >= at) & (starts < at + len(array))]
+            wanted = keys.slice(int(np.searchsorted(starts, at)), len(inside)).combine_chunks()
+            both = _words(pa.concat_arrays([wanted, array.take(pa.array(inside - at))]), self.column)
+            if not np.array_equal(both[: len(wanted)], both[len(wanted) :]):
+                return False
+            at += len(array)
+        return len(keys) == len(starts)
+
+
+def _blocks(batches: pa.RecordBatchReader, kind: pa.DataType, rows: int) -> Iterator[pa.Array]:
+    """The one column of a stream in blocks of ``rows`` rows, the last one shorter."""
+    held: list[pa.Array] = []
+    for batch in batches:
+        held.append(batch.column(0).cast(kind))
+        while sum(map(len, held)) >= rows:
+            whole = pa.concat_arrays(held)
+            yield whole.slice(0, rows)
+            held = [whole.slice(rows)]
+    if sum(map(len, held)):
+        yield pa.concat_arrays(held)
+
+
+def _stats(array: pa.Array, column: Column, first: int) -> RangeStats:
+    if column.storage is Storage.FIXED:
+        return fixed_stats(np.frombuffer(encode_fixed(array, column.type), column.type.numpy), column, first)
+    stop, nulls = first + len(array), array.null_count
+    if column.storage is Storage.BLOB or nulls == len(array):
+        return RangeStats(first, stop, nulls)
+    found = pc.min_max(array)
+    return text_stats(first, stop, nulls, found["min"].as_py(), found["max"].as_py())
+
+
+def _words(array: pa.Array, column: Column) -> npt.NDArray[Any]:
+    """Numbers that are equal where values are: null is a value, and all NaN are one."""
+    if column.storage is Storage.FIXED:
+        return ordinals(np.frombuffer(encode_fixed(array, column.type), column.type.numpy), column.type)
+    coded = array.cast(pa.string()).dictionary_encode().indices
+    return pc.fill_null(coded, -1).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _wrong(path: Path, what: str, expected: object, found: object) -> ValidationFailedError:
+    return ValidationFailedError(
+        f"staged Parquet: {what}",
+        where=path,
+        expected=expected,
+        found=found,
+        hint="merge the date again; if the error comes back, the disk or memory is faulty",
+        phase="check",
+    )

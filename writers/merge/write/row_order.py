@@ -1,0 +1,320 @@
+"""The rows of a piece of a merge and their order: by destination, groups, sort keys, row number.
+
+All rows of a date have one total order, and a piece is a range of it between two bounds. A bound is a prefix of a key
+tuple (destination, groups, sort keys, row number); a short tuple sorts before all rows that start with it. The result
+of a merge does not depend on the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.expressions.formula.evaluation import Formula
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.checked_columns import check_ids
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.argsort import argsort
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick
+from sparkhaven.writers.merge.plan.open_source import Columns
+from sparkhaven.writers.merge.plan.row_blocks import Rows, blocks_of
+from sparkhaven.writers.merge.plan.sort_keys import (
+    INT_NULL,
+    SortKey,
+    Words,
+    look_up,
+    ordinals,
+    rank_lut,
+    rank_ordinals,
+)
+from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
+
+SAMPLE_ROWS = 1 << 16
+Bound = tuple[int, ...]
+
+
+class Keys:
+    """Loads the keys of blocks of rows; caches open columns and lookup tables of the sources."""
+
+    def __init__(self, fs: Fs, plan: MergePlan, unions: Unions) -> None:
+        self._fs, self.plan, self._unions = fs, plan, unions
+        known = unions if isinstance(unions, RankedUnions) else RankedUnions(Columns(fs, plan))
+        self.columns, self._luts = known.columns, dict(known.luts)
+        self._kept: dict[str, npt.NDArray[Any]] = {}  # by column
+        self._formula: Formula | None = None
+        self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None
+        if len(plan.destinations) > 1:
+            self._formula = formula_of(plan)
+            self._by_rank = self._destinations_by_rank(self._formula)
+
+    def open(self, index: int, column: Column) -> ColumnSource:
+        """A column of a source."""
+        return self.columns.open(index, column)
+
+    def keep(self, column: Column) -> None:
+        """Reads all rows of a column, for the first that asks for its entries. Threads may read several at once."""
+        self._kept[column.name] = self.entries(column)
+
+    def entries(self, column: Column, rows: Rows | None = None) -> npt.NDArray[Any]:
+        """Entries of ``rows`` (None = all of the date) in source order; of a column of texts their ranks."""
+        plan, texts = self.plan, ranked(self.plan, column)
+        chosen = (None,) * len(plan.sources) if rows is None else rows
+        whole = all(each is None for each in chosen)
+        if whole and column.name in self._kept:
+            return self._kept.pop(column.name)
+        sizes = [len(source if each is None else each) for source, each in zip(plan.sources, chosen, strict=True)]
+        found = np.empty(sum(sizes), np.int32 if texts else column.type.numpy)
+        taken = set(self.columns.entries(column, found) if whole and column.storage is not Storage.BLOB else ())
+        if texts and taken:
+            ends = accumulate(sizes)
+            parts = [found[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+            taken = {index for index in taken if self._rank(index, column, parts[index])}
+        if len(taken) == len(sizes):
+            return found
+        for index, first, stop, picked, place, count in blocks_of(plan, chosen):
+            if index in taken:
+                continue
+            block = self._entries(index, column, first, stop)
+            target = found[place : place + count]
+            if picked is None:
+                target[:] = block
+            else:
+                np.take(block, picked, out=target, mode="clip")
+        return found
+
+    def _entries(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[Any]:
+        """Entries of rows of a source; of a column of texts their ranks."""
+        if ranked(self.plan, column):
+            return self.ranks(index, column, first, stop, pick)
+        return self.open(index, column).entries(first, stop)[pick]
+
+    def _rank(self, index: int, column: Column, ids: npt.NDArray[np.int32]) -> bool:
+        """Puts ranks in the place of a source's ids, unless one of them is not in its symbol table."""
+        lut = self._lut(index, column)
+        if check_ids(ids, len(lut) - 1) is None:
+            return False
+        ids[:] = look_up(lut, ids)
+        return True
+
+    def ranks(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
+        """Ranks of a string column in the date's union, the null sentinel for null."""
+        source = self.open(index, column)
+        if column.storage is Storage.BLOB:
+            return rank_lut(source.texts(first, stop), self._unions[column.name])[:-1][pick]
+        lut = self._lut(index, column)
+        return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
+
+    def _lut(self, index: int, column: Column) -> npt.NDArray[np.int32]:
+        """The rank of each symbol of a source."""
+        key = (index, column.name)
+        if key not in self._luts:
+            path = ranks_file(self.plan, index, column)
+            stat = self._fs.stat(path)
+            if stat is None:
+                self._luts[key] = rank_lut(self.open(index, column).symbols(), self._unions[column.name])
+            else:
+                self._luts[key] = np.frombuffer(self._fs.map(path, stat.size), np.int32)
+        return self._luts[key]
+
+    def depth(self) -> int:
+        """Number of keys, without the row number."""
+        return len(self.plan.ordering) + (self._formula is not None)
+
+    def words(self, index: int, first: int, stop: int, start: int, end: int, pick: Pick = ALL) -> list[Words]:
+        """Keys ``[start, end)`` of rows ``[first, stop)`` of a source, or of those that ``pick`` takes.
+
+        Most significant first; the row number over all sources is the key after the last.
+        """
+        lead = self._formula is not None
+        found = []
+        for place in range(start, min(end, self.depth() + 1)):
+            if place == self.depth():
+                found.append(self._row_numbers(index, first, stop)[pick])
+            elif lead and place == 0:
+                found.append(self._destination(index, first, stop, pick))
+            else:
+                found.append(self._word(index, self.plan.ordering[place - lead], first, stop, pick))
+        return found
+
+    def all_words(self, *, keep: bool = False) -> list[Words] | None:
+        """All keys of all rows, where many small sources are read together; else None. ``keep``: their columns, too."""
+        if self._formula is not None or not self.columns.small():
+            return None
+        found = []
+        for key in self.plan.ordering:
+            entries = self.entries(self.plan.column(key.column))
+            if keep:
+                self._kept[key.column] = entries
+            found.append(self._as_words(key, entries))
+        return found
+
+    def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
+        start = self.plan.offset(index) - self.plan.sources[index].start
+        return np.arange(first + start, stop + start, dtype=np.uint64)
+
+    def _word(self, index: int, key: SortKey, first: int, stop: int, pick: Pick) -> Words:
+        return self._as_words(key, self._entries(index, self.plan.column(key.column), first, stop, pick))
+
+    def _as_words(self, key: SortKey, entries: npt.NDArray[Any]) -> Words:
+        column = self.plan.column(key.column)
+        if ranked(self.plan, column):
+            return rank_ordinals(entries, descending=key.descending)
+        return ordinals(entries, column.type, descending=key.descending)
+
+    def _destination(self, index: int, first: int, stop: int, pick: Pick) -> Words:
+        assert self._formula is not None  # noqa: S101
+        if self._by_rank is not None:
+            name, lut = self._by_rank
+            ranks = self.ranks(index, self.plan.column(name), first, stop, pick)
+            return look_up(lut, ranks).astype(np.uint16)
+        return self._assign(self._formula, self._arrow(index, self._formula, first, stop), stop - first)[pick]
+
+    def _assign(self, formula: Formula, columns: dict[str, pa.Array], rows: int) -> Words:
+        plan = self.plan
+        names = [d.writable for d in plan.destinations]
+        found = formula.assign(plan.table.namespace, plan.table.table, plan.value, columns, names, rows=rows)
+        return found.astype(np.uint16)
+
+    def _destinations_by_rank(self, formula: Formula) -> tuple[str, npt.NDArray[np.int32]] | None:
+        """A formula over one string column is evaluated once per distinct string."""
+        names = sorted(formula.columns)
+        if len(names) != 1 or names[0] not in self._unions:
+            return None
+        union = self._unions[names[0]]
+        values = pa.concat_arrays([union.cast(pa.string()), pa.nulls(1, pa.string())])
+        return names[0], self._assign(formula, {names[0]: values}, len(values)).astype(np.int32)
+
+    def _arrow(self, index: int, formula: Formula, first: int, stop: int) -> dict[str, pa.Array]:
+        arrays: dict[str, pa.Array] = {}
+        for name in formula.columns:
+            column = self.plan.column(name)
+            if column.storage is Storage.SYMBOL:
+                ranks = self.ranks(index, column, first, stop)
+                mask = ranks == INT_NULL
+                arrays[name] = pa.DictionaryArray.from_arrays(pa.array(ranks, mask=mask), self._unions[name])
+            elif column.storage is Storage.BLOB:
+                arrays[name] = self.open(index, column).texts(first, stop)
+            else:
+                arrays[name] = to_arrow(self.open(index, column).entries(first, stop), column)
+        return arrays
+
+
+def to_arrow(raw: npt.NDArray[Any], column: Column) -> pa.Array:
+    """Raw entries of a fixed-width column as an Arrow array with validity."""
+    null = raw == raw.dtype.type(column.type.null)
+    if column.type.name == "Boolean":
+        return pa.array(raw != 0, pa.bool_(), mask=null)
+    return pa.array(raw, mask=null).cast(column.type.arrow)
+
+
+def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
+    """Mask of the rows at or after a bound."""
+    last = len(bound) - 1
+    result: npt.NDArray[np.bool_] = keys[last] >= bound[last]
+    for key, value in zip(keys[last - 1 :: -1] if last else [], bound[last - 1 :: -1] if last else [], strict=True):
+        result = (key > value) | ((key == value) & result)
+    return result
+
+
+@frozen
+class Selection:
+    """Rows of a piece: per source their numbers from its start (None = all), and their keys in source order."""
+
+    rows: Rows
+    counts: tuple[int, ...]
+    keys: tuple[Words, ...]
+
+    @property
+    def total(self) -> int:
+        """Rows of the piece."""
+        return sum(self.counts)
+
+
+def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool = False) -> Selection:
+    """The rows between two bounds; without bounds all of them. ``keep``: their columns may stay in memory."""
+    plan = keys.plan
+    rows: list[npt.NDArray[np.uint32] | None] = []
+    counts: list[int] = []
+    parts: list[list[Words]] = []
+    depth, last = max(len(lower or ()), len(upper or ())), keys.depth()
+    if not depth and (found := keys.all_words(keep=keep)) is not None:
+        return Selection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(found))
+    for index, source in enumerate(plan.sources):
+        chosen: list[npt.NDArray[np.uint32]] = []
+        for first, stop in source.blocks():
+            if not depth:
+                parts.append(keys.words(index, first, stop, 0, last))
+                continue
+            words = keys.words(index, first, stop, 0, depth)
+            inside = np.ones(stop - first, bool) if lower is None else at_or_after(words, lower)
+            if upper is not None:
+                inside &= ~at_or_after(words, upper)
+            picked = np.flatnonzero(inside)
+            chosen.append((picked + (first - source.start)).astype(np.uint32))
+            rest = keys.words(index, first, stop, depth, last, picked)
+            parts.append([word[picked] for word in words[:last]] + rest)
+        whole = lower is None and upper is None
+        number = len(source) if whole else sum(len(c) for c in chosen)
+        if whole or number == len(source):
+            rows.append(None)
+        else:
+            rows.append(np.concatenate(chosen) if chosen else np.zeros(0, np.uint32))
+        counts.append(number)
+    width = len(parts[0]) if parts else 0
+    merged = []
+    for key in range(width):
+        merged.append(np.concatenate([part[key] for part in parts]))
+        for part in parts:
+            part[key] = merged[-1][:0]  # releases the block
+    return Selection(tuple(rows), tuple(counts), tuple(merged))
+
+
+def order_of(selection: Selection) -> npt.NDArray[np.uint32]:
+    """Positions of the selected rows (in source order), in result order."""
+    if not selection.keys:
+        return np.arange(selection.total, dtype=np.uint32)
+    return argsort(selection.keys)
+
+
+def bounds(keys: Keys, pieces: int) -> list[Bound]:
+    """At most ``pieces - 1`` ascending bounds that cut the date into about equal pieces, by a sample.
+
+    A bound is shortened to the start of a small group, so that most pieces hold whole groups.
+    """
+    if pieces < 2:
+        return []
+    plan = keys.plan
+    stride = max(1, plan.rows // SAMPLE_ROWS)
+    samples: list[list[Words]] = []
+    for index, source in enumerate(plan.sources):
+        for first, stop in source.blocks():
+            samples.append(keys.words(index, first, stop, 0, keys.depth() + 1, slice(None, None, stride)))
+    columns = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
+    order = argsort(columns)
+    columns = [column[order] for column in columns]
+    total = len(order)
+    found: list[Bound] = []
+    for piece in range(1, pieces):
+        row = tuple(int(column[total * piece // pieces]) for column in columns)
+        bound = _shorten(columns, row, total // (2 * pieces))
+        if not found or bound > found[-1]:
+            found.append(bound)
+    return found
+
+
+def _shorten(columns: Sequence[Words], row: Bound, small: int) -> Bound:
+    low, high = 0, len(columns[0])
+    for length, column in enumerate(columns, start=1):
+        value = column.dtype.type(row[length - 1])
+        part = column[low:high]
+        low, high = low + int(np.searchsorted(part, value)), low + int(np.searchsorted(part, value, side="right"))
+        if high - low <= small:
+            return row[:length]
+    return row

@@ -1,0 +1,226 @@
+"""The tasks that write a date: pieces of all columns, or the order in pieces and then whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.gather import gathered
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.row_blocks import Rows
+from sparkhaven.writers.merge.plan.sort_keys import Words, distinct
+from sparkhaven.writers.merge.plan.unions import Unions
+from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Place, Segment
+from sparkhaven.writers.merge.write.date_survey import load_used
+from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
+from sparkhaven.writers.merge.write.row_order import Bound, Keys, Selection, order_of, select
+
+T = TypeVar("T")
+R = TypeVar("R")
+Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
+
+
+def here(fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    """Runs tasks one after the other in this thread."""
+    return map(fn, tasks)
+
+
+@frozen
+class Piece:
+    """A task: the rows between two bounds, and where they go in each destination; see ``survey.Counts``."""
+
+    plan: MergePlan
+    lower: Bound | None
+    upper: Bound | None
+    rows: tuple[int, ...] | None = None  # expected rows
+    first_rows: tuple[int, ...] | None = None
+    first_bytes: Mapping[str, tuple[int, ...]] | None = None
+    counted: bool = False  # whether the symbols in use lie in the work directory
+
+
+@frozen
+class Runs:
+    """Where a grouping column changes in a destination: its words and the rows at which each run starts."""
+
+    words: Words
+    starts: npt.NDArray[np.int64]
+
+
+@frozen
+class Written:
+    """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
+
+    A run list is None if equal values are not contiguous; then the column is not grouped. ``verified``: source and
+    name of the files that had their committed checksum when they were read.
+    """
+
+    rows: tuple[int, ...]
+    digests: dict[str, int]
+    runs: dict[str, tuple[Runs | None, ...]]
+    verified: Set[tuple[int, str]] = frozenset()
+
+
+@frozen
+class OrderTask:
+    """A task: sort the rows between two bounds and store the order, as row numbers over all sources."""
+
+    plan: MergePlan
+    lower: Bound | None
+    upper: Bound | None
+    target: Path
+
+
+@frozen
+class Ordered:
+    """The result of an order task: rows per destination, and the runs, counted from the piece's first row in each."""
+
+    rows: tuple[int, ...]
+    runs: dict[str, tuple[Runs | None, ...]]
+
+
+@frozen
+class ColumnWrite:
+    """A task: write one column of all destinations in the order that order tasks have stored, piece by piece.
+
+    ``late``: the order did without the column's distinct texts; the task finds them first.
+    """
+
+    plan: MergePlan
+    column: Column
+    rows: tuple[int, ...]
+    orders: tuple[Path, ...]
+    late: bool = False
+
+
+def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any, Any] = here) -> Written:
+    """Writes the rows of a piece. MergeError: their number differs from the count."""
+    plan = piece.plan
+    if unions is None:
+        unions = load_unions(fs, plan)
+    keys = Keys(fs, plan, unions)
+    selection, order = _in_order(keys, piece, run)
+    segments = _segments(selection, order, len(plan.destinations))
+    counts = tuple(stop - start for _, start, stop in segments)
+    if piece.rows is not None and counts != piece.rows:
+        raise MergeError(
+            "a source changed while it was merged",
+            where=f"{plan.table} {plan.value}",
+            expected=f"{piece.rows} rows",
+            found=f"{counts} rows",
+            hint="merge the date again",
+            phase="stage",
+        )
+    runs = _all_runs(plan, piece.first_rows, selection, order, segments)
+    rows = selection.rows
+    del selection
+    wide = (0,) * len(segments)
+    used = load_used(fs, plan) if piece.counted else None
+    place = Place(piece.first_rows or wide, piece.first_bytes or {}, used)
+    writer = ColumnWriter(fs, place, keys, unions, rows, order, segments)
+    for _ in run(writer.column, plan.columns):  # columns have nothing in common but what they only read
+        pass
+    return Written(counts, writer.digests.totals, runs, keys.columns.verified)
+
+
+def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[Selection, npt.NDArray[np.uint32]]:
+    """The rows of a piece and their order; other workers read columns meanwhile."""
+    columns = _columns_ahead(piece) if run is not here else []
+
+    def step(column: Column | None) -> tuple[Selection, npt.NDArray[np.uint32]] | None:
+        if column is None:
+            selection = select(keys, piece.lower, piece.upper, keep=bool(columns))
+            return selection, order_of(selection)
+        keys.keep(column)
+        return None
+
+    found, *_ = run(step, [None, *columns])
+    return found  # type: ignore[no-any-return]
+
+
+def _columns_ahead(piece: Piece) -> list[Column]:
+    """The columns that can be read while the rows are put in order: if all of them fit into memory beside that."""
+    plan = piece.plan
+    if piece.lower is not None or piece.upper is not None or plan.options.workers == 1:
+        return []
+    ordering = {key.column for key in plan.ordering}
+    fixed = [column for column in plan.columns if column.storage is not Storage.BLOB]
+    if plan.rows * (plan.row_cost() + sum(column.width for column in fixed)) > plan.usable():
+        return []
+    return [column for column in fixed if column.name not in ordering]
+
+
+def order_piece(fs: Fs, task: OrderTask) -> Ordered:
+    """Orders one piece and writes its order (``u4`` little endian) to the task's work file."""
+    plan = task.plan
+    selection = select(Keys(fs, plan, load_unions(fs, plan)), task.lower, task.upper)
+    order = order_of(selection)
+    segments = _segments(selection, order, len(plan.destinations))
+    runs = _all_runs(plan, None, selection, order, segments)
+    if any(rows is not None for rows in selection.rows):
+        numbers = [
+            (np.arange(len(source), dtype=np.uint32) if rows is None else rows) + np.uint32(plan.offset(index))
+            for index, (source, rows) in enumerate(zip(plan.sources, selection.rows, strict=True))
+        ]
+        order = gathered(np.concatenate(numbers), order)
+    fs.write_new(task.target, order.tobytes())
+    return Ordered(tuple(stop - start for _, start, stop in segments), runs)
+
+
+def write_column(fs: Fs, task: ColumnWrite) -> Written:
+    """Writes one column of all destinations."""
+    plan = task.plan
+    parts = []
+    for path in task.orders:
+        stat = fs.stat(path)
+        if stat is not None and stat.size:
+            parts.append(np.frombuffer(fs.map(path, stat.size), np.uint32))
+    order = np.concatenate(parts)
+    ends = np.cumsum(task.rows).tolist()
+    segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
+    unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)
+    everything: Rows = (None,) * len(plan.sources)
+    place = Place((0,) * len(task.rows), {})
+    keys = Keys(fs, plan, unions)
+    writer = ColumnWriter(fs, place, keys, unions, everything, order, segments)
+    writer.column(task.column)
+    return Written((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
+
+
+def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
+    if destinations == 1:
+        return [(0, 0, len(order))]
+    ends = np.cumsum(np.bincount(selection.keys[0], minlength=destinations)).tolist()
+    return [(i, 0 if i == 0 else ends[i - 1], end) for i, end in enumerate(ends)]
+
+
+def _all_runs(
+    plan: MergePlan,
+    first_rows: tuple[int, ...] | None,
+    selection: Selection,
+    order: npt.NDArray[np.uint32],
+    segments: list[Segment],
+) -> dict[str, tuple[Runs | None, ...]]:
+    lead = len(plan.destinations) > 1
+    found: dict[str, tuple[Runs | None, ...]] = {}
+    for place, column in enumerate(plan.schema.grouping):
+        words = gathered(selection.keys[place + lead], order)
+        firsts = first_rows or (0,) * len(segments)
+        found[column.name] = tuple(_runs(words[a:b], firsts[d]) for d, a, b in segments)
+    return found
+
+
+def _runs(words: Words, first: int) -> Runs | None:
+    starts = np.flatnonzero(words[1:] != words[:-1]) + 1
+    starts = np.concatenate([np.zeros(min(1, len(words)), np.int64), starts])
+    values = words[starts]
+    if not distinct(values):
+        return None
+    return Runs(values, starts + first)

@@ -1,0 +1,168 @@
+"""Distributes the writing of a date's staged locations over workers.
+
+A small date is one task. For a large one, workers order pieces of it, then write whole columns. A date too large for
+that is cut into pieces that fit a worker's memory: tasks count ranges of rows, then write their piece of every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkhaven.store.errors import MergeError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.model import Column
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.unions import Unions, late_columns
+from sparkhaven.writers.merge.write.date_survey import Counts, Stretch, measure, store_used, unions
+from sparkhaven.writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
+from sparkhaven.writers.merge.write.finish import Finished, finish
+from sparkhaven.writers.merge.write.parquet_write import ParquetTask, write_parquet
+from sparkhaven.writers.merge.write.row_order import Keys, bounds
+from sparkhaven.writers.merge.write.staging import (
+    ColumnWrite,
+    Ordered,
+    OrderTask,
+    Piece,
+    Run,
+    Runs,
+    Written,
+    order_piece,
+    write_column,
+    write_piece,
+)
+
+T = TypeVar("T")
+R = TypeVar("R")
+STRETCH_ROWS = 8 << 20
+SORTED = 4  # times as long as copying a text takes until it is sorted
+
+
+def stage_date(
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool, now_ms: int
+) -> tuple[list[Written], list[Finished]]:
+    """Writes every destination's location, complete except ``table.size``; ``split`` cuts the date as planned.
+
+    ``now_ms``: the time of the merge.
+    """
+    for destination in plan.destinations:
+        fs.mkdirs(destination.stage(plan.table, plan.value))
+    by_columns = split and plan.by_columns()
+    found = prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
+    used: Mapping[str, npt.NDArray[np.bool_]] = {}
+    if by_columns:
+        written = _stage_columns(fs, plan, run, found)
+    elif split:
+        written, used = _stage_pieces(fs, plan, run, found)
+    else:
+        written = [write_piece(fs, Piece(plan, None, None), found, run)]
+    finished = []
+    for index, destination in enumerate(plan.destinations):
+        rows = sum(part.rows[index] for part in written)
+        if rows:
+            runs = {c.name: [part.runs[c.name][index] for part in written if part.runs] for c in plan.schema.grouping}
+            finished.append(finish(fs, plan, index, rows, runs, used, found))
+        else:
+            fs.remove_tree(destination.stage_root / destination.internal)
+    if plan.format != "deephaven":
+        finished = list(run(partial(write_parquet, fs), [ParquetTask(plan, each, now_ms) for each in finished]))
+    return written, finished
+
+
+def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = ()) -> Unions:
+    """The distinct texts of columns that need them, mapped from work files if ``stored``.
+
+    They are stored if the date is split into tasks, or if they are too many to sort at once. Those of ``late`` columns
+    are left to tasks.
+    """
+    if not stored:
+        return unions(fs, plan)
+    fs.mkdirs(plan.work)
+    store_unions(fs, plan, late)
+    return load_unions(fs, plan)
+
+
+def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
+    """Orders one piece per worker; then writes the columns, those that take longest first."""
+    cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
+    orders = [
+        OrderTask(plan, lower, upper, plan.work / f"order-{index}")
+        for index, (lower, upper) in enumerate(pairwise(cuts))
+    ]
+    written: list[Written] = []
+    before = [0] * len(plan.destinations)
+    for ordered in run(partial(order_piece, fs), orders):
+        written.append(Written(ordered.rows, {}, _moved(ordered, before)))
+        before = [sum(pair) for pair in zip(before, ordered.rows, strict=True)]
+    if sum(before) != plan.rows:
+        raise MergeError(
+            "a source changed while it was merged",
+            where=f"{plan.table} {plan.value}",
+            expected=f"{plan.rows} rows",
+            found=f"{sum(before)} rows",
+            hint="merge the date again",
+            phase="stage",
+        )
+    paths, late = tuple(task.target for task in orders), late_columns(plan)
+    tasks = [ColumnWrite(plan, column, tuple(before), paths, column in late) for column in plan.columns]
+    written += run(partial(write_column, fs), sorted(tasks, key=_cost, reverse=True))
+    return written
+
+
+def _cost(task: ColumnWrite) -> int:
+    """Bytes of a column; a text is handled several times until it has a rank."""
+    texts = stored_texts(task.plan, task.column)
+    return texts * (SORTED if task.late else 1) + task.plan.rows * task.column.width
+
+
+def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | None, ...]]:
+    """Runs of a piece as rows of the destinations; runs of a piece without rows in a destination are empty."""
+    return {
+        name: tuple(
+            None if part is None else Runs(part.words, part.starts + first)
+            for part, first in zip(parts, before, strict=True)
+        )
+        for name, parts in ordered.runs.items()
+    }
+
+
+def _stage_pieces(
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions
+) -> tuple[list[Written], Mapping[str, npt.NDArray[np.bool_]]]:
+    """The pieces, and per column and destination the symbols in use."""
+    cuts = tuple(bounds(Keys(fs, plan, found), plan.ranges()))
+    stretches = [
+        Stretch(plan, index, first, min(first + STRETCH_ROWS, len(source)), cuts)
+        for index, source in enumerate(plan.sources)
+        for first in range(0, len(source), STRETCH_ROWS)
+    ]
+    counts = Counts.add(run(partial(measure, fs), stretches))
+    store_used(fs, plan, counts.used)
+    return list(run(partial(write_piece, fs), pieces(plan, cuts, counts))), counts.used
+
+
+def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> list[Piece]:
+    """The tasks that write a date, each with its position in every destination."""
+    before_rows = counts.rows.cumsum(axis=0) - counts.rows
+    before_bytes = {name: array.cumsum(axis=0) - array for name, array in counts.blobs.items()}
+    found = []
+    for index in range(len(cuts) + 1):
+        if not counts.rows[index].any():
+            continue
+        found.append(
+            Piece(
+                plan,
+                cuts[index - 1] if index else None,
+                cuts[index] if index < len(cuts) else None,
+                tuple(counts.rows[index].tolist()),
+                tuple(before_rows[index].tolist()),
+                {name: tuple(array[index].tolist()) for name, array in before_bytes.items()},
+                True,
+            )
+        )
+    return found

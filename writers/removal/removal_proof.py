@@ -1,0 +1,192 @@
+"""The proof that a removal requires: history holds what a date's newest merge read, and a validation has passed.
+
+======================  ======================================================================================
+stored validation       what a removal does
+======================  ======================================================================================
+passed                  proceeds
+missing                 validates the date itself and stores the result
+stale                   the same: the date was merged again since, or the rules of the schema have changed
+failed, not evaluated   is refused; ``validate`` shows why, ``--allow-unevaluated`` accepts the latter
+damaged                 is refused; ``validate`` replaces it
+======================  ======================================================================================
+
+The proof does not cover rows that came after the merge: their locations are refused, whatever the validation says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
+from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
+from sparkhaven.store.format.index.tlmi import decode_tlmi
+from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.format.table import table_size
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, newest
+from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
+from sparkhaven.store.scan.column_file import committed_prefix, open_parquet
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_source import check_crc
+from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.kept_columns import require_columns, uncovered_columns
+
+_SEAL = object()
+
+
+class RemovalProof:
+    """Evidence that history holds a date's merged rows. Only ``prove`` makes one; without it nothing is removed."""
+
+    __slots__ = ("record", "table", "validation")
+
+    def __init__(self, table: TableName, record: MergeRecord, validation: Validation, *, seal: object) -> None:
+        if seal is not _SEAL:
+            raise ValidationFailedError(
+                "the removal proof was not made by ``prove``",
+                expected="sparkhaven.writers.removal.removal_proof.prove",
+                hint="merge the date, then prove it",
+            )
+        self.table, self.record, self.validation = table, record, validation
+
+    def rows_of(self, stream: str, location: LocationState) -> int:
+        """How many rows of a location history holds."""
+        key = (stream, location.key.internal, location.since)
+        return next((taken.rows for taken in self.record.inputs if taken.key == key), 0)
+
+    def evidence(self) -> dict[str, Any]:
+        """What is stored with a removal."""
+        proof = self.record.proof
+        assert proof is not None  # noqa: S101  prove saw it
+        return {
+            "generation": self.record.generation,
+            "rows": proof.rows_out,
+            "dropped": proof.dropped,
+            **({"columnDrops": [[d.id, d.name, d.rows] for d in drops]} if (drops := self.record.column_drops) else {}),
+            "digests": dict(proof.digests_out),
+            "outputs": [[output.internal, output.rows] for output in self.record.outputs],
+            "validation": {
+                "binding": self.validation.binding,
+                "rules": len(self.validation.results),
+                "notEvaluated": [result.rule for result in self.validation.unevaluated],
+            },
+        }
+
+
+def prove(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    *,
+    tolerant: bool = False,
+    dry_run: bool = False,
+    time_ms: int = 0,
+    pins: Pins | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> RemovalProof:
+    """Checks that history holds what the date's newest merge read: record, index, files, checksums, validation.
+
+    A missing or stale validation is run and, without ``dry_run``, stored with ``time_ms``. ``tolerant`` accepts rules
+    that cannot be evaluated. TableNotFoundError: no complete merge. ValidationFailedError: record, index and files
+    disagree, or the validation has not passed. CorruptFileError: a file differs from what was merged.
+    """
+    record = newest(fs, layout, table, value)
+    if record is None:
+        raise TableNotFoundError(
+            "there is no proof that history holds this date",
+            where=f"{table} {value}",
+            expected="a complete merge",
+            found="none",
+            hint=f"sparkhaven merge {table} --dates {value}",
+        )
+    if record.proof is None or not record.proof.holds:
+        raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")
+    _check_sums(record)
+    require_volumes(fs, layout, table, record)
+    _check_index(fs, layout, table, record)
+    schema = load_deployed(fs, layout, table)
+    for output in record.outputs:
+        _check_output(fs, layout, table, record, output)
+        _require_own(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output)
+    pins = pins or Pins(fs, layout, table)
+    standing = [location for _, location in pins.locations(value) if not location.truncated]
+    require_columns(uncovered_columns(fs, layout, schema, record, standing), schema, value)
+    validation = load_validation(fs, layout, table, record)
+    if validation is None or validation.binding != binding(record, schema.rules):
+        why = "was never validated" if validation is None else "was validated with other rules"
+        on_progress(f"{value}: merge {record.generation} {why}; validating it")
+        validation = validate_date(fs, layout, table, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
+        if not dry_run:
+            store_validation(fs, layout, table, validation)
+    if tolerant:
+        validation = replace(validation, tolerant=True)
+    return RemovalProof(table, record, validation.require(), seal=_SEAL)
+
+
+def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:
+    """Raises if a committed column file of a location belongs to another column.
+
+    The proof does not notice it: both sides have the same wrong values.
+    """
+    for column in (c.within(files) for c in (*schema.stored, *schema.retired) if c.files):
+        if column.files[0] in files:
+            committed_prefix(fs, directory / column.files[0], column)
+
+
+def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutput) -> None:
+    """The same for a location of history in either format."""
+    require_own_files(fs, directory, schema, output.files)
+    if NAME in output.files:
+        found = open_parquet(fs, directory, {NAME: output.files[NAME].size}, output.rows)
+        for column in schema.stored:
+            found.column(column)
+
+
+def _check_sums(record: MergeRecord) -> None:
+    assert record.proof is not None  # noqa: S101
+    rows = sum(output.rows for output in record.outputs)
+    if rows != record.proof.rows_out or sum(i.rows for i in record.inputs) != record.proof.rows_in:
+        raise _unproven(record, f"{record.proof.rows_out} rows in the outputs", f"{rows} rows")
+    for name, digest in record.proof.digests_out.items():
+        total = add(*(from_hex(output.digests.get(name, "0")) for output in record.outputs))
+        if to_hex(total) != digest:
+            raise _unproven(record, f"digest {digest} of column {name}", to_hex(total))
+
+
+def _check_index(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+    path = layout.metadata_index(table)
+    entries = {entry.key: entry.rows for entry in decode_tlmi(fs.read(path), path)} if fs.stat(path) else {}
+    for output in record.outputs:
+        rows = entries.get(LocationKey(output.internal, record.value))
+        if rows != output.rows:
+            raise _unproven(record, f"{output.rows} rows of {output.internal} in the location index", rows)
+
+
+def _check_output(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, output: MergeOutput) -> None:
+    directory = layout.history_location(table, LocationKey(output.internal, record.value))
+    size = table_size.load(fs, directory)
+    recorded = {name: state.size for name, state in output.files.items()}
+    if size is None or size.size != output.rows or dict(size.data_file_sizes) != recorded:
+        found = "no table.size" if size is None else f"{size.size} rows"
+        raise _unproven(record, f"{output.rows} rows in {directory}", found)
+    for name, state in output.files.items():
+        check_crc(fs, directory / name, state, stream="")
+
+
+def _unproven(record: MergeRecord, expected: object, found: object) -> ValidationFailedError:
+    return ValidationFailedError(
+        "there is no proof that history holds this date",
+        where=f"{record.table} {record.value}, merge {record.generation}",
+        expected=expected,
+        found=found,
+        hint="merge the date again with --rewrite, then validate it; nothing was removed",
+        phase="prove",
+    )

@@ -1,0 +1,151 @@
+"""Removal of whole streams: only of those that never committed, or whose rows are all merged and deleted.
+
+What is checked: no location of the newest state holds a row, or its directory; nothing was set aside; every removal of
+a location is complete on disk. Kept epochs and source positions go with the log, so a new stream of that name begins at
+the beginning of its source. The steps are those of ``store.epochs.recovery.removed_stream``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from sparkhaven.store.epochs.dry_run import preview_recovery
+from sparkhaven.store.epochs.files.lock import commits_held, take_lock, take_lock_if_there
+from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.generation import Opening, open_generation
+from sparkhaven.store.epochs.reading.stream_state import list_streams
+from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream, finish_removal, remove_files
+from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
+from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.epochs.retention import DEFAULTS
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import LockLostError, SettingsError, TableExistsError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName, check_stream
+from sparkhaven.store.merges.merge_records import lock_table, merged_rows, newest
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.batch.stream_batches import refuse_batches_without_log
+from sparkhaven.writers.quarantine.pending_changes import follow_log
+from sparkhaven.writers.removal.row_removal import sweep
+
+
+@frozen
+class StreamRemoval:
+    """What a removal takes away, with ``dry_run`` what it would: paths, and a line for each that recovery changes."""
+
+    stream: str
+    epoch: int
+    files: tuple[Path, ...]
+    recovered: tuple[str, ...]
+    dry_run: bool
+
+
+def remove_stream(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, clock: Callable[[], float], dry_run: bool = False
+) -> StreamRemoval:
+    """Removes a stream of which no row is left, or finishes a removal that was interrupted.
+
+    TableNotFoundError: there is no such stream. TableExistsError: it has rows, or a location that is not deleted.
+    SettingsError: a process runs it. LockLostError: a merge or removal is running. CorruptFileError: it is damaged.
+    """
+    files = tuple(files_of_stream(fs, layout, table, check_stream(stream)))
+    lock_path = layout.stream_lock(table, stream)
+    with ExitStack() as held:
+        try:
+            if stream not in list_streams(fs, layout, table):
+                return _without_log(fs, layout, table, stream, files, held, dry_run=dry_run)
+            state = require_stream(fs, layout, table, stream)
+            require_removable(fs, layout, table, state)
+            if dry_run:
+                report = preview_recovery(fs, layout, table, stream, time_ms=int(clock() * 1000))
+                return StreamRemoval(stream, state.epoch, files, tuple(report.changes()), True)
+            take_lock(fs, lock_path).release()  # refuses before anything is changed
+            if fs.stat(layout.merges(table)) is not None:
+                held.enter_context(lock_table(fs, layout, table))
+            opening = Opening(None, "removal", clock, os.getpid(), socket.gethostname(), DEFAULTS)
+            opened = open_generation(fs, layout, table, stream, opening)
+            held.enter_context(opened.lock)
+        except LockLostError as error:
+            if error.where != str(lock_path):
+                raise
+            raise _in_use(table, stream, error) from error
+        held.enter_context(commits_held(fs, layout.stream_removals(table, stream)))
+        state = opened.state
+        require_removable(fs, layout, table, state)
+        follow_log(fs, layout, table, state)
+        for key in sorted({removal.key for _, removal in read_removals(fs, layout, table, stream).entries}):
+            sweep(fs, layout, table, key)
+        note = RemovedStream(state.epoch, state.generation, int(clock() * 1000))
+        remove_files(fs, layout, table, stream, note)
+    return StreamRemoval(stream, state.epoch, files, tuple(opened.recovery.changes()), False)
+
+
+def _without_log(
+    fs: Fs, layout: Layout, table: TableName, stream: str, files: tuple[Path, ...], held: ExitStack, *, dry_run: bool
+) -> StreamRemoval:
+    """Finishes a removal, or removes what a start left that was killed before it had a log."""
+    note = read_removed(fs, layout, table, stream)
+    if not files:
+        require_stream(fs, layout, table, stream)
+    elif note is None:
+        _require_unborn(fs, layout, table, stream)
+    if not dry_run and files:
+        held.enter_context(take_lock(fs, layout.stream_lock(table, stream)))
+        held.enter_context(commits_held(fs, layout.stream_removals(table, stream)))
+        finish_removal(fs, layout, table, stream, note)
+    return StreamRemoval(stream, note.epoch if note else 0, files, (), dry_run)
+
+
+def _require_unborn(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+    """CorruptFileError: the log is missing, although something names an epoch of it."""
+    with take_lock_if_there(fs, layout.stream_lock(table, stream)):
+        try:
+            require_stream(fs, layout, table, stream)
+        except TableNotFoundError:
+            return
+
+
+def require_removable(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
+    """TableExistsError naming the first location that keeps a stream from being removed.
+
+    PositionGapError: its log has no epoch, although Spark's checkpoint has batches: the log was lost.
+    """
+    refuse_batches_without_log(fs, layout, table, state.stream, state.epoch)
+    for key, location in sorted(state.locations.items()):
+        place = layout.intraday_location(table, key)
+        dates = f"--dates {key.value}"
+        after = f"sparkhaven delete {table} {dates}"
+        before = f"sparkhaven merge {table} {dates}, then validate, truncate and delete"
+        raise TableExistsError(
+            f"stream {state.stream!r} of {table} still has rows or locations; nothing was changed",
+            where=place,
+            expected="no location of the stream, because each is merged, truncated and deleted",
+            found="a truncated location" if location.truncated else f"{location.rows:,} rows of {key.value}",
+            hint=f"{after if location.truncated else before}; a rollback drops rows that were not merged",
+        )
+    for aside in list_set_aside(fs, layout, table):
+        merged = merged_rows(newest(fs, layout, table, aside.value))
+        missing = aside.rows - merged.get((aside.stream, aside.internal, aside.since), 0)
+        if aside.stream == state.stream and missing > 0:
+            raise TableExistsError(
+                f"stream {state.stream!r} of {table} has rows that were set aside; nothing was changed",
+                where=aside.path,
+                expected="no location that was set aside",
+                found=f"{missing:,} rows of {aside.internal}/{aside.value}",
+                hint="restore its files from a copy and merge the date, or remove directory and note by hand",
+            )
+
+
+def _in_use(table: TableName, stream: str, error: LockLostError) -> SettingsError:
+    return SettingsError(
+        f"stream {stream!r} of {table} is running; nothing was changed",
+        where=error.where,
+        expected="a stream that no process writes",
+        found=error.found,
+        hint=f"stop that process, then `sparkhaven streams remove {table} {stream}`",
+    )

@@ -1,0 +1,284 @@
+"""Commits a data frame as an epoch: batches of any streaming query, or a frame that is written once.
+
+Exactly once, in one of two ways, by the resume rules (``ResumeRule``):
+
+*Positions* in columns of the rows, like partition and offset of Kafka. Rows below the committed end are dropped (R4,
+R5); a gap before or among the others is a PositionGapError (R6), or recorded if gaps are allowed. Spark's checkpoint
+is not trusted: it may be deleted, older, or torn.
+
+*Identity* of the batch as idempotency key: (query, batch id, digest of the content). A committed batch is a no-op if
+its digest is the same (R2), and a PositionGapError if the digest differs (R3) or is no longer known. Here the rows
+depend on Spark's checkpoint. If it is lost, a new query starts, whose first batch may have committed rows: refused
+unless ``adopt`` is set. If it is older, Spark plans a batch again, with other rows under the same id: refused by its
+digest, until the stream is rolled back to the epoch before that batch.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sparkhaven.store.digest.column_digest import add, to_hex
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.reading.stream_state import list_epochs
+from sparkhaven.store.epochs.state.file_positions import refuse_lost_log
+from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionSource, source_of
+from sparkhaven.store.epochs.state.resume_rules import ResumeRule
+from sparkhaven.store.errors import EpochConflictError, PositionGapError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.collect import collect
+from sparkhaven.writers.batch.commit import (
+    AddToQuarantine,
+    BatchOutcome,
+    CheckBudget,
+    check_lease,
+    commit_record,
+    passed_offsets,
+    publish,
+    quarantine_rejected,
+)
+from sparkhaven.writers.batch.scratch import running, scratch_name
+from sparkhaven.writers.spark.frame_task import DecodeRows, FrameResult, FrameWork, PositionColumns, frame_task
+from sparkhaven.writers.spark.spark_tasks import run_tasks
+from sparkhaven.writers.task.target import StreamTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
+
+
+@frozen
+class FramePlan:
+    """How to write frames of a stream. ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them.
+
+    ``allow_gap`` is for positions, ``adopt`` for identities.
+    """
+
+    decode: DecodeRows
+    positions: PositionColumns | None = None
+    check_budget: CheckBudget | None = None
+    quarantine: AddToQuarantine | None = None
+    allow_gap: bool = False
+    adopt: bool = False
+
+
+@frozen
+class Source:
+    """Where a batch comes from. ``identity`` is for frames without positions; None writes the rows unconditionally."""
+
+    query_id: str
+    batch_id: int
+    identity: OffsetRange | None = None
+
+
+def batch_of_query(query_id: str, batch_id: int) -> OffsetRange:
+    """The identity of a batch of a streaming query."""
+    return OffsetRange(PositionSource(PositionKind.BATCHES, query_id).topic, 0, batch_id, batch_id + 1)
+
+
+def labelled(label: str | None) -> OffsetRange | None:
+    """The identity of a frame that is written once under this label; None without one."""
+    return OffsetRange(PositionSource(PositionKind.LABEL, label).topic, 0, 0, 1) if label is not None else None
+
+
+def write_frame_batch(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    memory: WorkerCache,
+    frame: DataFrame,
+    plan: FramePlan,
+    source: Source,
+) -> BatchOutcome:
+    """Commits the new rows of a frame as one epoch; ``epoch`` of the outcome is None if there are none.
+
+    PositionGapError, ErrorBudgetExceeded, errors of tasks: nothing was committed.
+    """
+    check_lease(fs, log, target, None)
+    scratch = scratch_name(target, source.batch_id)
+    work = work_of(log, target, plan, source.identity)
+    with nullcontext() if work.only_look else running(fs, target.scratch(scratch)):
+        found = run_frame(fs, target, frame, work, scratch)
+        return commit_frame(fs, log, target, memory, found, plan, scratch, source)
+
+
+def work_of(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: OffsetRange | None) -> FrameWork:
+    """What the tasks do: write the new rows, or only compute the digest of a batch that is committed already.
+
+    PositionGapError: a batch of this identity cannot be known.
+    """
+    origin = f"epoch {log.state.epoch + 1}" if identity is None else f"{identity.topic}/{identity.start}"
+    if _is_replay(log, target, plan, identity):
+        return FrameWork(plan.decode, None, {}, only_look=True, origin=origin)
+    ends = {place: log.state.offsets[place].stop for place in log.state.offsets} if plan.positions else {}
+    return FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin)
+
+
+def commit_frame(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    memory: WorkerCache,
+    found: Sequence[FrameResult],
+    plan: FramePlan,
+    scratch: str,
+    source: Source,
+) -> BatchOutcome:
+    """The steps after the tasks: collect, check, quarantine, commit and publish. Errors as ``write_frame_batch``."""
+    identity = source.identity
+    _raise_first(found)
+    if identity is not None and _is_replay(log, target, plan, identity):
+        require_same(fs, log, target, replace(identity, digest=_digest(found)))
+        return BatchOutcome(source.batch_id, epoch=None, replayed=1)
+    if identity is not None and identity.source.kind is PositionKind.LABEL and not found:
+        return BatchOutcome(source.batch_id, epoch=None)  # no rows: the label stays free for those that come later
+    if any(part.looked for part in found):
+        raise EpochConflictError(
+            "tasks took this batch for a committed one and wrote nothing, but the log does not have it",
+            where=f"stream {target.stream}",
+            hint="run the query again; nothing of this batch was committed",
+        )
+    dropped = sum(part.dropped for part in found)
+    if plan.positions is not None:
+        ranges = joined((taken for part in found for taken in part.ranges), dense=not plan.allow_gap)
+        if not ranges:
+            return BatchOutcome(source.batch_id, epoch=None, replayed=1 if dropped else 0)
+    else:
+        ranges = (replace(identity, digest=_digest(found)),) if identity is not None else ()
+    collected = collect(fs, target, memory, [part.result for part in found], scratch)
+    collected.splits = ranges
+    collected.notes.count("rows_committed_before", dropped)
+    quarantine_rejected(fs, collected, plan.check_budget, plan.quarantine, log.state.epoch + 1)
+    gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
+    epoch = commit_record(fs, log, target, collected, source.query_id, source.batch_id, gaps)
+    publish(fs, log, target, epoch)
+    return BatchOutcome(
+        source.batch_id,
+        epoch=epoch,
+        rows=collected.rows,
+        rejected=collected.notes.rejected_rows,
+        splits=len(ranges),
+        locations=len(collected.reports),
+        messages=sum(taken.stop - taken.start for taken in ranges) if plan.positions else 0,
+        passed=passed_offsets(gaps),
+        counts=dict(collected.notes.counts),
+        seconds=collected.seconds,
+    )
+
+
+def _is_replay(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: OffsetRange | None) -> bool:
+    if identity is None or plan.positions is not None:
+        return False
+    return is_committed(log, target, identity, adopt=plan.adopt)
+
+
+def run_frame(fs: Fs, target: StreamTarget, frame: DataFrame, work: FrameWork, scratch: str) -> list[FrameResult]:
+    """Runs the tasks of a frame; a task without rows has no result."""
+    task = partial(frame_task, fs, _CACHE, target, work, scratch)
+    rows = run_tasks(frame, task, "result binary")
+    return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
+
+
+def joined(ranges: Iterable[OffsetRange], *, dense: bool) -> tuple[OffsetRange, ...]:
+    """One range per source partition. PositionGapError: there is a gap, with ``dense``."""
+    found: list[OffsetRange] = []
+    for part in sorted(ranges):
+        last = found[-1] if found else None
+        if last is None or (last.topic, last.partition) != (part.topic, part.partition):
+            found.append(part)
+            continue
+        if dense and part.start > last.stop:
+            raise PositionGapError(
+                "offsets are missing among the rows of a batch",
+                where=last.path,
+                expected=f"offset {last.stop}",
+                found=f"offset {part.start}",
+                rule=ResumeRule.GAP.cited,
+                hint="set allow_gap if the query filters rows, or the topic is compacted or transactional",
+            )
+        found[-1] = replace(last, stop=max(last.stop, part.stop))
+    return tuple(found)
+
+
+def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *, adopt: bool) -> bool:
+    """Whether the log has a batch of this identity. PositionGapError: that cannot be known (R6, R8)."""
+    place, offsets = (identity.topic, identity.partition), log.state.offsets
+    if place in offsets:
+        end = offsets[place].stop
+        if identity.start > end:
+            raise PositionGapError(
+                "batches of this query are missing in the log",
+                where=f"stream {target.stream}",
+                expected=f"batch {end}",
+                found=f"batch {identity.start}",
+                rule=ResumeRule.GAP.cited,
+                hint="if the stream was rolled back, roll back Spark's checkpoint too: remove all batches after"
+                f" {end - 1} from its directories `offsets` and `commits`",
+            )
+        return identity.start < end
+    sources = [source_of(topic) for topic, _ in offsets]
+    others = sorted(source.name for source in sources if source.kind is PositionKind.BATCHES)
+    if identity.source.kind is PositionKind.BATCHES and not adopt:
+        refuse_lost_log(target.stream, log.state.epoch, identity.start)
+        if others:
+            raise PositionGapError(
+                "another query has written this stream, and rows without positions do not show what it has committed",
+                where=f"stream {target.stream}",
+                expected=others[-1],
+                found=identity.source.name,
+                hint="restore Spark's checkpoint; or set adopt if the new query starts where the old one ended",
+            )
+    return False
+
+
+def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRange) -> None:
+    """A repeated batch must have the digest of the committed one, which must still be known."""
+    entries = list_epochs(fs, target.layout, target.table, target.stream)
+    known = {
+        part.start: (part.digest, entry.epoch)
+        for entry in entries
+        if entry.live
+        for part in entry.ranges
+        if part.topic == again.topic
+    }
+    end = log.state.offsets[again.topic, again.partition]
+    digest, epoch = known.get(again.start, (end.digest if end.last_start == again.start else "", 0))
+    if digest == again.digest:
+        return
+    if again.source.kind is PositionKind.LABEL:
+        raise PositionGapError(
+            "other rows were written under this label",
+            where=f"stream {target.stream}, label {again.source.name}",
+            expected=f"digest {digest}" if digest else "an epoch above the rollback floor",
+            found=f"digest {again.digest}",
+            rule=ResumeRule.CHANGED.cited,
+            hint="write them under another label"
+            + (f", or roll the stream back to before epoch {epoch}" * bool(epoch)),
+        )
+    back = f"roll the stream back to the epoch before {epoch} and restart" if epoch else "restore the checkpoint"
+    raise PositionGapError(
+        "a committed batch was repeated with other rows: Spark planned it again, or the source is not repeatable",
+        where=f"stream {target.stream}, batch {again.start}",
+        expected=f"digest {digest}" if digest else "an epoch above the rollback floor",
+        found=f"digest {again.digest}",
+        rule=ResumeRule.CHANGED.cited,
+        hint=f"if Spark's checkpoint is older than the commit log, {back}",
+    )
+
+
+def _raise_first(found: Sequence[FrameResult]) -> None:
+    for part in found:
+        if part.result.error is not None:
+            raise part.result.error
+
+
+def _digest(found: Sequence[FrameResult]) -> str:
+    return to_hex(add(*(part.digest for part in found)))

@@ -1,0 +1,253 @@
+"""Runs a stream in Spark: one query whose micro-batches become epochs.
+
+The source's rows name splits (``writers.batch.stream_batches.Row``). The planner writes them to a file for the driver
+(``store.scratch.batch_plan``). A single task runs in the driver, several are one Spark job over their splits; so does a
+large one of a cluster, because the driver commits for all streams. A task opens and decodes splits itself, so no row of
+data crosses the JVM; it returns its result, errors included.
+
+Spark's checkpoint is a cache: positions are in the commit log, and the source plans from it. Spark never syncs its
+checkpoint, so after a crash it may be old, empty or torn; every start therefore renews it, after a check whether it has
+batches that the log lacks (then the log was lost, rule R8).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sparkhaven.readers.spark.releases import installed_spark
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.log_values import Split
+from sparkhaven.store.errors import CommitError, SparkhavenError, carried_error
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scratch.batch_plan import planned_rows
+from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.batch.stream_batches import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.spark.local_paths import local_uri
+from sparkhaven.writers.spark.source_reports import SourceReports
+from sparkhaven.writers.spark.spark_tasks import (
+    error_summary,
+    is_on,
+    jvm_gone,
+    run_each,
+    speculation,
+    task_number,
+    tasks_failed,
+)
+from sparkhaven.writers.spark.task_slots import SlotNotes, TaskSlots, is_local
+from sparkhaven.writers.spark.workers import check_workers
+from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.target import StreamTarget
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+POLL_SECONDS = 0.2
+NOTHING_NEW = "Waiting for data to arrive"  # the same, after its source was asked
+ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
+GO_ON = "run again with -v for the traceback; committed epochs stay, a restart continues after them"
+_CONF = {
+    # Hadoop's local file system forks a process for each checkpoint file; the raw one does not
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # the checkpoint is only a cache
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+}
+
+
+def stream_conf() -> dict[str, str]:
+    """Settings of a session with streams. SettingsError: Spark is not there, or not supported."""
+    room = ".checkpointing" if installed_spark().numbers >= (4, 1) else ""
+    manager = f"org.apache.spark.sql.execution.streaming{room}.FileSystemBasedCheckpointFileManager"
+    return {"spark.sql.streaming.checkpointFileManagerClass": manager, **_CONF}
+
+
+class StreamStopping(Exception):
+    """Raised into Spark between two batches, so that it does not count the batch it has just begun as done."""
+
+
+def run_stream(
+    spark: SparkSession,
+    source: DataFrame,
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    plan: StreamPlan,
+    *,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> StreamTotals:
+    """Runs the query until its trigger ends it, ``stop`` is set (it ends after the current batch), or it fails.
+
+    Raises errors of tasks, driver and source unchanged; committed epochs stay. LockLostError: another process has
+    opened the stream.
+    """
+    from sparkhaven.readers.spark.source_api import HAS_LIMITS  # imports PySpark
+
+    refuse_speculation(spark)
+    check_workers(spark.sparkContext, target.layout.root, target.lock_file, plan.warn)
+    begin_run(fs, log, target, plan)
+    checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
+    fs.remove_tree(checkpoint)
+    slots = SlotNotes(fs, target.layout.scratch(target.table, target.stream), TaskSlots(spark.sparkContext))
+    slots.renew()
+    started = clock()
+    batches = Batches(fs, log, target, plan, clock, slots.renew)
+    by_itself = HAS_LIMITS or not plan.ends
+    trigger = plan.trigger if by_itself else {"processingTime": "0 seconds"}
+    writer = source.writeStream.foreachBatch(batches).trigger(**trigger)
+    query = writer.option("checkpointLocation", local_uri(checkpoint)).start()
+    reports = SourceReports(query, plan.report if HAS_LIMITS else None, clock)
+    try:
+        _watch(query, batches, stop, reports, by_itself=by_itself)
+    except Exception as error:
+        batches.close()  # a batch that runs here outlives the JVM; it must end before the log is released
+        if batches.error is None and not batches.refused:
+            target.check_generation(fs)  # a lost lock is the cause, whatever error Spark met first
+            raise _translated(error) from error
+    if batches.error is not None:
+        raise jvm_gone(batches.error) or batches.error
+    status = query.status["message"]
+    if status != ENDED_WELL and not batches.refused:
+        # an error inside Spark that is not in the query's exception
+        raise CommitError("Spark ended the stream without a reason", found=status, hint=GO_ON)
+    reports.look()
+    batches.written.finish()
+    if not plan.ends:
+        log.sync_now()
+    return batches.written.ended(started)
+
+
+def _watch(
+    query: StreamingQuery, batches: Batches, stop: threading.Event, reports: SourceReports, *, by_itself: bool
+) -> None:
+    """Until the query has ended; unless it ends ``by_itself``, it is ended when its source has nothing new."""
+    while not query.awaitTermination(POLL_SECONDS):  # raises what ended the query
+        if stop.is_set() or batches.error is not None or (not by_itself and query.status["message"] == NOTHING_NEW):
+            batches.close()
+            query.stop()
+            return
+        batches.idle()
+        reports.look_if_due()
+    query.awaitTermination()  # with a time limit it may return before the query's error and last status are there
+
+
+def refuse_speculation(spark: SparkSession) -> None:
+    """SettingsError: speculative execution is on."""
+    if is_on(spark.sparkContext.getConf().get("spark.speculation")):
+        raise speculation()
+
+
+class Batches:
+    """The foreachBatch function. ``error``: the exception that stopped it; Spark passes on only its text.
+
+    ``refused``: a batch began after the stream was asked to stop; Spark then reports a failed query. ``count_slots``
+    is called before the next batch is planned.
+    """
+
+    def __init__(
+        self,
+        fs: Fs,
+        log: StreamLog,
+        target: StreamTarget,
+        plan: StreamPlan,
+        clock: Callable[[], float],
+        count_slots: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.error: BaseException | None = None
+        self.refused = False
+        self.written = StreamBatches(fs, log, target, plan, clock)
+        self._fs, self._target, self._plan, self._clock = fs, target, plan, clock
+        self._scratch = target.layout.scratch(target.table, target.stream)
+        self._offsets = target.layout.spark_checkpoint(target.table, target.stream) / "offsets"
+        self._count_slots = count_slots
+        self._batch_lock = threading.Lock()
+        self._closing = False
+
+    def __call__(self, splits: DataFrame, batch_id: int) -> None:
+        """Commits one micro-batch or raises; on return the batch is in the log."""
+        with self._batch_lock:
+            if self._closing or self.error is not None:
+                self.refused = True
+                raise StreamStopping
+            try:
+                self._write(splits, batch_id)
+                self._count_slots()
+            except BaseException as error:  # noqa: BLE001 run_stream raises it
+                self.error = error
+                raise StreamStopping from None
+
+    def close(self) -> None:
+        """Waits for the running batch; no further one begins."""
+        with self._batch_lock:
+            self._closing = True
+
+    def idle(self) -> None:
+        """What is due while no batch runs: the sync of mode ``periodic``, a look at the executors."""
+        if self.error is None and self._batch_lock.acquire(blocking=False):
+            try:
+                self.written.idle()
+                self._count_slots()
+            except BaseException as error:  # noqa: BLE001 run_stream raises it after it has stopped the query
+                self.error = error
+            finally:
+                self._batch_lock.release()
+
+    def _write(self, splits: DataFrame, batch_id: int) -> None:
+        begun = self._clock()
+        rows: Sequence[Row] | None = planned_rows(self._fs, self._scratch, self._offsets / str(batch_id))
+        if rows is None:
+            rows = [row.asDict() for row in splits.collect()]
+        context = splits.sparkSession.sparkContext
+        alone = len({row["task"] for row in rows}) == 1
+        here = alone and (not rows[0].get("large") or is_local(context.master))
+        self.written.write(rows, batch_id, partial(self._run, context, here), begun)
+
+    def _run(
+        self,
+        context: SparkContext,
+        here: bool,
+        runs: Sequence[Sequence[Split]],
+        scratch: str,
+        instead: Mapping[Split, Split | None],
+    ) -> list[TaskResult]:
+        """Runs a task per run of splits, in Spark or, the only one, in this process."""
+        tasks = [Task(n, 0, scratch, run, alone=here, instead=instead) for n, run in enumerate(runs)]
+        if not here:
+            return run_each(context, partial(run_attempt, self._fs, self._target, self._plan.decode), tasks)
+        try:
+            return [run_task(self._fs, self.written.memory, self._target, self._plan.decode, tasks[0])]
+        except Exception as error:  # as from a worker
+            raise tasks_failed(f"{type(error).__name__}: {error}") from error
+
+
+# --- tasks -------------------------------------------------------------------------------------------------
+
+_CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
+
+
+def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Task]) -> Iterator[TaskResult]:
+    """The function of the job: a task in, its result out."""
+    _, attempt = task_number()
+    for task in tasks:
+        yield run_task(fs, _CACHE, target, decode, replace(task, attempt=attempt))
+
+
+def _translated(error: Exception) -> SparkhavenError:
+    """The sparkhaven error inside one of Spark's, or a CommitError with a summary of it."""
+    return (
+        jvm_gone(error)
+        or carried_error(str(error))
+        or CommitError("Spark ended the stream", found=error_summary(error), hint=GO_ON)
+    )

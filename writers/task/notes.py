@@ -1,0 +1,72 @@
+"""What decoding reports besides rows: counts, and rejected rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparkhaven.store.epochs.state.log_values import add_count
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.frozen import frozen
+
+
+@frozen
+class RejectedFile:
+    """A scratch file of rejected rows, of schema ``store.quarantine.rejected_rows.REJECTED``."""
+
+    path: Path
+    rows: int
+
+
+@dataclass(slots=True)
+class SplitNotes:
+    """What decoding reports besides rows; a task has one for all its splits, and it pickles without ``sink``.
+
+    ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all, and
+    ``rejected_files`` hold all of them (see ``keep_rejected``). ``counts`` are sums by name
+    (ignored fields and the like).
+    """
+
+    rejected: list[Any] = field(default_factory=list)
+    rejected_rows: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    rejected_files: list[RejectedFile] = field(default_factory=list)
+    sink: Callable[[pa.RecordBatch], None] | None = None
+
+    def keep_rejected(self, rows: pa.RecordBatch) -> None:
+        """Passes rejected rows (schema ``REJECTED``) to the sink, if any; ``reject`` counts them."""
+        if self.sink is not None and rows.num_rows:
+            self.sink(rows)
+
+    def reject(self, samples: Sequence[Any], rows: int) -> None:
+        """Adds ``rows`` bad rows, with some of them as samples."""
+        self.rejected.extend(samples[: max(0, SAMPLES - len(self.rejected))])
+        self.rejected_rows += rows
+
+    def count(self, name: str, amount: int) -> None:
+        """Adds to a named sum."""
+        add_count(self.counts, name, amount)
+
+    def merge(self, other: SplitNotes) -> None:
+        """Adds the notes of another task."""
+        self.reject(other.rejected, other.rejected_rows)
+        self.rejected_files.extend(other.rejected_files)
+        for name, amount in other.counts.items():
+            self.count(name, amount)
+
+
+SAMPLES = 20  # bad rows that a task keeps for error messages
+
+
+@frozen
+class LateRows:
+    """Rows for a truncated location: a bad-row sample that the writer itself finds."""
+
+    key: LocationKey
+    rows: int
+    file: str
+    reason: str = "late"

@@ -1,0 +1,55 @@
+"""What a task must know to write for a stream: picklable values, the same for every task of every batch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.errors import LockLostError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import TableSchema
+
+
+@frozen
+class StreamTarget:
+    """One stream of one table; ``generation`` is the fencing token of the process that opened it."""
+
+    layout: Layout
+    table: TableName
+    stream: str
+    schema: TableSchema
+    generation: int
+    policy: CommitPolicy = CommitPolicy()
+
+    def location(self, key: LocationKey) -> Path:
+        """Leaf directory of a location of this table."""
+        return self.layout.intraday_location(self.table, key)
+
+    def scratch(self, batch: str) -> Path:
+        """Scratch directory of one running batch."""
+        return self.layout.scratch(self.table, self.stream) / batch
+
+    @property
+    def lock_file(self) -> Path:
+        """The stream's lock file; it exists while the stream is open."""
+        return self.layout.stream_lock(self.table, self.stream)
+
+    def check_generation(self, fs: Fs) -> None:
+        """LockLostError if the stream's lock file names another generation: this process is fenced off."""
+        path = self.lock_file
+        try:
+            owner: dict[str, Any] = json.loads(fs.read(path))
+        except (FileNotFoundError, ValueError):
+            owner = {}
+        if owner.get("generation") != self.generation:
+            raise LockLostError(
+                "another process has opened the stream",
+                where=path,
+                expected=f"generation {self.generation}",
+                found=f"generation {owner.get('generation')}, pid {owner.get('pid')} on {owner.get('host')}",
+                hint="let the newer process run, or stop it first; nothing of this batch was committed",
+            )

@@ -1,0 +1,192 @@
+"""The rows that a rule reads: the locations of a date, block by block, one array of cells per column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.lazy_compute import null_mask
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.parquet_source import open_source
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, rank_lut, sorted_symbols
+from sparkhaven.writers.merge.write.row_order import to_arrow
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+
+Mask = npt.NDArray[np.bool_]
+SWITCHES = ("removeNull", "removeNaN", "removeInf")
+
+
+def utf16_key(text: str) -> bytes:
+    """Orders texts by UTF-16 code unit."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+@dataclass(slots=True)
+class Dictionary:
+    """Texts that ids point to; results for each of them are cached. Null texts are null values."""
+
+    texts: pa.Array
+    _kept: dict[object, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def each(self, key: object, make: Callable[[pa.Array], Any]) -> npt.NDArray[Any]:
+        """``make(texts)`` as an array, one entry per text; computed once for every ``key``."""
+        if key not in self._kept:
+            self._kept[key] = np.asarray(make(self.texts))
+        return self._kept[key]
+
+    @property
+    def ranks(self) -> npt.NDArray[np.int32]:
+        """Place of each text in the order of UTF-16 code units."""
+        return self.each("ranks", lambda texts: rank_lut(texts, sorted_symbols([texts]))[:-1])
+
+
+@frozen
+class Cells:
+    """A column of a block: raw numbers as they lie in the file, or ids into a dictionary of texts."""
+
+    column: Column
+    null: Mask
+    numbers: npt.NDArray[Any] | None = None
+    ids: npt.NDArray[np.int32] | None = None
+    dictionary: Dictionary | None = None
+
+    @property
+    def nan(self) -> Mask:
+        """Where a number is NaN."""
+        return self._where(np.isnan)
+
+    @property
+    def infinite(self) -> Mask:
+        """Where a number is infinite."""
+        return self._where(np.isinf)
+
+    def _where(self, test: Callable[[Any], Mask]) -> Mask:
+        if self.numbers is None or self.numbers.dtype.kind != "f":
+            return np.zeros(len(self.null), bool)
+        return test(self.numbers)
+
+    def texts(self, key: object, make: Callable[[pa.Array], Any]) -> npt.NDArray[Any]:
+        """What ``make`` gives for the text of each row; rows of nulls hold anything. Only for columns of text."""
+        assert self.dictionary is not None and self.ids is not None  # noqa: S101
+        found = self.dictionary.each(key, make)
+        return found[self.ids] if len(found) else np.zeros(len(self.ids), bool)  # then every row is null
+
+    def arrow(self) -> pa.Array:
+        """The cells as Arrow."""
+        if self.numbers is not None:
+            return to_arrow(self.numbers, self.column)
+        assert self.dictionary is not None  # noqa: S101
+        return pa.DictionaryArray.from_arrays(pa.array(self.ids, mask=self.null), self.dictionary.texts)
+
+
+@frozen
+class Block:
+    """Rows that follow each other in one location, the ``location``-th; ``first`` is the row of the first of them."""
+
+    location: int
+    first: int
+    rows: int
+    cells: Mapping[str, Cells]
+
+    def kept(self, names: Sequence[str], attributes: Mapping[str, str]) -> Mask:
+        """The rows that the switches of a rule leave: those without null, NaN, infinity in the named columns."""
+        keep = np.ones(self.rows, bool)
+        for name in names:
+            cells = self.cells[name]
+            for switch, odd in zip(SWITCHES, ("null", "nan", "infinite"), strict=True):
+                if attributes.get(switch) == "true":
+                    keep &= ~getattr(cells, odd)
+        return keep
+
+    def batch(self, names: Sequence[str]) -> pa.RecordBatch:
+        """Columns as Arrow."""
+        return pa.record_batch([self.cells[name].arrow() for name in names], names=list(names))
+
+
+@frozen
+class RowSet:
+    """The rows of a date in some locations. ``blocks`` may be called as often as it takes: nothing is kept."""
+
+    fs: Fs
+    schema: TableSchema
+    value: str
+    sources: tuple[Source, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(len(source) for source in self.sources)
+
+    def column(self, name: str) -> Column:
+        """A column that a rule names. NotEvaluatedError if the table has none, or this release does not store it."""
+        found = self.schema.column(name)
+        if found is None:
+            raise NotEvaluatedError(f"the table has no column {name}")
+        if not found.type.stored:
+            raise NotEvaluatedError(f"columns of type {found.type.name} are not stored by this release")
+        return found
+
+    def each(self) -> Iterator[RowSet]:
+        """Every location separately."""
+        for source in self.sources:
+            yield RowSet(self.fs, self.schema, self.value, (source,))
+
+    def symbols(self, column: Column) -> Iterator[tuple[Source, pa.Array]]:
+        """The symbol table of a column in each location."""
+        for source in self.sources:
+            yield source, open_source(self.fs, source, column).symbols()
+
+    def blocks(self, names: Sequence[str]) -> Iterator[Block]:
+        """All rows, the named columns of them."""
+        columns = [self.column(name) for name in dict.fromkeys(names)]
+        for index, source in enumerate(self.sources):
+            readers = [_reader(self.fs, source, column, self.value) for column in columns]
+            for first, stop in source.blocks():
+                cells = {column.name: read(first, stop) for column, read in zip(columns, readers, strict=True)}
+                yield Block(index, first, stop - first, cells)
+
+
+_Read = Callable[[int, int], Cells]
+
+
+def _reader(fs: Fs, source: Source, column: Column, value: str) -> _Read:
+    if column.kind is Kind.PARTITIONING:
+        whole = Dictionary(pa.array([value], pa.string()))
+        return lambda first, stop: _coded(column, np.zeros(stop - first, np.int32), whole)
+    opened = open_source(fs, source, column)
+    if column.storage is Storage.SYMBOL:
+        table = Dictionary(opened.symbols().cast(pa.string()))
+        return lambda first, stop: _coded(column, opened.ids(first, stop, len(table.texts)), table)
+    if column.storage is Storage.BLOB:
+        return lambda first, stop: _blob(column, opened.texts(first, stop))
+    return lambda first, stop: _fixed(column, opened.entries(first, stop))
+
+
+def _coded(column: Column, ids: npt.NDArray[np.int32], table: Dictionary) -> Cells:
+    null = ids == INT_NULL
+    ids = np.where(null, 0, ids)
+    if table.texts.null_count:  # a symbol without bytes reads as null
+        null |= table.each("null", null_mask)[ids]
+    return Cells(column, null, ids=ids, dictionary=table)
+
+
+def _blob(column: Column, texts: pa.Array) -> Cells:
+    coded = texts.cast(pa.string()).dictionary_encode()
+    ids = pc.fill_null(coded.indices, int(INT_NULL)).to_numpy(zero_copy_only=False)
+    return _coded(column, ids, Dictionary(coded.dictionary))
+
+
+def _fixed(column: Column, entries: npt.NDArray[Any]) -> Cells:
+    null = entries == entries.dtype.type(column.type.null)
+    if column.type.name == "Boolean":  # any other byte reads as true
+        entries = np.where((entries == 0) | null, entries, 1).astype(entries.dtype)
+    return Cells(column, null, numbers=entries)

@@ -1,0 +1,122 @@
+"""Rules on a date as a whole: its size, its columns' types, grouping, symbol tables, digests, source positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.model import Rule, Storage
+from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation.key_hashes import Lanes, distinct, row_keys
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, number, plural, within
+
+
+def _size(scope: Scope, rule: Rule) -> Measure:
+    return within(rule, scope.rows.rows, plural(scope.rows.rows, "row"))
+
+
+def _expected_size(scope: Scope, rule: Rule) -> Measure:
+    """Rows of the date over the mean of its neighbours that are merged.
+
+    Passes where none is: of the first date of a table there is no history to compare with.
+    """
+    wide = []
+    for name in ("partitionsBefore", "partitionsAfter"):
+        value = Decimal(rule.attributes[name].strip())
+        if value < 0 or value != int(value):
+            raise NotEvaluatedError(f"{name} {value} is not a number of dates")
+        wide.append(int(value))
+    if not any(wide):
+        raise NotEvaluatedError("partitionsBefore and partitionsAfter are both 0: there is no date to compare with")
+    found = scope.around.neighbours(wide[0], wide[1])
+    if not found:
+        bounds = number(rule.attributes["min"]), number(rule.attributes["max"])
+        message = f"{plural(scope.rows.rows, 'row')}, no history to compare with: no neighbouring date is merged"
+        return Measure(True, None, *bounds, message)
+    if not sum(found):
+        raise NotEvaluatedError("no neighbouring date has rows in history to compare with")
+    mean = Fraction(sum(found), len(found))
+    message = f"{scope.rows.rows} rows, {float(mean):g} is the mean of {plural(len(found), 'neighbouring date')}"
+    return within(rule, Fraction(scope.rows.rows) / mean, message)
+
+
+def _types(scope: Scope, rule: Rule) -> Measure:
+    plural_ = "columns" in rule.attributes
+    names = names_in(rule, "columns" if plural_ else "column")
+    types = names_in(rule, "types" if plural_ else "type")
+    if len(names) != len(types):
+        raise NotEvaluatedError(f"{plural(len(names), 'column')}, {plural(len(types), 'type')}")
+    wrong, found = [], []
+    for name, wanted in zip(names, types, strict=True):
+        column = scope.rows.schema.column(name)
+        if column is None:
+            raise NotEvaluatedError(f"the table has no column {name}")
+        found.append(column.type.name)
+        if column.type != data_type(wanted):
+            wrong.append(f"{name} is {column.type.name}, not {wanted}")
+    given = ", ".join(types)
+    return Measure(not wrong, ", ".join(found), given, given, "; ".join(wrong) or "declared so")
+
+
+def _grouped(scope: Scope, rule: Rule) -> Measure:
+    """As many runs as there are different values, in every location."""
+    name = scope.rows.column(rule.attributes["column"]).name
+    again = 0
+    for location in scope.rows.each():
+        runs = sum(len(low) for low, _ in _runs(location, name))
+        again += runs - distinct(lambda location=location: _runs(location, name))  # type: ignore[misc]
+    message = f"{plural(again, 'time')} a value recurs after another one in a location"
+    return Measure(not again, again, 0, 0, message if again else "equal values stand together")
+
+
+def _runs(rows: RowSet, name: str) -> Iterator[Lanes]:
+    """The hash of each row whose value is not that of the row before."""
+    last: tuple[int, int] | None = None
+    for block in rows.blocks([name]):
+        low, high = row_keys(block, [name])
+        begins = np.ones(len(low), bool)
+        begins[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        begins[0] = last != (int(low[0]), int(high[0]))
+        last = int(low[-1]), int(high[-1])
+        yield low[begins], high[begins]
+
+
+def _symbols_unique(scope: Scope, _: Rule) -> Measure:
+    twice = []
+    for column in scope.rows.schema.stored:
+        if column.storage is not Storage.SYMBOL or not column.type.stored:
+            continue
+        for source, symbols in scope.rows.symbols(column):
+            extra = len(symbols) - pc.count_distinct(symbols.cast(pa.string()), mode="all").as_py()
+            if extra:
+                twice.append(f"{column.name} of {source.internal}: {plural(extra, 'text')} more than once")
+    return Measure(not twice, len(twice), 0, 0, "; ".join(twice) or "every text has one id")
+
+
+def _digests(scope: Scope, _: Rule) -> Measure:
+    passed = scope.around.digests()
+    return Measure(passed, None, None, None, f"digests of all columns {'are equal' if passed else 'differ'}")
+
+
+def _offsets(scope: Scope, _: Rule) -> Measure:
+    found = scope.around.gaps()
+    return Measure(not found, found, 0, 0, f"{plural(found, 'gap')} between committed ranges")
+
+
+RULES: dict[str, Evaluate] = {
+    "assertSize": _size,
+    "assertExpectedTableSize": _expected_size,
+    "assertColumnType": _types,
+    "assertColumnTypes": _types,
+    "assertColumnGrouped": _grouped,
+    "assertSymbolsUnique": _symbols_unique,
+    "assertDigestEqual": _digests,
+    "assertOffsetsContiguous": _offsets,
+}

@@ -1,0 +1,165 @@
+"""Validates one merged date: the default rules, which always run, then the rules of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+
+from sparkhaven.store.epochs.reading.stream_state import list_epochs
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
+from sparkhaven.store.merges.totals import current_names
+from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
+from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.types.model import Rule
+from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.plan.merge_pins import Pins
+from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
+from sparkhaven.writers.validation.merge_rules import merge_rules
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.rule_evaluation import DateRows, evaluate, modes_of
+from sparkhaven.writers.validation.rule_scope import Surroundings
+
+
+def validate_date(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    *,
+    pins: Pins | None = None,
+    tolerant: bool = False,
+    time_ms: int = 0,
+) -> Validation:
+    """Reads a merged date again and evaluates the default rules and those of its schema; stores nothing.
+
+    ``pins`` caches the streams' states between the dates of one run. ``tolerant``: rules that cannot be evaluated do
+    not fail it. ``time_ms``: now, in milliseconds since the epoch. TableNotFoundError: the date was never merged.
+    """
+    record = newest(fs, layout, table, value)
+    if record is None:
+        raise TableNotFoundError(
+            "date has no history to validate",
+            where=f"{table} {value}",
+            expected="a complete merge",
+            found="none",
+            hint=f"sparkhaven merge {table} --dates {value}",
+        )
+    require_volumes(fs, layout, table, record)
+    schema = load_deployed(fs, layout, table)
+    pins = pins or Pins(fs, layout, table)
+    sources, gone, later = intraday_sources(layout, table, record, pins)
+    history = RowSet(fs, schema, value, tuple(history_sources(layout, table, record)))
+    intraday = None if gone else RowSet(fs, schema, value, tuple(sources))
+    standing = [location for _, location in pins.locations(value) if not location.truncated]
+    passed = list(merge_rules(current_names(record, schema), history, intraday, later))
+    passed += [_kept(count) for count in uncovered_columns(fs, layout, schema, record, standing)]
+    bound = binding(record, schema.rules)
+    around = Surroundings(
+        partial(_neighbours, fs, layout, table, value),
+        partial(_gaps, fs, layout, table, record, pins),
+        lambda: all(result.passed for result in passed if result.rule == "DigestEqual"),
+    )
+    earlier = cache(partial(_earlier, fs, layout, table, record, bound))
+
+    def before(rule: Rule, mode: str) -> RuleResult | None:
+        place = schema.rules.index(rule)
+        same = [r for r in schema.rules[:place] if r.name == rule.name and mode in modes_of(r)]
+        found = [r for r in earlier() if (r.rule, r.mode) == (rule.name, mode)]
+        return found[len(same)] if len(found) > len(same) else None
+
+    date = DateRows(history, intraday, around, before)
+    for rule in schema.rules:
+        passed += evaluate(date, rule)
+    epochs = {taken.stream: taken.epoch for taken in sorted(record.inputs, key=lambda i: i.epoch) if taken.stream}
+    return Validation(
+        str(table), value, record.generation, history.rows, tuple(passed), epochs, bound, tolerant, time_ms
+    )
+
+
+def _kept(count: ColumnCount) -> RuleResult:
+    """The result for a column that history does not have in every location."""
+    message = (
+        f"{count.intraday:,} values in intraday, {count.history:,} in history, {count.dropped:,} dropped by command"
+    )
+    return RuleResult("ColumnKept", count.name, count.lost, 0, 0, not count.lost, message)
+
+
+def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> list[Source]:
+    """The outputs of a record as something to read."""
+    found = []
+    for output in record.outputs:
+        directory = layout.history_location(table, LocationKey(output.internal, record.value))
+        rows = output.rows
+        found.append(Source(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
+    return found
+
+
+def intraday_sources(
+    layout: Layout, table: TableName, record: MergeRecord, pins: Pins
+) -> tuple[list[Source], list[str], int]:
+    """The merged rows that are still intraday, the inputs that were removed, and the number of rows that came later."""
+    now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
+    merged = {i.key: i for i in record.inputs}
+    found, gone = [], []
+    for key, taken in merged.items():
+        at = now.get(key)
+        if at is None or at.rows < taken.rows:
+            gone.append(taken.internal)
+            continue
+        place = layout.intraday_location(table, at.key)
+        pinned = taken.stream, taken.internal, taken.since, at.epoch
+        found.append(Source(place, *pinned, 0, taken.rows, at.rows, at.files))
+    later = sum(loc.rows - (merged[key].rows if key in merged else 0) for key, loc in now.items())
+    return found, gone, later
+
+
+# --- what rules know beyond the rows ---------------------------------------------------------------------------
+
+
+def _neighbours(fs: Fs, layout: Layout, table: TableName, value: str, before: int, after: int) -> Sequence[int]:
+    """Rows in history of the merged dates next to one."""
+    values = all_values(fs, layout, table)
+    earlier, later = [v for v in values if v < value], [v for v in values if v > value]
+    found: list[int] = []
+    for wanted, candidates in ((before, reversed(earlier)), (after, iter(later))):
+        rows: list[int] = []
+        for candidate in candidates:
+            if len(rows) == wanted:
+                break
+            record = newest(fs, layout, table, candidate)
+            if record is not None:
+                rows.append(sum(output.rows for output in record.outputs))
+        found += rows
+    return found
+
+
+def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: Pins) -> int:
+    """Permitted gaps in the offsets of the date's streams; a commit refuses all others."""
+    states = {state.stream: state for state in pins.states()}
+    found = 0
+    for stream in sorted({taken.stream for taken in record.inputs} - {""}):
+        state = states.get(stream)
+        if state is None:
+            raise NotEvaluatedError(f"stream {stream} has no commit log any more")
+        if not state.offsets.positions():
+            continue  # files: a set has no gaps
+        epochs = list_epochs(fs, layout, table, stream)
+        found += sum(len(entry.gaps) for entry in epochs if entry.live)
+        if not found and state.floor > 0:
+            settled = f"epochs of stream {stream} up to {state.floor} are settled"
+            raise NotEvaluatedError(f"{settled}, and their gaps are no longer recorded")
+    return found
+
+
+def _earlier(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, bound: str) -> tuple[RuleResult, ...]:
+    """Results of the stored validation of the same merge by the same rules."""
+    try:
+        found = load_validation(fs, layout, table, record)
+    except CorruptFileError:
+        return ()  # then the rule counts as not evaluated, which tells more than the damage
+    return found.results if found is not None and found.binding == bound else ()

@@ -1,0 +1,168 @@
+"""Rows as hashes of 128 bits by their values in some columns, and how many rows each hash has, in bounded memory.
+
+Values that are equal as group keys have one hash: one NaN, one zero, null apart from every value. The first word
+of a single fixed-width column is a bijection of its value. What does not fit in memory is counted in several passes,
+each over the hashes that begin with other bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.validation.date_rows import Block, Cells, Mask, RowSet
+
+Words = npt.NDArray[np.uint64]
+Lanes = tuple[Words, Words]
+LIMIT = 2 << 20  # distinct hashes in memory: 24 bytes each, and as much again while they are combined
+_SEEDS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+_NULLS = (np.uint64(0x7A2D5C9E13B8F641), np.uint64(0x2C6F1E8B94D3A705))
+
+
+def _mix(words: Any) -> Any:
+    """The finaliser of splitmix64: a bijection on words."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    words ^= words >> np.uint64(31)
+    return words
+
+
+def plain(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers with one zero and one form of NaN, so that equal ones have equal bits."""
+    if numbers.dtype.kind != "f":
+        return numbers
+    with np.errstate(invalid="ignore"):
+        made = numbers + numbers.dtype.type(0)
+    made[np.isnan(made)] = np.nan
+    same: npt.NDArray[Any] = made
+    return same
+
+
+def lanes(cells: Cells) -> Lanes:
+    """Two words a row."""
+    if cells.numbers is None:
+        found = (cells.texts("low", lambda t: _hashed(t)[0]), cells.texts("high", lambda t: _hashed(t)[1]))
+        first, second = (part.astype(np.uint64, copy=True) for part in found)
+    else:
+        numbers = plain(cells.numbers)
+        wide = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64).view(np.uint64)
+        first, second = (_mix(wide ^ seed) for seed in _SEEDS)
+    first[cells.null], second[cells.null] = _NULLS
+    return first, second
+
+
+def _hashed(texts: pa.Array) -> tuple[Words, Words]:
+    digests = [xxhash.xxh3_128_intdigest((text or "").encode("utf-8", "surrogatepass")) for text in texts.to_pylist()]
+    low = np.array([digest & 0xFFFFFFFFFFFFFFFF for digest in digests], np.uint64)
+    return low, np.array([digest >> 64 for digest in digests], np.uint64)
+
+
+def row_keys(block: Block, names: Sequence[str]) -> Lanes:
+    """Two words a row over several columns."""
+    first, second = lanes(block.cells[names[0]])
+    for name in names[1:]:
+        low, high = lanes(block.cells[name])
+        first, second = _mix(first * np.uint64(3) + low), _mix(second * np.uint64(5) + high)
+    return first, second
+
+
+@frozen
+class Counted:
+    """Distinct hashes, in order of their words, and how many rows have each."""
+
+    low: Words
+    high: Words
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @staticmethod
+    def of(parts: Sequence[Counted]) -> Counted:
+        """Several together."""
+        low, high, counts = (np.concatenate([getattr(p, n) for p in parts]) for n in ("low", "high", "counts"))
+        order = np.lexsort((high, low))
+        low, high, counts = low[order], high[order], counts[order]
+        fresh = np.ones(len(low), bool)
+        fresh[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        starts = np.flatnonzero(fresh)
+        return Counted(low[starts], high[starts], np.add.reduceat(counts, starts) if len(starts) else counts[:0])
+
+    def beginning(self, prefix: int, bits: int) -> Counted:
+        """Those whose first word begins with these bits."""
+        if not bits:
+            return self
+        inside = self.low >> np.uint64(64 - bits) == np.uint64(prefix)
+        return Counted(self.low[inside], self.high[inside], self.counts[inside])
+
+
+_EMPTY = Counted(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
+Feed = Callable[[], Iterator[Lanes]]
+
+
+def feed(rows: RowSet, names: Sequence[str], attributes: Mapping[str, str] | None = None) -> Feed:
+    """The hashes of all rows by the named columns, without those that the switches of a rule drop."""
+
+    def run() -> Iterator[Lanes]:
+        for block in rows.blocks(names):
+            low, high = row_keys(block, names)
+            if attributes:
+                keep: Mask = block.kept(names, attributes)
+                low, high = low[keep], high[keep]
+            yield low, high
+
+    return run
+
+
+def counted(feeds: Sequence[Feed], limit: int = LIMIT) -> Iterator[tuple[Counted, ...]]:
+    """The distinct hashes of each feed with their counts; every step has those of other first bits, for all feeds."""
+    todo = [(0, 0)]  # first bits, and how many of them
+    while todo:
+        prefix, bits = todo.pop()
+        done: list[Counted] = []
+        for each in feeds:
+            held = _Held(limit)
+            for low, high in each():
+                held.add(Counted(low, high, np.ones(len(low), np.int64)).beginning(prefix, bits))
+                while held.full and bits < 48:
+                    prefix, bits = prefix << 1, bits + 1
+                    todo.append((prefix | 1, bits))
+                    held.keep(prefix, bits)
+                    done = [part.beginning(prefix, bits) for part in done]
+            done.append(held.all())
+        yield tuple(done)
+
+
+class _Held:
+    """Collects hashes; combines them when there are as many new ones as old."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self._whole, self._new, self._waiting = limit, _EMPTY, list[Counted](), 0
+
+    def add(self, part: Counted) -> None:
+        self._new.append(Counted.of([part]))
+        self._waiting += len(self._new[-1])
+        if self._waiting >= max(len(self._whole), self.limit // 4):
+            self._whole, self._new, self._waiting = self.all(), [], 0
+
+    @property
+    def full(self) -> bool:
+        return len(self._whole) > self.limit
+
+    def keep(self, prefix: int, bits: int) -> None:
+        self._whole = self.all().beginning(prefix, bits)
+        self._new, self._waiting = [], 0
+
+    def all(self) -> Counted:
+        return Counted.of([self._whole, *self._new]) if self._new else self._whole
+
+
+def distinct(feed_: Feed) -> int:
+    """How many different hashes there are."""
+    return sum(len(found) for (found,) in counted([feed_]))

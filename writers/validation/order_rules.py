@@ -1,0 +1,163 @@
+"""Rules on the order of rows: a column is ascending or descending, strictly or not, as a whole or per group.
+
+Each location is checked separately, row after row. Null sorts before every value and NaN after, -0.0 is 0.0, and
+texts are ordered by UTF-16 code unit. With ``groupBy`` the rows of each value of that column are a sequence of their
+own, wherever they stand.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.types.model import Column, Rule, Storage
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ordinals, rank_ordinals
+from sparkhaven.writers.validation.date_rows import Cells, Mask, RowSet, utf16_key
+from sparkhaven.writers.validation.key_hashes import Words, plain, row_keys
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope
+
+GROUPS = 2 << 20  # groups whose last value is held in memory
+_Compare = Callable[[Any, Any], Any]
+
+
+class _Last:
+    """The last value of every group so far: words by group, both in order of the group."""
+
+    def __init__(self) -> None:
+        self.groups: Words = np.zeros(0, np.uint64)
+        self.words: Words = np.zeros(0, np.uint64)
+
+    def swap(self, groups: Words, words: Words) -> tuple[Mask, Words]:
+        """Takes the new last words of some groups (in order, each once); which of them were known, and their words."""
+        places = np.minimum(np.searchsorted(self.groups, groups), max(len(self.groups) - 1, 0))
+        known = self.groups[places] == groups if len(self.groups) else np.zeros(len(groups), bool)
+        before = self.words[places] if len(self.groups) else np.zeros(len(groups), np.uint64)
+        if known.any():
+            self.words[places[known]] = words[known]
+        fresh = ~known
+        if fresh.any():
+            joined = np.concatenate([self.groups, groups[fresh]])
+            order = np.argsort(joined, kind="stable")
+            self.groups = joined[order]
+            self.words = np.concatenate([self.words, words[fresh]])[order]
+        return known, before
+
+
+class _LastTexts:
+    """The same for texts that have no common dictionary: ``words`` are places in the block's texts, 0 for null."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, bytes | None] = {}
+        self.groups: list[None] = []
+
+    def broken(self, groups: Words, first: list[bytes | None], last: list[bytes | None], wrong: _Compare) -> int:
+        found = 0
+        for group, begin, end in zip(groups.tolist(), first, last, strict=True):
+            if group in self.kept:
+                before = self.kept[group]
+                found += bool(wrong((before is not None, before or b""), (begin is not None, begin or b"")))
+            self.kept[group] = end
+        return found
+
+
+def _words(cells: Cells) -> Words:
+    """Values as words in sorting order; those of two blocks compare, unless they are texts without a symbol table."""
+    if cells.numbers is not None:
+        return ordinals(plain(cells.numbers), cells.column.type).astype(np.uint64)
+    assert cells.dictionary is not None  # noqa: S101
+    ranks = cells.dictionary.ranks
+    ids = cells.ids if len(ranks) else None
+    return rank_ordinals(np.where(cells.null, INT_NULL, ranks[ids] if ids is not None else INT_NULL)).astype(np.uint64)
+
+
+class _Sequences:
+    """Checks the rows of one location, those of groups whose hash begins with ``prefix``."""
+
+    def __init__(self, column: Column, wrong: _Compare) -> None:
+        self.wrong, self.column = wrong, column
+        self.last, self.last_texts = _Last(), _LastTexts()
+        self.broken = 0
+
+    @property
+    def groups(self) -> int:
+        return max(len(self.last.groups), len(self.last_texts.kept))
+
+    def take(self, cells: Cells, groups: Words, keep: Mask) -> None:
+        rows = np.flatnonzero(keep)
+        if not len(rows):
+            return
+        rows = rows[np.argsort(groups[rows], kind="stable")]
+        groups, words = groups[rows], _words(cells)[rows]
+        begins = np.ones(len(rows), bool)
+        begins[1:] = groups[1:] != groups[:-1]
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts[1:], len(rows)) - 1
+        self.broken += int(np.count_nonzero(self.wrong(words[:-1], words[1:]) & ~begins[1:]))
+        if self.column.storage is Storage.BLOB:
+            first, last = (_texts_at(cells, rows[places]) for places in (starts, ends))
+            self.broken += self.last_texts.broken(groups[starts], first, last, self.wrong)
+        else:
+            known, before = self.last.swap(groups[starts], words[ends])
+            self.broken += int(np.count_nonzero(self.wrong(before, words[starts]) & known))
+
+
+def _texts_at(cells: Cells, rows: npt.NDArray[np.intp]) -> list[bytes | None]:
+    assert cells.dictionary is not None and cells.ids is not None  # noqa: S101
+    if not len(cells.dictionary.texts):
+        return [None] * len(rows)
+    texts = cells.dictionary.texts.take(pa.array(cells.ids[rows])).to_pylist()
+    return [
+        None if gone or text is None else utf16_key(text)
+        for text, gone in zip(texts, cells.null[rows].tolist(), strict=True)
+    ]
+
+
+def _broken(rows: RowSet, column: Column, group: list[str], rule: Rule, wrong: _Compare) -> int:
+    """Rows of one location that break the order; groups that do not fit in memory are checked in several passes."""
+    todo, found = [(0, 0)], 0
+    while todo:
+        prefix, bits = todo.pop()
+        sequences = _Sequences(column, wrong)
+        restart = False
+        for block in rows.blocks([column.name, *group]):
+            groups = row_keys(block, group)[0] if group else np.zeros(block.rows, np.uint64)
+            keep = block.kept([column.name], rule.attributes)
+            if bits:
+                keep &= groups >> np.uint64(64 - bits) == np.uint64(prefix)
+            sequences.take(block.cells[column.name], groups, keep)
+            if sequences.groups > GROUPS and bits < 48:
+                todo += [(prefix << 1 | 1, bits + 1), (prefix << 1, bits + 1)]
+                restart = True
+                break
+        if not restart:
+            found += sequences.broken
+    return found
+
+
+def _ordered(wrong: _Compare, what: str) -> Evaluate:
+    def evaluate(scope: Scope, rule: Rule) -> Measure:
+        column = scope.rows.column(rule.attributes["column"])
+        if column.type.name == "Boolean":
+            raise NotEvaluatedError("true and false have no order")
+        group = [rule.attributes["groupBy"]] if "groupBy" in rule.attributes else []
+        for name in group:
+            scope.rows.column(name)
+        found = sum(_broken(location, column, group, rule, wrong) for location in scope.rows.each())
+        inside = f" among rows of the same {group[0]}" if group else ""
+        return Measure(not found, found, 0, 0, f"{found} rows {what} the one before{inside}")
+
+    return evaluate
+
+
+RULES: dict[str, Evaluate] = {
+    "assertAscending": _ordered(operator.gt, "are below"),
+    "assertDescending": _ordered(operator.lt, "are above"),
+    "assertStrictlyAscending": _ordered(operator.ge, "are not above"),
+    "assertStrictlyDescending": _ordered(operator.le, "are not below"),
+}

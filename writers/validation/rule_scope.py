@@ -1,0 +1,111 @@
+"""The inputs and the result of a rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from sparkhaven.store.merges.validations import Evidence
+from sparkhaven.store.schema.document.validator_rules import Bound, parse_value
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.writers.validation.date_rows import RowSet, utf16_key
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+
+SHOWN = 20  # values named in a message
+Number = int | float | Fraction
+
+
+@frozen
+class Surroundings:
+    """Inputs of rules beyond the rows.
+
+    ``neighbours(before, after)``: row counts of up to so many merged dates before and after this one; ``gaps()``: gaps
+    that the date's streams have committed; ``digests``: whether the digest of every column matches the merge.
+    """
+
+    neighbours: Callable[[int, int], Sequence[int]]
+    gaps: Callable[[], int]
+    digests: Callable[[], bool]
+
+
+@frozen
+class Scope:
+    """The rows that a rule reads, and its other inputs."""
+
+    rows: RowSet
+    around: Surroundings
+
+
+@frozen
+class Measure:
+    """The measured value of a rule, its bounds, and whether the rule holds."""
+
+    passed: bool
+    measured: Evidence = None
+    lower: Evidence = None
+    upper: Evidence = None
+    message: str = ""
+
+
+Evaluate = Callable[[Scope, Rule], Measure]
+
+
+def names_in(rule: Rule, *attributes: str) -> list[str]:
+    """The columns that attributes of a rule name."""
+    found: list[str] = []
+    for attribute in attributes:
+        found += [part.strip() for part in rule.attributes.get(attribute, "").split(",") if part.strip()]
+    return found
+
+
+def number(text: str) -> int | float:
+    """A number of a rule, as it is shown."""
+    value = Decimal(text.strip())
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def within(rule: Rule, measured: Number | None, message: str) -> Measure:
+    """Compares with ``min`` and ``max``, exactly; None (nothing to measure), NaN and infinity are never inside."""
+    low, high = (Decimal(rule.attributes[name].strip()) for name in ("min", "max"))
+    bounds = number(rule.attributes["min"]), number(rule.attributes["max"])
+    if measured is None or (isinstance(measured, float) and not math.isfinite(measured)):
+        return Measure(False, measured, *bounds, message)
+    passed = Fraction(low) <= Fraction(measured) <= Fraction(high)
+    shown = measured if isinstance(measured, int | float) else float(measured)
+    return Measure(passed, shown, *bounds, message)
+
+
+def share(rule: Rule, part: int, rows: int, what: str) -> Measure:
+    """The share of rows, 0 for none, against ``min`` and ``max``."""
+    return within(rule, Fraction(part, rows) if rows else 0.0, f"{part} of {rows} rows {what}")
+
+
+def value_of(text: str, column: Column) -> Any:
+    """A value as a rule states it. NotEvaluatedError if it is none of the column's type."""
+    try:
+        return parse_value(text, column.type)
+    except ValueError as error:
+        raise NotEvaluatedError(f"{text!r} is not a value of type {column.type.name}: write {error}") from None
+
+
+def not_above(one: Bound, other: Bound) -> bool:
+    """Whether one value sorts before or with another; texts by UTF-16 code unit."""
+    if isinstance(one, str) and isinstance(other, str):
+        return utf16_key(one) <= utf16_key(other)
+    return bool(one <= other)  # type: ignore[operator]
+
+
+def some(values: Sequence[Any]) -> str:
+    """A few values by name, and how many more there are."""
+    names = sorted(repr(value) for value in values)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def plural(count: int, one: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{count} {one}{'' if count == 1 else 's'}"

@@ -1,0 +1,81 @@
+"""Rules on how many rows have a property: shares of nulls, NaNs, zeros, values in a range, rows under a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.expressions.predicate.expression import parse_predicate
+from sparkhaven.store.types.model import Rule
+from sparkhaven.writers.validation.bounds import Range
+from sparkhaven.writers.validation.date_rows import Cells, Mask
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, plural, share
+
+
+def _count(scope: Scope, name: str, test: Callable[[Cells], Mask]) -> int:
+    return sum(int(np.count_nonzero(test(block.cells[name]))) for block in scope.rows.blocks([name]))
+
+
+def _share(what: str, test: Callable[[Cells], Mask]) -> Evaluate:
+    def evaluate(scope: Scope, rule: Rule) -> Measure:
+        return share(rule, _count(scope, rule.attributes["column"], test), scope.rows.rows, what)
+
+    return evaluate
+
+
+def _zero(cells: Cells) -> Mask:
+    if cells.numbers is None:
+        raise NotEvaluatedError(f"column {cells.column.name} is not numeric")
+    zero: Mask = (cells.numbers == 0) & ~cells.null
+    return zero
+
+
+def _values_between(scope: Scope, rule: Rule) -> Measure:
+    column = scope.rows.column(rule.attributes["column"])
+    bounds = Range.of(rule, column)
+    inside = _count(scope, column.name, bounds.holds)
+    what = f"lie from {rule.attributes['minValue']} to {rule.attributes['maxValue']}"
+    return share(rule, inside, scope.rows.rows, what)
+
+
+def _where(scope: Scope, rule: Rule) -> Measure:
+    text, rows = rule.attributes["filter"], scope.rows
+    try:
+        predicate = parse_predicate(text, rows.schema)
+    except SchemaParseError as error:
+        raise NotEvaluatedError(f"the filter cannot be parsed: {error}") from None
+    found = 0
+    if not predicate.columns:
+        kept = predicate.evaluate(pa.record_batch({"": pa.nulls(1, pa.int8())}))[0].as_py()
+        found = rows.rows if kept else 0
+    else:
+        for block in rows.blocks(predicate.columns):
+            found += int(predicate.evaluate(block.batch(predicate.columns)).true_count)
+    return share(rule, found, rows.rows, f"are kept by {text}")
+
+
+def _not_null(scope: Scope, rule: Rule) -> Measure:
+    found = _count(scope, rule.attributes["column"], lambda cells: cells.null)
+    return Measure(not found, found, 0, 0, f"{found} of {scope.rows.rows} rows are null")
+
+
+def _count_equal(scope: Scope, rule: Rule) -> Measure:
+    counts = {name: _count(scope, name, lambda cells: ~cells.null) for name in names_in(rule, "columns")}
+    shown = ", ".join(f"{name} {plural(count, 'value')}" for name, count in counts.items())
+    return Measure(len(set(counts.values())) < 2, shown, None, None, f"without nulls: {shown}")
+
+
+RULES: dict[str, Evaluate] = {
+    "assertFracNull": _share("are null", lambda cells: cells.null),
+    "assertFracNan": _share("are NaN", lambda cells: cells.nan),
+    "assertFracInf": _share("are infinite", lambda cells: cells.infinite),
+    "assertFracZero": _share("are zero", _zero),
+    "assertFracValuesBetween": _values_between,
+    "assertFracWhere": _where,
+    "assertNotNull": _not_null,
+    "assertCountEqual": _count_equal,
+}

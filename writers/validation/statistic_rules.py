@@ -1,0 +1,161 @@
+"""Rules on a statistic of a column of numbers: mean, extremes, percentile, number of distinct values.
+
+Nulls are ignored. A NaN that is not removed makes the statistic NaN. Without values there is no statistic, and it is
+in no range. Means of whole numbers are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.writers.merge.plan.sort_keys import from_ordinals, ordinals
+from sparkhaven.writers.validation.bounds import Extremes
+from sparkhaven.writers.validation.key_hashes import distinct, feed
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Number, Scope, names_in, number, plural, within
+
+DIGIT = 16  # bits that one pass of a percentile settles
+
+
+class _NanError(Exception):
+    """A NaN is among the values."""
+
+
+def _values(scope: Scope, rule: Rule, column: Column) -> Iterator[npt.NDArray[Any]]:
+    for block in scope.rows.blocks([column.name]):
+        cells = block.cells[column.name]
+        if cells.numbers is None:
+            raise NotEvaluatedError(f"column {column.name} is not numeric")
+        keep = block.kept([column.name], rule.attributes) & ~cells.null
+        if (cells.nan & keep).any():
+            raise _NanError
+        yield cells.numbers[keep]
+
+
+def _statistic(rule: Rule, name: str, found: Number | None, values: int) -> Measure:
+    return within(rule, found, f"{name} of {plural(values, 'value')}" if values else "no values")
+
+
+def _nan(rule: Rule) -> Measure:
+    return within(rule, math.nan, "NaN is among the values; removeNaN leaves it out")
+
+
+def _avg(scope: Scope, rule: Rule) -> Measure:
+    column = scope.rows.column(rule.attributes["column"])
+    count, whole, parts = 0, 0, list[float]()
+    try:
+        for values in _values(scope, rule, column):
+            count += len(values)
+            if values.dtype.kind == "f":
+                with np.errstate(invalid="ignore", over="ignore"):
+                    parts.append(float(values.sum(dtype=np.float64)))
+            else:  # in halves, whose sums cannot overflow
+                wide = values.astype(np.int64)
+                whole += (int((wide >> 32).sum()) << 32) + int((wide & 0xFFFFFFFF).sum())
+    except _NanError:
+        return _nan(rule)
+    if not count:
+        return _statistic(rule, "mean", None, 0)
+    return _statistic(rule, "mean", _sum(parts) / count if parts else Fraction(whole, count), count)
+
+
+def _sum(parts: list[float]) -> float:
+    try:
+        return math.fsum(parts)
+    except (OverflowError, ValueError):  # beyond the range of a double, or infinities of both signs
+        return math.nan
+
+
+def _extreme(which: str, name: str) -> Evaluate:
+    def evaluate(scope: Scope, rule: Rule) -> Measure:
+        try:
+            found, count = _extremes(scope, rule)
+        except _NanError:
+            return _nan(rule)
+        return _statistic(rule, name, getattr(found, which), count)
+
+    return evaluate
+
+
+def _extremes(scope: Scope, rule: Rule) -> tuple[Extremes, int]:
+    column = scope.rows.column(rule.attributes["column"])
+    found, count = Extremes(), 0
+    for values in _values(scope, rule, column):
+        count += len(values)
+        if len(values):
+            low, high = values.min().item(), values.max().item()
+            found.low = low if found.low is None else min(found.low, low)
+            found.high = high if found.high is None else max(found.high, high)
+    return found, count
+
+
+def _in_range(scope: Scope, rule: Rule) -> Measure:
+    try:
+        found, count = _extremes(scope, rule)
+    except _NanError:
+        return _nan(rule)
+    low, high = _statistic(rule, "", found.low, count), _statistic(rule, "", found.high, count)
+    shown = f"{found.low} .. {found.high}" if count else None
+    message = f"{plural(count, 'value')} from {found.low} to {found.high}" if count else "no values"
+    return Measure(low.passed and high.passed, shown, low.lower, low.upper, message)
+
+
+def _percentile(scope: Scope, rule: Rule) -> Measure:
+    """The value at place ``round(percentile * (values - 1))``, halves up, found by a radix search over its ordinal."""
+    column, at = scope.rows.column(rule.attributes["column"]), Decimal(rule.attributes["percentile"].strip())
+    if not 0 <= at <= 1:
+        raise NotEvaluatedError(f"percentile {at} is not from 0 to 1")
+    try:
+        count = sum(len(values) for values in _values(scope, rule, column))
+        if not count:
+            return _statistic(rule, "", None, 0)
+        place = math.floor(Fraction(at) * (count - 1) + Fraction(1, 2))
+        found = _at_place(scope, rule, column, place)
+    except _NanError:
+        return _nan(rule)
+    return _statistic(rule, f"percentile {number(rule.attributes['percentile'])}", found, count)
+
+
+def _at_place(scope: Scope, rule: Rule, column: Column, place: int) -> Number:
+    prefix, bits = 0, 8 * column.width
+    while bits:
+        step = min(DIGIT, bits)
+        counts = np.zeros(1 << step, np.int64)
+        for values in _values(scope, rule, column):
+            words = ordinals(values, column.type).astype(np.uint64)
+            inside = words if bits == 8 * column.width else words[words >> np.uint64(bits) == np.uint64(prefix)]
+            digits = (inside >> np.uint64(bits - step)) & np.uint64((1 << step) - 1)
+            counts += np.bincount(digits.astype(np.int64), minlength=len(counts))
+        ends = np.cumsum(counts)
+        digit = int(np.searchsorted(ends, place, side="right"))
+        place -= int(ends[digit - 1]) if digit else 0
+        prefix, bits = prefix << step | digit, bits - step
+    word = np.array([prefix], np.uint64).astype(f"u{column.width}")
+    found: Number = from_ordinals(word, column.type)[0].item()
+    return found
+
+
+def _number_distinct(scope: Scope, rule: Rule) -> Measure:
+    names = names_in(rule, "columns")
+    for name in names:
+        scope.rows.column(name)
+    found = distinct(feed(scope.rows, names, rule.attributes))
+    return within(rule, found, plural(found, "distinct value"))
+
+
+RULES: dict[str, Evaluate] = {
+    "assertAvg": _avg,
+    "assertMin": _extreme("low", "least"),
+    "assertMax": _extreme("high", "greatest"),
+    "assertInRange": _in_range,
+    "assertPercentile": _percentile,
+    "assertNumberDistinctValues": _number_distinct,
+}

@@ -1,0 +1,211 @@
+"""Rules on the values of one column: in a range, in a set, all equal, all different.
+
+A null or NaN that the switches of the rule leave in counts as a value of its own: it is in no range and no set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.schema.document.validator_rules import split_list
+from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.writers.validation.bounds import Extremes, Range
+from sparkhaven.writers.validation.date_rows import Cells, Mask
+from sparkhaven.writers.validation.key_hashes import distinct, feed, row_keys
+from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, plural, some, value_of
+
+REMEMBERED = 10_000  # distinct values kept for a message
+
+
+class _Odd:
+    """Nulls and NaNs that a rule does not remove."""
+
+    def __init__(self) -> None:
+        self.nulls = self.nans = 0
+
+    def take(self, cells: Cells, keep: Mask) -> None:
+        self.nulls += int(np.count_nonzero(cells.null & keep))
+        self.nans += int(np.count_nonzero(cells.nan & keep & ~cells.null))
+
+    @property
+    def shown(self) -> list[str]:
+        return [f"{n} rows are {what}" for n, what in ((self.nulls, "null"), (self.nans, "NaN")) if n]
+
+
+def _between(scope: Scope, rule: Rule) -> Measure:
+    column = scope.rows.column(rule.attributes["column"])
+    bounds, found, odd = Range.of(rule, column), Extremes(), _Odd()
+    for block in scope.rows.blocks([column.name]):
+        cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
+        found.take(cells, keep)
+        odd.take(cells, keep)
+    shown = odd.shown
+    if found.low is not None and not (bounds.takes(found.low) and bounds.takes(found.high)):
+        shown.append(f"values run from {found.low!r} to {found.high!r}")
+    measured = None if found.low is None else f"{found.low} .. {found.high}"
+    given = rule.attributes["minValue"], rule.attributes["maxValue"]
+    return Measure(not shown, measured, *given, "; ".join(shown) or "all values in range")
+
+
+# --- one value ---------------------------------------------------------------------------------------------
+
+
+def equals(cells: Cells, value: Any) -> Mask:
+    """Which rows have this value; never a null."""
+    if cells.numbers is None:
+        found = cells.texts(("equals", value), lambda texts: [text == value for text in texts.to_pylist()])
+        return found & ~cells.null
+    typed = _typed(value, cells.numbers.dtype)
+    return np.zeros(len(cells.null), bool) if typed is None else (cells.numbers == typed) & ~cells.null
+
+
+def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A value as an entry of a column; None if no entry is equal to it."""
+    if dtype.kind == "f":
+        return dtype.type(value)  # 0.1 of a float column is the float that is nearest
+    if isinstance(value, float | Decimal):
+        if value != int(value):
+            return None
+        value = int(value)
+    limits = np.iinfo(dtype)
+    return dtype.type(int(value)) if limits.min <= int(value) <= limits.max else None
+
+
+def _input_value(wanted: bool) -> Evaluate:
+    def evaluate(scope: Scope, rule: Rule) -> Measure:
+        column = scope.rows.column(rule.attributes["column"])
+        value, wrong, rows = value_of(rule.attributes["value"], column), 0, 0
+        for block in scope.rows.blocks([column.name]):
+            cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
+            rows += int(np.count_nonzero(keep))
+            wrong += int(np.count_nonzero(keep & (equals(cells, value) != wanted)))
+        what = "have another value" if wanted else "have the value"
+        given = rule.attributes["value"] if wanted else None
+        return Measure(not wrong, wrong, given, given, f"{wrong} of {rows} rows {what}")
+
+    return evaluate
+
+
+def _all_equal(scope: Scope, rule: Rule) -> Measure:
+    column = scope.rows.column(rule.attributes["column"])
+    first: tuple[Any, Any] | None = None
+    other = rows = 0
+    for block in scope.rows.blocks([column.name]):
+        keep = block.kept([column.name], rule.attributes)
+        low, high = (words[keep] for words in row_keys(block, [column.name]))
+        if first is None and len(low):
+            first = low[0], high[0]
+        if first is not None:
+            other += int(np.count_nonzero((low != first[0]) | (high != first[1])))
+        rows += len(low)
+    return Measure(not other, other, 0, 0, f"{other} of {rows} rows differ from the first")
+
+
+def _all_different(scope: Scope, rule: Rule) -> Measure:
+    column = scope.rows.column(rule.attributes["column"])
+    rows = 0
+    for block in scope.rows.blocks([column.name]):
+        rows += int(np.count_nonzero(block.kept([column.name], rule.attributes)))
+    found = distinct(feed(scope.rows, [column.name], rule.attributes))
+    return Measure(found == rows, rows - found, 0, 0, f"{plural(found, 'distinct value')} in {plural(rows, 'row')}")
+
+
+# --- sets --------------------------------------------------------------------------------------------------
+
+
+class _Set:
+    """The values that a rule lists."""
+
+    def __init__(self, rule: Rule, column: Column) -> None:
+        self.texts = split_list(rule.attributes["expectedValues"])
+        self.values = [value_of(text, column) for text in self.texts]
+        self._entries: npt.NDArray[Any] | None = None
+        if column.type.numpy is not None:
+            dtype = np.dtype(column.type.numpy)
+            self._entries = np.array([t for v in self.values if (t := _typed(v, dtype)) is not None], dtype)
+
+    def holds(self, cells: Cells) -> Mask:
+        """Which rows have one of them; never a null."""
+        if cells.numbers is not None:
+            assert self._entries is not None  # noqa: S101
+            return np.isin(cells.numbers, self._entries) & ~cells.null
+        known = set(self.values)
+        return cells.texts(id(self), lambda texts: [text in known for text in texts.to_pylist()]) & ~cells.null
+
+
+class _Seen:
+    """Distinct values, as many as a message can name."""
+
+    def __init__(self) -> None:
+        self.values: set[Any] = set()
+
+    def take(self, cells: Cells, keep: Mask) -> None:
+        keep = keep & ~cells.null & ~cells.nan
+        if len(self.values) > REMEMBERED or not keep.any():
+            return
+        if cells.numbers is not None:
+            values = np.unique(cells.numbers[keep])
+            plain = values != 0 if cells.column.type.name == "Boolean" else values
+            self.values.update(plain.tolist())
+        else:
+            assert cells.dictionary is not None and cells.ids is not None  # noqa: S101
+            self.values.update(cells.dictionary.texts.take(pa.array(np.unique(cells.ids[keep]))).to_pylist())
+
+    @property
+    def shown(self) -> str:
+        return some(list(self.values)) if len(self.values) <= REMEMBERED else f"more than {REMEMBERED} values"
+
+
+def _in_set(scope: Scope, rule: Rule) -> Measure:
+    column = scope.rows.column(rule.attributes["column"])
+    allowed, odd, seen, outside = _Set(rule, column), _Odd(), _Seen(), _Seen()
+    for block in scope.rows.blocks([column.name]):
+        cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
+        odd.take(cells, keep)
+        seen.take(cells, keep)
+        outside.take(cells, keep & ~allowed.holds(cells))
+    shown = odd.shown + ([f"not expected: {outside.shown}"] if outside.values else [])
+    message = "; ".join(shown) or f"{len(seen.values)} distinct values, all expected"
+    return Measure(not shown, seen.shown, None, ", ".join(allowed.texts), message)
+
+
+def _not_in_set(scope: Scope, rule: Rule) -> Measure:
+    column = scope.rows.column(rule.attributes["column"])
+    refused, seen, rows = _Set(rule, column), _Seen(), 0
+    for block in scope.rows.blocks([column.name]):
+        cells = block.cells[column.name]
+        inside = refused.holds(cells) & block.kept([column.name], rule.attributes)
+        rows += int(np.count_nonzero(inside))
+        seen.take(cells, inside)
+    message = f"{plural(rows, 'row')}: {seen.shown}" if rows else f"no row has one of {', '.join(refused.texts)}"
+    return Measure(not rows, rows, 0, 0, message)
+
+
+def _elements(kind: str) -> Callable[[Scope, Rule], Measure]:
+    def evaluate(scope: Scope, rule: Rule) -> Measure:
+        scope.rows.column(rule.attributes["column"])
+        raise NotEvaluatedError(f"rules on the elements of {kind} are not supported by this release")
+
+    return evaluate
+
+
+RULES: dict[str, Evaluate] = {
+    "assertAllValuesBetween": _between,
+    "assertAllValuesEqual": _all_equal,
+    "assertAllValuesNotEqual": _all_different,
+    "assertAllValuesEqualInputValue": _input_value(True),
+    "assertAllValuesNotEqualInputValue": _input_value(False),
+    "assertAllValuesInDistinctSet": _in_set,
+    "assertAllValuesNotInDistinctSet": _not_in_set,
+    "assertAllValuesInArrayInDistinctSet": _elements("arrays"),
+    "assertAllValuesInArrayNotInDistinctSet": _elements("arrays"),
+    "assertAllValuesInStringSetInDistinctSet": _elements("a StringSet"),
+    "assertAllValuesInStringSetNotInDistinctSet": _elements("a StringSet"),
+}
