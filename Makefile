@@ -127,7 +127,7 @@ pages: setup ## the sessions of all pages, run and compared; `make test` runs RE
 test-versions: setup ## every release of Spark, Python and JDK that this machine has; writes docs/reference/versions.md (an hour)
 	$(BIN)/python -m tests.versions.matrix
 
-crash: setup ## the full crash campaign, written to docs/crash-results.md: every step, every call, 550 kills, power cuts (hours)
+crash: setup ## the full crash campaign, written to docs/evidence/crash-results.md: every step, every call, 550 kills, power cuts (hours)
 	$(BIN)/python -m tests.crash.results --full --rounds 40 --beside
 
 fuzz: setup ## the compiled core against mutated input, with sanitizers (minutes)
@@ -146,7 +146,7 @@ power-cut: setup ## the power of ext4 and xfs images is cut under a running writ
 power-cut-spark: setup ## the same under Spark jobs: our streams, deephaven_writer, Spark's Parquet sink, Delta
 	$(BIN)/python -m tests.crash.spark.power_cuts --rounds 5
 
-crash-results: setup ## docs/crash-results.md written anew (minutes)
+crash-results: setup ## docs/evidence/crash-results.md written anew (minutes)
 	$(BIN)/python -m tests.crash.results
 
 bench: setup ## all benchmarks, each a table of ratios (long)

@@ -342,7 +342,7 @@ if __name__ == "__main__":
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rounds", type=int, default=20, help="power cuts for each file system and mode")
     parser.add_argument("--beside", action="store_true", help="run the last part in a process beside the others")
-    parser.add_argument("--out", type=Path, default=Path("docs/crash-results.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/evidence/crash-results.md"))
     given = parser.parse_args()
     if strange := sorted(set(given.parts) - PARTS.keys()):
         parser.error(f"no such part: {', '.join(strange)}")

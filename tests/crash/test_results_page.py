@@ -24,5 +24,5 @@ def test_a_section_is_renewed_alone() -> None:
 
 
 def test_the_page_that_is_kept_has_the_parts_in_their_order() -> None:
-    page = (REPOSITORY / "docs" / "crash-results.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "evidence" / "crash-results.md").read_text(encoding="utf-8")
     assert renewed(page, {}, [*results.PARTS]) == page

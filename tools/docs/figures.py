@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.docs.markdown import code, table
 
-FIGURES = Path(__file__).resolve().parents[1] / "figures.json"
+FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.json"
 _PEER_HEAD = ("what", "sparkhaven", "peer", "its figure", "ratio", "command: `python -m benchmarks.`")
 _SORT = "DuckDB `ORDER BY` to Parquet"
 _PEERS = (  # what; ours; the peer; its figure; the ratio

@@ -17,8 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.places import REPOSITORY
-
 ANY = "…"
 FENCE = re.compile(r"^```(\w*)\s*$")
 FILE = re.compile(r"^<!-- file: (\S+) -->$")
@@ -65,7 +63,7 @@ class Session:
             program.chmod(0o755)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARKHAVEN")}
         path = f"{programs}{os.pathsep}{kept['PATH']}"
-        self.environ = {**kept, "PATH": path, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "120", **self.environ}
+        self.environ = {**kept, "PATH": path, "COLUMNS": "120", **self.environ}
 
     def run(self, command: str) -> tuple[int, str, str]:
         """Exit code, standard output and standard error of one command."""

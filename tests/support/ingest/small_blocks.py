@@ -22,7 +22,7 @@ def small_blocks(
 ) -> None:
     """Limits in bytes of blocks, records, lines (default: as records) and chunks of a file; of blocks also in lines."""
     blocks = partial(line_blocks, block=block, max_line=max_line or max_record, lines=lines)
-    for module in ("feeds.files.decode", "formats.csv.parts"):
+    for module in ("feeds.files.decode", "formats.csv.csv_parts"):
         patch.setattr(f"sparkhaven.ingest.{module}.line_blocks", blocks)
     patch.setattr(
         "sparkhaven.ingest.feeds.files.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk)

@@ -1,4 +1,4 @@
-"""``docs/damage.md``: what each command does when one file of the tree is damaged.
+"""``docs/evidence/damage.md``: what each command does when one file of the tree is damaged.
 
 ``python -m tests.support.witness.page [KIND...]`` damages the files of those kinds (default: all), runs every command
 on each, prints what may not be, and writes the page anew when all kinds were asked for.
@@ -16,7 +16,7 @@ from tests.support.witness.commands import COMMANDS, RAW, WRONG, Outcome, outcom
 from tests.support.witness.damage import DAMAGES, KINDS, Kind, Trees
 from tests.support.witness.trees import make_trees
 
-PAGE = REPOSITORY / "docs" / "damage.md"
+PAGE = REPOSITORY / "docs" / "evidence" / "damage.md"
 MEMORY = Path("/dev/shm")
 Cells = Mapping[tuple[str, str], Mapping[str, Outcome] | None]
 INTRO = """# What damage to each file does

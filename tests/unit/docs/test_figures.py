@@ -14,7 +14,7 @@ from tests.support.places import REPOSITORY
 from tools.docs.figures import FIGURES, figure, figures
 from tools.docs.pages import FIGURE, PART, filled, main
 
-EVIDENCE = {"docs/crash-results.md", "docs/damage.md"}
+EVIDENCE = {"docs/evidence/crash-results.md", "docs/evidence/damage.md"}
 CURRENT = [
     page for page in PAGES if "decisions" not in page.parts and str(page.relative_to(REPOSITORY)) not in EVIDENCE
 ]

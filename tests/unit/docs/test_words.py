@@ -14,7 +14,7 @@ def test_what_users_read_is_plain() -> None:
 
 def test_pages_help_and_docstrings_are_all_read() -> None:
     names = {name for name, _ in texts()}
-    assert {"README.md", "docs/howto/kafka.md", "docs/tutorial/own-topic.md", "docs/feeds.md"} <= names
+    assert {"README.md", "docs/howto/kafka.md", "docs/tutorial/own-topic.md", "docs/howto/feeds.md"} <= names
     assert {"help of sparkhaven ingest", "help of sparkhaven schema infer --table"} <= names
     assert {"readers/arrow/table.py Table", "jobs/dataframes/frames.py read_frame"} <= names
     assert len(names) > 200
