@@ -40,7 +40,7 @@ from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.stream import Options
+from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.commit import BatchOutcome
@@ -169,7 +169,7 @@ def run_ours(work: Path, workers: int | None = None, name: str = "db") -> list[f
     """Seconds from each visible batch to the next: all of a trigger, planning and commit included."""
     watch = Watch()
     settings = load_stream_file(Fs(), work / "bench.toml", {})
-    (run,) = run_streams(Fs(), Layout(work / name), [settings], Options(once=True, workers=workers), watch)
+    (run,) = run_streams(Fs(), Layout(work / name), [settings], RunOptions(once=True, workers=workers), watch)
     if run.error is not None:
         raise run.error
     profile("ours", watch.outcomes)

@@ -45,7 +45,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.stream import Options, open_stream
+from sparkhaven.jobs.streams.stream import RunOptions, open_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -111,7 +111,7 @@ def run_ours(work: Path) -> list[float]:
     """Seconds from each visible batch to the next: all of a batch, planning and commit included."""
     watch = Watch()
     settings = load_stream_file(Fs(), work / "bench.toml", {})
-    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(once=True), watch)
+    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], RunOptions(once=True), watch)
     if run.error is not None:
         raise run.error
     profile("ours, Spark", watch.outcomes)

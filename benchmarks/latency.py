@@ -35,7 +35,7 @@ from benchmarks.ingest_files import SCHEMA, Watch, profile
 from benchmarks.kafka_ingest import STREAM, messages, parsed, peer
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
-from sparkhaven.jobs.streams.stream import Options
+from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
@@ -52,7 +52,7 @@ def serve_ours(work: Path, topic: str) -> None:
     """Our stream until SIGTERM; then where the time of its batches went."""
     watch = Watch()
     settings = load_stream_file(Fs(), work / f"{topic}.toml", {})
-    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(), watch)
+    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], RunOptions(), watch)
     if run.error is not None:
         raise run.error
     profile(f"sparkhaven, {len(watch.outcomes)} batches", watch.outcomes)

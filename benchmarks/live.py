@@ -41,7 +41,7 @@ import pyarrow.parquet as pq
 from benchmarks.figures import add_record, record
 from benchmarks.served.writer import COLUMNS, DAY, OWN, Kind, rows, schema, write
 from sparkhaven.jobs.cli.options import memory_bytes
-from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_root import LiveRoot
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -79,7 +79,7 @@ class Subscriber:
     def _run(self) -> None:
         self._live.run(self._stop, time.monotonic, nullcontext, lambda *_: None, lambda health: None)
 
-    def _on_place(self, place: Place, values: object) -> None:
+    def _on_place(self, place: LiveLocation, values: object) -> None:
         if place.at.internal.startswith("s"):
             self.placed[int(place.at.internal[1:])] = time.monotonic()
         shown = [0]

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.values.refusals import Refusal, attempted, unexpected
-from sparkhaven.ingest.values.typed_rows import Rows, joined_rows
+from sparkhaven.ingest.values.typed_rows import TypedRows, joined_rows
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.types.frozen import frozen
 
@@ -25,22 +25,22 @@ Item = TypeVar("Item")
 
 
 @frozen
-class Records(Generic[Part]):
+class GuardedRecords(Generic[Part]):
     """The records of a block: ``decode`` takes the ``part`` of a range, ``refused`` makes a bad row of one by index."""
 
     count: int
     part: Callable[[int, int], Part]
-    decode: Callable[[Part], Rows]
+    decode: Callable[[Part], TypedRows]
     refused: Callable[[int, Refusal], BadRow]
 
 
-def guarded_rows(records: Records[Part], rejects: Rejects) -> Rows:
+def guarded_rows(records: GuardedRecords[Part], rejects: Rejects) -> TypedRows:
     """The good rows of a block. An exception that its records do not raise one by one goes through."""
     parts = [*_rows(records, 0, records.count, rejects)]
     return joined_rows(parts) if parts else records.decode(records.part(0, 0))
 
 
-def _rows(records: Records[Part], start: int, stop: int, rejects: Rejects) -> Iterator[Rows]:
+def _rows(records: GuardedRecords[Part], start: int, stop: int, rejects: Rejects) -> Iterator[TypedRows]:
     mark = rejects.mark()
     try:
         rows = records.decode(records.part(start, stop))

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from sparkhaven.ingest.spec.stream_spec import PartitionSpec, Target, ValueRule
 from sparkhaven.ingest.targets.declared_columns import near_name
-from sparkhaven.ingest.values.typed_rows import Ints, Rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows
 from sparkhaven.ingest.values.zones import ZoneTable, zone_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError
 from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS
@@ -65,7 +65,7 @@ class Router:
     clock_ns: int
     unit: Unit = "line"
 
-    def route(self, rows: Rows, payload: Callable[[int], bytes], rejects: Rejects) -> Iterator[Routed]:
+    def route(self, rows: TypedRows, payload: Callable[[int], bytes], rejects: Rejects) -> Iterator[Routed]:
         """The rows of a block by location, locations in the order in which they first appear.
 
         ``payload`` gives the text of a line by its number, for the rows that are rejected.
@@ -103,7 +103,9 @@ class Router:
             found = batch.slice(int(starts[group]), int(stops[group] - starts[group]))
             yield Routed(key, found if len(starts) == 1 else _own_texts(found))
 
-    def late(self, rows: Rows, payload: Callable[[int], bytes], keys: frozenset[LocationKey], rejects: Rejects) -> int:
+    def late(
+        self, rows: TypedRows, payload: Callable[[int], bytes], keys: frozenset[LocationKey], rejects: Rejects
+    ) -> int:
         """Rejects the rows of a block that belong to locations which take no more; returns how many they are."""
         if not len(rows):
             return 0
@@ -126,7 +128,7 @@ class Router:
         return bad_row(self.file, number, column, reason, expected, key.value, payload(number), unit=self.unit)
 
     def _rejected(
-        self, rows: Rows, bad: Ints, internal: _Keys, value: _Keys, payload: Callable[[int], bytes]
+        self, rows: TypedRows, bad: Ints, internal: _Keys, value: _Keys, payload: Callable[[int], bytes]
     ) -> Iterator[BadRow]:
         for row in bad.tolist():
             keys = internal if internal.codes[row] < 0 else value
@@ -149,7 +151,7 @@ class Router:
         near = near_name(target.source, list(row))
         return "" if near is None else f"; the row has no field {target.source}: did you mean {near}?"
 
-    def _internal(self, rows: Rows) -> _Keys:
+    def _internal(self, rows: TypedRows) -> _Keys:
         rule = self.partition.internal
         if rule.kind != "column":
             name = rule.name if rule.kind == "fixed" else encode_internal(_POSITION_NAMES[rule.name](self.file))
@@ -173,7 +175,7 @@ class Router:
         reasons = {row: refused[int(indices[row])] for row in np.flatnonzero(codes < 0).tolist()}
         return _Keys(names or [""], codes, rule.name, reasons)
 
-    def _value(self, rows: Rows) -> _Keys:
+    def _value(self, rows: TypedRows) -> _Keys:
         rule = self.partition.value
         if rule.column is None:
             return _Keys([str(rule.fixed)], np.zeros(len(rows), np.int64))
@@ -239,7 +241,7 @@ def instants_of(array: pa.Array, rule: ValueRule) -> tuple[Ints, npt.NDArray[np.
     return np.clip(plain, -limit, limit) * scale, null
 
 
-def newest_instant(rows: Rows, targets: Sequence[Target], rule: ValueRule) -> int | None:
+def newest_instant(rows: TypedRows, targets: Sequence[Target], rule: ValueRule) -> int | None:
     """The largest instant (ns) that gives a partition value, if any row has one."""
     if rule.column is None:
         return None
@@ -248,7 +250,7 @@ def newest_instant(rows: Rows, targets: Sequence[Target], rule: ValueRule) -> in
 
 
 def reference_ns(
-    partition: PartitionSpec, targets: Sequence[Target], now_ns: int, rows: Callable[[], Iterable[Rows]]
+    partition: PartitionSpec, targets: Sequence[Target], now_ns: int, rows: Callable[[], Iterable[TypedRows]]
 ) -> int:
     """What the bounds are measured from: a fixed time, ``now_ns``, or the newest instant of all ``rows``.
 

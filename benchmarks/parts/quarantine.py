@@ -27,7 +27,7 @@ from benchmarks.parts.decode import COLUMNS, Row, bad_one_in_a_hundred, line_tex
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.stream import Options
+from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.stream_batches import BatchProgress
@@ -96,7 +96,7 @@ def run(work: Path, name: str, number: int) -> list[BatchProgress]:
     path.write_text(STREAM.replace("FEED", feed))
     watch = Watch()
     root = work / f"db-{feed}-{number}"
-    (done,) = run_streams(Fs(), Layout(root), [load_stream_file(Fs(), path, {})], Options(once=True), watch)
+    (done,) = run_streams(Fs(), Layout(root), [load_stream_file(Fs(), path, {})], RunOptions(once=True), watch)
     if done.error is not None:
         raise done.error
     shutil.rmtree(root)

@@ -32,12 +32,12 @@ from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 
 BUDGET = BadRowBudget(10**9, 1.0)
-Made = tuple[list[Rows], int]  # good rows, number of bad ones
+Made = tuple[list[TypedRows], int]  # good rows, number of bad ones
 
 
 @dataclass(frozen=True)

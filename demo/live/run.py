@@ -26,7 +26,7 @@ from rich.console import Console
 from demo.figures import Figure
 from demo.flights import WAIT_S, Demo, fresh, show
 from demo.live import browser
-from demo.live.trades import TABLE, VARIABLE, Source, compare, create_topic
+from demo.live.trades import TABLE, VARIABLE, TradeSource, compare, create_topic
 from demo.program import run_program
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.jobs.session.watchdog import Watchdog
@@ -41,7 +41,7 @@ LOOK_SECONDS = 1.0
 PICTURE = "grid.png"
 
 
-class Watcher:
+class WatcherProcess:
     """The client, in the environment of the engine. SettingsError: it has ended."""
 
     def __init__(self, demo: Demo, engine: Path, served: dict[str, Any]) -> None:
@@ -92,11 +92,11 @@ def run(demo: Demo, rows_a_second: int, seconds: float) -> list[Figure]:
             stream = opened.enter_context(_running(demo, root, ["ingest", str(settings)], KAFKA=broker.bootstrap))
             server = opened.enter_context(_running(demo, root, ["serve", "--ui", "--port", "0", "--memory", "1GiB"]))
             served = _first_line(demo, server, "serve")
-            source = Source(broker.bootstrap, rows_a_second)
+            source = TradeSource(broker.bootstrap, rows_a_second)
             source.start()
             opened.callback(source.stop)
             _wait_for_table(demo, stream, root)
-            client = Watcher(demo, engine, served)
+            client = WatcherProcess(demo, engine, served)
             opened.callback(_end, client.process)
         with demo.stage(f"watch: {rows_a_second:,} rows a second are sent, the engine's client looks once a second"):
             looks = list(_watched(demo.console, client, seconds))
@@ -119,7 +119,7 @@ def run(demo: Demo, rows_a_second: int, seconds: float) -> list[Figure]:
     return found
 
 
-def _watched(console: Console, client: Watcher, seconds: float) -> Iterator[int]:
+def _watched(console: Console, client: WatcherProcess, seconds: float) -> Iterator[int]:
     """Prints a line a second; the rows of each look."""
     begun = time.monotonic()
     while (now := time.monotonic() - begun) < seconds:
@@ -140,7 +140,7 @@ def _wait_for_table(demo: Demo, stream: subprocess.Popen[str], root: Path) -> No
         time.sleep(0.1)
 
 
-def _wait_for(client: Watcher, rows: int) -> None:
+def _wait_for(client: WatcherProcess, rows: int) -> None:
     """Until the client has all rows. SettingsError: that takes too long."""
     until = time.monotonic() + WAIT_S
     while (found := client.look()["rows"]) < rows:

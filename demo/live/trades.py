@@ -68,7 +68,7 @@ def create_topic(bootstrap: str) -> None:
         raise RetryableFeedError("the topic cannot be created", where=TOPIC, found=error.args[0].str()) from None
 
 
-class Source(threading.Thread):
+class TradeSource(threading.Thread):
     """Sends trades at a steady rate until it is stopped; ``times[n]`` is when trade n was given to the client (us)."""
 
     def __init__(self, bootstrap: str, rows_a_second: int) -> None:

@@ -20,7 +20,7 @@ from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, Target
 from sparkhaven.ingest.values.refusals import Refusal, attempted
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.file_positions import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
@@ -41,7 +41,7 @@ S = TypeVar("S")  # of splits
 
 Clock = Callable[[], float]
 Row = dict[str, Any]
-Block = tuple[Router, Rows, Callable[[int], bytes]]
+Block = tuple[Router, TypedRows, Callable[[int], bytes]]
 """Typed rows in the order of the split, the router they are for, and the payload of a row by its number."""
 
 
@@ -88,7 +88,7 @@ class RequeuedRows:
     """
 
     source: str
-    rows: Rows
+    rows: TypedRows
     payloads: Mapping[int, bytes]
     unit: Unit
     complete: Callable[[BadRow], BadRow] | None = None
@@ -233,7 +233,7 @@ def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationK
     rejects.flush()
 
 
-def _routed(router: Router, rows: Rows, payload: Callable[[int], bytes], rejects: Rejects) -> list[Routed]:
+def _routed(router: Router, rows: TypedRows, payload: Callable[[int], bytes], rejects: Rejects) -> list[Routed]:
     """The batches of a block. A row that raises an exception on its way is a bad row."""
     mark = rejects.mark()
     found = attempted(lambda: list(router.route(rows, payload, rejects)))

@@ -1,7 +1,7 @@
 """Payloads that hold one record each, in a binary format with a schema: what Avro and Protobuf have in common.
 
 Records are decoded one by one, whole before any column is touched, so a damaged payload is a bad row and no neighbour
-knows of it. What a format has to say for itself is in ``Records``.
+knows of it. What a format has to say for itself is in ``RecordFormat``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sparkhaven.ingest.values.exact_values import check_integer, from_json
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
-from sparkhaven.ingest.values.typed_rows import Rows, merge_rows
-from sparkhaven.ingest.values.wire_values import Moment, Written
+from sparkhaven.ingest.values.typed_rows import TypedRows, merge_rows
+from sparkhaven.ingest.values.wire_values import Moment, WireValue
 from sparkhaven.store.conversions import source_types
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, rule
 
@@ -43,7 +43,7 @@ class NotARecordError(ValueError):
     """A payload that its schema does not decode; the text says why."""
 
 
-class Records(Protocol[Record]):
+class RecordFormat(Protocol[Record]):
     """One format: payload to record, record to the value of a target (by its place among them)."""
 
     format: str
@@ -68,10 +68,10 @@ class Records(Protocol[Record]):
 class RecordRows:
     """Decoder of the payloads of one stream. ``known`` names fields that are not stored and not counted."""
 
-    def __init__(self, targets: Sequence[Target], known: Iterable[str], records: Records[Any]) -> None:
+    def __init__(self, targets: Sequence[Target], known: Iterable[str], records: RecordFormat[Any]) -> None:
         self._targets, self._known, self._records = tuple(targets), frozenset(known), records
 
-    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of framed payloads; bad rows go to ``rejects``."""
         rejects.read += len(block)
         good: list[int] = []
@@ -123,7 +123,7 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
         return _as_text(value, target, alias)
     if isinstance(value, bytes | bytearray):
         return Refusal("wrong type (bytes)", f"a value for {target.column.type.name}; {_BYTES}")
-    if isinstance(value, Written):
+    if isinstance(value, WireValue):
         return Refusal(f"wrong type ({value.kind})", "a String with as_text = true")
     if isinstance(value, Moment):
         return _moment(value, target, alias)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 
 HEAD = struct.Struct(">bI")
 LIKELY_IDS = 1 << 24  # a payload whose first bytes say a larger id is something else
@@ -24,10 +24,10 @@ _MOST_INDEXES, _MOST_BYTES = 100, 5
 _SHOWN_BYTES = 64
 
 
-class Decode(Protocol):
+class FramedDecode(Protocol):
     """Framed payloads to typed rows; bad ones are rejected."""
 
-    def __call__(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+    def __call__(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Good rows in order; ``file`` is topic/partition."""
         ...
 
@@ -59,10 +59,10 @@ def likely_frame(payload: bytes) -> int | None:
     return found if found is not None and found < LIKELY_IDS and len(payload) > HEAD.size else None
 
 
-def without_frames(decode: Decode, text: Callable[[bytes], bytes]) -> Decode:
+def without_frames(decode: FramedDecode, text: Callable[[bytes], bytes]) -> FramedDecode:
     """A decoder of what is behind frames, which ``text`` turns into UTF-8. A payload without a frame is a bad row."""
 
-    def unframed(block: LineBlock, file: str, rejects: Rejects) -> Rows:
+    def unframed(block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         payloads = [block.line(index) for index in range(len(block))]
         good = np.fromiter((schema_id(payload) is not None for payload in payloads), np.bool_, len(payloads))
         rejects.add_all(

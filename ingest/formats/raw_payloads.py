@@ -19,7 +19,7 @@ from sparkhaven.ingest.values.exact_values import check_float, check_integer, ch
 from sparkhaven.ingest.values.instants import check_instant
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_columns import texts_of
-from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import UNIT_NS
@@ -42,7 +42,7 @@ class RawRows:
                     hint="choose another format in [feed], or another type in the schema",
                 )
 
-    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of framed payloads; bad rows go to ``rejects``."""
         count = len(block)
         sound = np.zeros(count, np.bool_)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sparkhaven.ingest.formats.parquet.typed_values import Source, exact_value
+from sparkhaven.ingest.formats.parquet.typed_values import SourceColumn, exact_value
 from sparkhaven.ingest.inference.field_facts import Facts
 from sparkhaven.ingest.inference.field_readings import Reading
 from sparkhaven.ingest.inference.types import hints
@@ -123,7 +123,7 @@ def _exact(sample: Sample, source: str, target: Target) -> list[object]:
     if sample.form == "parquet":
         found: list[object] = []
         for part in sample.fields[source]:
-            held = Source(part.array, part.far)
+            held = SourceColumn(part.array, part.far)
             found += [exact_value(held, row, target, False) for row in range(len(part.array))]
         return found
     one: Callable[..., object] = from_json if sample.form == "json" else from_text

@@ -9,7 +9,7 @@ from sparkhaven.ingest.inference.column_names import column_names
 from sparkhaven.ingest.inference.field_facts import FRACTION, TEXT, WHOLE, Facts, facts_of
 from sparkhaven.ingest.inference.field_readings import Reading, misfit, misfits
 from sparkhaven.ingest.inference.types.column_type import choose
-from sparkhaven.ingest.inference.types.type_choice import Choice
+from sparkhaven.ingest.inference.types.type_choice import TypeChoice
 from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import Meta
 from sparkhaven.store.errors import FeedError
@@ -105,7 +105,7 @@ def _type(sample: Sample, source: str, facts: Facts, zone: str) -> str:
     return "String" if reading is None else reading.type
 
 
-def _chosen(sample: Sample, source: str, facts: Facts, zone: str) -> Choice:
+def _chosen(sample: Sample, source: str, facts: Facts, zone: str) -> TypeChoice:
     fits: Callable[[Reading], bool] = lambda reading: misfit(sample, source, reading) is None  # noqa: E731
     return choose(facts, source, sample.form, zone, fits)
 

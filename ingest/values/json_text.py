@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire_values import Moment, Written
+from sparkhaven.ingest.values.wire_values import Moment, WireValue
 
 _MOST_ZEROS = 1000  # digits that are written out for an exponent
 
@@ -51,7 +51,7 @@ def _word(value: Any) -> str | None:
     """The text of a value that JSON has no number, word, object or array for."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Moment | Written):
+    if isinstance(value, Moment | WireValue):
         text = value.text
         if isinstance(text, Refusal):
             raise NoTextError(text)

@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @frozen
-class Rows:
+class TypedRows:
     """Good rows in file order: one array for each target, and the line number of each row.
 
     An array has the column's type; texts may be a dictionary of it, whose entries need not all have rows.
@@ -28,18 +28,18 @@ class Rows:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> TypedRows:
         """Some rows that follow each other."""
-        return Rows(tuple(column.slice(start, stop - start) for column in self.columns), self.numbers[start:stop])
+        return TypedRows(tuple(column.slice(start, stop - start) for column in self.columns), self.numbers[start:stop])
 
 
-def joined_rows(parts: Sequence[Rows]) -> Rows:
+def joined_rows(parts: Sequence[TypedRows]) -> TypedRows:
     """Rows of one or more parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
     each = zip(*(part.columns for part in parts), strict=True)
     columns = (pa.concat_arrays([_decoded(column) for column in found]) for found in each)
-    return Rows(tuple(columns), np.concatenate([part.numbers for part in parts]))
+    return TypedRows(tuple(columns), np.concatenate([part.numbers for part in parts]))
 
 
 def _decoded(array: pa.Array) -> pa.Array:
@@ -61,14 +61,14 @@ def merge_rows(
     exact: Ints,
     values: Sequence[Sequence[Value]],
     targets: Sequence[Target],
-) -> Rows:
+) -> TypedRows:
     """Brings two kinds of rows into file order.
 
     ``fast`` and ``exact`` are indices into ``numbers``, both ascending and without a common one; a ``columns`` array
     has one entry for each of ``fast``, and ``values`` one sequence of column values for each of ``exact``.
     """
     if not len(exact):
-        return Rows(tuple(columns), numbers if len(fast) == len(numbers) else numbers[fast])
+        return TypedRows(tuple(columns), numbers if len(fast) == len(numbers) else numbers[fast])
     both = np.concatenate([fast, exact])
     order = np.argsort(both, kind="stable")
     index = pa.array(order)
@@ -80,4 +80,4 @@ def merge_rows(
             both_kinds = [found, patch.dictionary_encode() if pa.types.is_dictionary(found.type) else patch]
             patch = pa.concat_arrays(both_kinds).take(index)
         merged.append(patch)
-    return Rows(tuple(merged), numbers[both[order]])
+    return TypedRows(tuple(merged), numbers[both[order]])

@@ -41,7 +41,7 @@ class Moment:
 
 
 @frozen
-class Written:
+class WireValue:
     """A value of which the format says how it is written, and no type of ours takes, like an interval."""
 
     kind: str

@@ -42,7 +42,7 @@ from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.streams.first_start import IdleRun
-    from sparkhaven.jobs.streams.stream_run import Run
+    from sparkhaven.jobs.streams.stream_run import StreamRun
 
 
 def register(app: typer.Typer) -> None:
@@ -110,7 +110,7 @@ def ingest(
     from sparkhaven.jobs.streams.reports.metrics import Metrics, served
     from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS
     from sparkhaven.jobs.streams.reports.progress import Progress
-    from sparkhaven.jobs.streams.stream import Options
+    from sparkhaven.jobs.streams.stream import RunOptions
 
     progress = Progress(verbose=verbose)
     for one in failed:
@@ -123,7 +123,7 @@ def ingest(
         if cli.logs and any(settings.logs for settings in streams):
             on_failure = None if metrics is None else metrics.log_failed
             logs = opened.enter_context(LogWriter(Fs(), layout, warn=cli.note, on_failure=on_failure))
-        options = Options(
+        options = RunOptions(
             once=once,
             workers=workers,
             memory=heap,
@@ -153,7 +153,7 @@ def _end(code: int) -> None:
         raise typer.Exit(code)
 
 
-def _show_run(cli: CliContext, run: Run | IdleRun) -> None:
+def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
     from sparkhaven.jobs.streams.reports.progress import taken
 
@@ -187,7 +187,7 @@ def _positions(state: StreamState) -> dict[str, int | None]:
     return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
 
 
-def _failed(cli: CliContext, run: Run | IdleRun, verbose: bool) -> int:
+def _failed(cli: CliContext, run: StreamRun | IdleRun, verbose: bool) -> int:
     error = run.error
     if verbose and error is not None:
         traceback.print_exception(error)

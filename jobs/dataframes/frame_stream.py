@@ -13,7 +13,7 @@ from sparkhaven.ingest.feeds.frames.frame_rows import Fields, fit_frame, frame_c
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.frame_options import FrameOptions
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import FrameDecoder
 from sparkhaven.jobs.streams.quarantines import catch_up, settle
 from sparkhaven.store.epochs.files.logfile import Lease
@@ -59,7 +59,7 @@ class FrameStream:
             remove_unwritten(fs, self.options, self.begun, self.log.state.generation)
 
     def fit(
-        self, fields: Fields, budget: Budget, quarantine: AddToQuarantine | None = None
+        self, fields: Fields, budget: ErrorBudget, quarantine: AddToQuarantine | None = None
     ) -> tuple[FramePlan, list[str]]:
         """How to write frames of these columns (name and Spark's simple type), and those of them that are used.
 
@@ -77,7 +77,7 @@ class FrameStream:
 
 
 def plan_of(
-    options: FrameOptions, decode: FrameDecoder, budget: Budget, quarantine: AddToQuarantine | None = None
+    options: FrameOptions, decode: FrameDecoder, budget: ErrorBudget, quarantine: AddToQuarantine | None = None
 ) -> FramePlan:
     """How to write frames by these options."""
     return FramePlan(decode, options.positions, budget, quarantine, allow_gap=options.allow_gap, adopt=options.adopt)

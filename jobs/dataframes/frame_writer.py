@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, quarantine_of
 from sparkhaven.jobs.dataframes.interpreter import refuse_remote
 from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_options
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.store.epochs.retention import DEFAULTS
 from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -22,7 +22,7 @@ from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.frame_writes import Source, batch_of_query, labelled, write_frame_batch
+from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query, labelled, write_frame_batch
 from sparkhaven.writers.spark.stream_query import refuse_speculation
 from sparkhaven.writers.spark.workers import check_workers
 
@@ -133,7 +133,7 @@ class FrameWriter:
         self._stream: FrameStream | None = None
         self._maintenance: Maintenance
         self._memory = WorkerCache()
-        self._budget = Budget(options.spec.bad_rows)
+        self._budget = ErrorBudget(options.spec.bad_rows)
         self._lock = threading.Lock()
         self._checked = False
 
@@ -195,7 +195,7 @@ class FrameWriter:
             check_workers(frame.sparkSession.sparkContext, self._options.root, target.lock_file)
             self._checked = True
         rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in used))
-        source = Source(query_id, batch_id, None if plan.positions else identity)
+        source = FrameSource(query_id, batch_id, None if plan.positions else identity)
         return write_frame_batch(self._fs, stream.log, target, self._memory, rows, plan, source)
 
     def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:

@@ -36,7 +36,7 @@ from sparkhaven.jobs.dataframes.frame_stream import (
 )
 from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
-from sparkhaven.jobs.streams.budget import Budget, rows_of_hour
+from sparkhaven.jobs.streams.budget import ErrorBudget, rows_of_hour
 from sparkhaven.jobs.streams.decoding import FrameDecoder
 from sparkhaven.readers.spark.error_messages import message_first
 from sparkhaven.readers.spark.releases import installed_spark
@@ -49,7 +49,7 @@ from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.spark.frame_task import FrameResult
-from sparkhaven.writers.spark.frame_writes import Source, batch_of_query, labelled
+from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query, labelled
 from sparkhaven.writers.spark.leased_write import (
     LeasedWrite,
     Ticket,
@@ -124,7 +124,7 @@ class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     @message_first()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the frame as one epoch."""
-        commit(Fs(), self._options, _sent(messages), Source(FRAME, 0, labelled(self._options.label)))
+        commit(Fs(), self._options, _sent(messages), FrameSource(FRAME, 0, labelled(self._options.label)))
 
     @message_first()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -161,7 +161,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         if query is None:
             raise SettingsError("the rows are no batch of a streaming query", where="local property " + QUERY_ID)
         identity = None if self._options.frame.positions else batch_of_query(query, batchId)
-        commit(Fs(), self._options, sent, Source(query, batchId, identity))
+        commit(Fs(), self._options, sent, FrameSource(query, batchId, identity))
 
     @message_first()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -178,7 +178,7 @@ def begin(fs: Fs, options: WriteOptions, fields: Fields) -> LeasedWrite:
     stream = open_stream(fs, frame, "", quarantine_of(fs, frame))
     try:
         with stream.log as log:
-            plan, used = stream.fit(fields, Budget(frame.spec.bad_rows))
+            plan, used = stream.fit(fields, ErrorBudget(frame.spec.bad_rows))
             return begin_write(fs, log, stream.target, plan, used, labelled(options.label), stream.begun)
     except BaseException:
         stream.remove_unwritten(fs)
@@ -196,14 +196,14 @@ def run(fs: Fs, write: LeasedWrite, rows: Iterator[pa.RecordBatch], *, streaming
     return TaskMessage(write.ticket, found, query)
 
 
-def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: Source) -> BatchOutcome:
+def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: FrameSource) -> BatchOutcome:
     """Commits a write with the messages of all of its tasks."""
     frame, ticket = options.frame, sent[0].ticket
     schema = ticket.target.schema
     found = [message.found for message in sent if message.found is not None]
     quarantine = quarantine_of(fs, frame)
     with take_over_stream(fs, frame, schema, ticket.lease).log as log:
-        budget = Budget(frame.spec.bad_rows, earlier=partial(_earlier, fs, frame, source))
+        budget = ErrorBudget(frame.spec.bad_rows, earlier=partial(_earlier, fs, frame, source))
         decode = FrameDecoder(frame.spec, schema)
         plan = plan_of(frame, decode, budget, quarantine.add if quarantine else None)
         outcome = commit_write(fs, log, ticket, found, plan, source)
@@ -225,7 +225,7 @@ def _remove_unwritten(fs: Fs, options: WriteOptions, ticket: Ticket) -> None:
         remove_unwritten(fs, options.frame, ticket.begun, ticket.lease.generation)
 
 
-def _earlier(fs: Fs, frame: FrameOptions, source: Source) -> tuple[int, int]:
+def _earlier(fs: Fs, frame: FrameOptions, source: FrameSource) -> tuple[int, int]:
     """Bad and all rows that the query has committed in the last hour; the process of a commit remembers no other."""
     if source.query_id == FRAME:
         return 0, 0

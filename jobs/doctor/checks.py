@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkhaven.jobs.doctor.dates import dates
-from sparkhaven.jobs.doctor.finding import Check, CheckContext, Finding, Found, checked
+from sparkhaven.jobs.doctor.finding import Check, CheckContext, DoctorFinding, Found, checked
 from sparkhaven.jobs.doctor.locks import locks
 from sparkhaven.jobs.doctor.machine import jdk, spark, versions
 from sparkhaven.jobs.doctor.quarantine import quarantined
@@ -33,21 +33,21 @@ OF_DATA: dict[str, Check] = {
 }
 
 
-def findings(context: CheckContext) -> list[Finding]:
+def findings(context: CheckContext) -> list[DoctorFinding]:
     """All findings, in the order of the checks."""
     return [*of_machine(context), *of_data(context, verified=True)]
 
 
-def of_machine(context: CheckContext) -> list[Finding]:
+def of_machine(context: CheckContext) -> list[DoctorFinding]:
     """The findings about machine and volumes; they start the JDK to ask its version."""
     return [each for name, check in CHECKS.items() for each in checked(name, check, context)]
 
 
-def of_data(context: CheckContext, *, verified: bool = False) -> list[Finding]:
+def of_data(context: CheckContext, *, verified: bool = False) -> list[DoctorFinding]:
     """The findings about the root, its streams and dates. ``verified``: also of tables, which takes longest."""
     if context.fs.stat(context.layout.root) is None:
         what = f"{context.layout.root} does not exist: ingest creates it"
-        return [Finding("root", "note", what, context.command("ingest", "STREAM.toml"))]
+        return [DoctorFinding("root", "note", what, context.command("ingest", "STREAM.toml"))]
     found = checked("root", _root, context)
     if not any(each.state == "wrong" for each in found):
         checks = OF_DATA | ({"tables": tables} if verified else {})

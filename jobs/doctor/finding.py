@@ -21,7 +21,7 @@ State = Literal["ok", "note", "wrong"]
 
 
 @frozen
-class Finding:
+class DoctorFinding:
     """``ok``; ``note``: worth knowing; ``wrong``: something does not work, or soon will not.
 
     ``what`` is a sentence, ``next`` the next command to run or action to take.
@@ -88,16 +88,16 @@ class CheckContext:
 Check = Callable[[CheckContext], Iterable[Found]]
 
 
-def checked(name: str, check: Check, context: CheckContext) -> list[Finding]:
+def checked(name: str, check: Check, context: CheckContext) -> list[DoctorFinding]:
     """The findings of a check. An error of the check is its last finding."""
-    found: list[Finding] = []
+    found: list[DoctorFinding] = []
     try:
-        found.extend(Finding(name, *each) for each in check(context))
+        found.extend(DoctorFinding(name, *each) for each in check(context))
     except (SparkhavenError, OSError) as error:
-        found.append(Finding(name, "wrong", headline(error), getattr(error, "hint", None) or "check permissions"))
+        found.append(DoctorFinding(name, "wrong", headline(error), getattr(error, "hint", None) or "check permissions"))
     except Exception as error:  # noqa: BLE001  the other checks run all the same
         what = f"the check itself failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        found.append(Finding(name, "wrong", what, context.command("doctor", "-v")))
+        found.append(DoctorFinding(name, "wrong", what, context.command("doctor", "-v")))
     return found
 
 

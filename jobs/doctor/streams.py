@@ -8,7 +8,7 @@ from functools import partial
 
 from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
 from sparkhaven.jobs.streams.feeds import remarks_of
-from sparkhaven.readers.checks.findings import Finding as Damage
+from sparkhaven.readers.checks.findings import CheckFinding as Damage
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sparkhaven.jobs.session.spark_or_local import Choice, Where, choose
+from sparkhaven.jobs.session.spark_or_local import RunChoice, Where, choose
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS
 
 
-def choose_for_merge(where: Where, submitted: bool, rows: int, planned: Iterable[DateResult]) -> Choice:
+def choose_for_merge(where: Where, submitted: bool, rows: int, planned: Iterable[DateResult]) -> RunChoice:
     """The choice for ``rows`` and for dates as a dry run plans them; planning ends as soon as they are too many.
 
     A date below ``PARALLEL_ROWS`` is one task wherever it is merged.
@@ -22,9 +22,9 @@ def choose_for_merge(where: Where, submitted: bool, rows: int, planned: Iterable
     while rows <= PARALLEL_ROWS:
         each = next(waiting, None)
         if each is None:
-            return Choice(True, f"{rows:,} rows to merge; Spark starts above {PARALLEL_ROWS:,}")
+            return RunChoice(True, f"{rows:,} rows to merge; Spark starts above {PARALLEL_ROWS:,}")
         rows += each.rows_in
-    return Choice(False, f"more than {PARALLEL_ROWS:,} rows to merge")
+    return RunChoice(False, f"more than {PARALLEL_ROWS:,} rows to merge")
 
 
 def rows_of(states: Iterable[StreamState], values: Collection[str]) -> int:

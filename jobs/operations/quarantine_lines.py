@@ -15,7 +15,7 @@ from sparkhaven.store.types.frozen import frozen
 
 
 @frozen
-class Repair:
+class PayloadRepair:
     """The payload that replaces that of a row; the ``key`` of a message only with ``replaces_key``."""
 
     payload: bytes | None
@@ -29,7 +29,7 @@ class Repair:
         return row | {"Key": self.key} if self.replaces_key else row
 
 
-def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], Repair]:
+def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], PayloadRepair]:
     """Repairs by source and position; a line may also have ``payload`` and ``key``, both as text, or with the suffix
     ``_base64``. ``"key": null`` removes the key.
 
@@ -39,7 +39,7 @@ def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], Repair]:
         raise SettingsError(
             "no such file of rows", where=path, hint="`sparkhaven quarantine list NS.T STREAM --json` writes one"
         )
-    found: dict[tuple[str, int], Repair] = {}
+    found: dict[tuple[str, int], PayloadRepair] = {}
     for number, line in enumerate(fs.read(path).splitlines(), 1):
         if not line.strip():
             continue
@@ -58,12 +58,12 @@ def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], Repair]:
     return found
 
 
-def _repair(value: Any) -> tuple[tuple[str, int], Repair]:
+def _repair(value: Any) -> tuple[tuple[str, int], PayloadRepair]:
     source, position = value["source"], value["position"]
     if not isinstance(source, str) or not isinstance(position, int):
         raise TypeError("source is a text and position a whole number")
     payload, key = _bytes(value, "payload"), _bytes(value, "key")
-    return (source, position), Repair(payload, key, not {"key", "key_base64"}.isdisjoint(value))
+    return (source, position), PayloadRepair(payload, key, not {"key", "key_base64"}.isdisjoint(value))
 
 
 def _bytes(value: dict[str, Any], name: str) -> bytes | None:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
-from sparkhaven.store.epochs.recovery.rebuild import Choice, plan_state, rebuild
-from sparkhaven.store.epochs.recovery.survey import Found, find
+from sparkhaven.store.epochs.recovery.rebuild import PositionChoice, plan_state, rebuild
+from sparkhaven.store.epochs.recovery.survey import StreamSurvey, find
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.position_kinds import VERSIONS
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -28,13 +28,13 @@ LATER = (
 )
 
 
-def parse_choice(positions: list[str], taken_until: str | None, accept: bool, back: bool) -> Choice:
+def parse_choice(positions: list[str], taken_until: str | None, accept: bool, back: bool) -> PositionChoice:
     """The choice of the options; SettingsError where they exclude each other or cannot be parsed."""
     if back and (positions or taken_until or accept):
         raise SettingsError(
             "--back-to-known excludes the other choices", expected="one of them", found="--back-to-known and another"
         )
-    return Choice(dict(_position(text) for text in positions), _moment(taken_until), accept, back)
+    return PositionChoice(dict(_position(text) for text in positions), _moment(taken_until), accept, back)
 
 
 def _position(text: str) -> tuple[tuple[str, int], int]:
@@ -67,7 +67,7 @@ def rebuild_stream(
     layout: Layout,
     table: TableName,
     stream: str,
-    choice: Choice,
+    choice: PositionChoice,
     aside: list[LocationKey],
     *,
     dry_run: bool,
@@ -123,7 +123,7 @@ def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None
         )
 
 
-def _result(found: Found, state: StreamState, choice: Choice) -> dict[str, Any]:
+def _result(found: StreamSurvey, state: StreamState, choice: PositionChoice) -> dict[str, Any]:
     settled = state.offsets.unsettled is None
     source = "given" if choice.made else "known" if settled else "unknown"
     unknown = []

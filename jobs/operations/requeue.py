@@ -26,10 +26,10 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.requeued_rows import decode_requeued
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
-from sparkhaven.jobs.operations.quarantine_lines import Repair
+from sparkhaven.jobs.operations.quarantine_lines import PayloadRepair
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
@@ -160,10 +160,10 @@ def requeue_rows(
 def requeue_pending(
     fs: Fs,
     layout: Layout,
-    run: Run,
+    run: StreamRun,
     quarantine: Quarantine,
     chosen: Chosen,
-    repairs: dict[tuple[str, int], Repair] | None,
+    repairs: dict[tuple[str, int], PayloadRepair] | None,
     done: Requeued,
 ) -> None:
     """Ingests the chosen rows again, portion by portion; ``repairs`` keeps those without a row."""
@@ -178,7 +178,7 @@ def try_pending(
     layout: Layout,
     settings: StreamSettings,
     pending: Iterable[Mapping[str, Any]],
-    repairs: dict[tuple[str, int], Repair] | None,
+    repairs: dict[tuple[str, int], PayloadRepair] | None,
     done: Requeued,
 ) -> None:
     """The dry run of ``requeue_pending``."""
@@ -191,7 +191,7 @@ def try_pending(
 
 
 def portions(
-    pending: Iterable[Mapping[str, Any]], repairs: dict[tuple[str, int], Repair] | None, done: Requeued
+    pending: Iterable[Mapping[str, Any]], repairs: dict[tuple[str, int], PayloadRepair] | None, done: Requeued
 ) -> Iterator[pa.Table]:
     """Rows in portions that fit into memory; with ``repairs`` only the rows it names, which are removed from it.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkhaven.jobs.doctor.checks import of_data, of_machine
-from sparkhaven.jobs.doctor.finding import CheckContext, Finding
+from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding
 from sparkhaven.jobs.page.facts import PageFacts, TableFacts
 from sparkhaven.jobs.page.table_facts import table_facts
 from sparkhaven.jobs.settings.stream_file import StreamSettings
@@ -38,7 +38,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Collector:
+class FactCollector:
     """Collects facts again and again. ``clock``: seconds since the epoch. For one thread at a time."""
 
     fs: Fs
@@ -48,8 +48,8 @@ class Collector:
     host: str
     environ: Mapping[str, str]
     _tables: dict[TableName, tuple[Signature, float, TableFacts]] = field(default_factory=dict)
-    _machine: tuple[float, list[Finding]] | None = None
-    _data: tuple[list[Signature], float, list[Finding]] | None = None
+    _machine: tuple[float, list[DoctorFinding]] | None = None
+    _data: tuple[list[Signature], float, list[DoctorFinding]] | None = None
 
     def collect(self) -> PageFacts:
         """The facts now. What cannot be read is itself a fact or a finding."""
@@ -82,7 +82,7 @@ class Collector:
                 self._tables[name] = known
         return known[2]
 
-    def _findings(self, context: CheckContext, signatures: list[Signature]) -> list[Finding]:
+    def _findings(self, context: CheckContext, signatures: list[Signature]) -> list[DoctorFinding]:
         now_s = context.now_s
         if self._machine is None or now_s >= self._machine[0] + KEPT_S:
             self._machine = now_s, of_machine(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from sparkhaven.jobs.doctor.finding import Finding
+from sparkhaven.jobs.doctor.finding import DoctorFinding
 from sparkhaven.store.types.frozen import frozen
 
 TIERS = ("intraday", "merged", "validated", "truncated")
@@ -132,4 +132,4 @@ class PageFacts:
     hours: float
     tables: tuple[TableFacts, ...] = ()
     others: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[DoctorFinding, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkhaven.jobs.page.facts import TIERS
 from sparkhaven.jobs.page.number_texts import moment, plain
-from sparkhaven.jobs.page.summary import Growth, Heat, Point, Span, bands
+from sparkhaven.jobs.page.summary import DateSpan, Growth, Heat, Point, bands
 
 Spec = dict[str, Any]
 STEP, WIDTH, PANEL = 16, 860, 90  # pixels
@@ -140,7 +140,7 @@ def _steps() -> Spec:
     return {"width": {"step": STEP}, "height": {"step": STEP}}
 
 
-def symbols(found: Sequence[Span], lines: Sequence[Growth]) -> Spec:
+def symbols(found: Sequence[DateSpan], lines: Sequence[Growth]) -> Spec:
     """Entries per date of the symbol tables of each column."""
     values = [
         {"date": plain(span.label), "column": plain(one.column), "entries": entries}

@@ -34,7 +34,7 @@ HEADERS = {
 
 
 @dataclass(slots=True)
-class Pages:
+class PageCache:
     """The newest page, made again when it is asked for and due. ``clock`` is monotonic, in seconds."""
 
     make: Callable[[], bytes]
@@ -59,7 +59,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], pages: Pages, note: Callable[[str], None]) -> None:
+    def __init__(self, address: tuple[str, int], pages: PageCache, note: Callable[[str], None]) -> None:
         if ":" in address[0]:
             self.address_family = AF_INET6
         self.pages, self.note = pages, note
@@ -141,7 +141,7 @@ def own_hosts(address: str) -> frozenset[str] | None:
 
 
 @contextmanager
-def serving(pages: Pages, address: str, port: int, note: Callable[[str], None]) -> Iterator[str]:
+def serving(pages: PageCache, address: str, port: int, note: Callable[[str], None]) -> Iterator[str]:
     """Serves while it is open; yields the URL. ``port`` 0: any free one. SettingsError for an address that is taken."""
     try:
         server = _Server((address, port), pages, note)

@@ -33,7 +33,7 @@ class Point:
 
 
 @frozen
-class Span:
+class DateSpan:
     """One date, or a run of dates that have rows."""
 
     first: str
@@ -58,7 +58,7 @@ class Heat:
     Rows of a run of dates are the mean of its dates, at least 1.
     """
 
-    spans: tuple[Span, ...]
+    spans: tuple[DateSpan, ...]
     sources: tuple[str, ...]
     cells: dict[tuple[int, int], tuple[int, str]]
 
@@ -135,15 +135,15 @@ def rejected(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> dict[
     return dict(sorted(counts.items()))
 
 
-def spans(dates: Iterable[str]) -> tuple[Span, ...]:
+def spans(dates: Iterable[str]) -> tuple[DateSpan, ...]:
     """Dates in order, each by itself; of very many the newest by themselves and the others in equal runs."""
     ordered = sorted(set(dates))
     if len(ordered) <= MOST_SPANS:
-        return tuple(Span(date, date, 1) for date in ordered)
+        return tuple(DateSpan(date, date, 1) for date in ordered)
     old, new = ordered[:-SINGLE_DATES], ordered[-SINGLE_DATES:]
     size = -(-len(old) // (MOST_SPANS - SINGLE_DATES))
     runs = [old[at : at + size] for at in range(0, len(old), size)]
-    return (*(Span(run[0], run[-1], len(run)) for run in runs), *(Span(date, date, 1) for date in new))
+    return (*(DateSpan(run[0], run[-1], len(run)) for run in runs), *(DateSpan(date, date, 1) for date in new))
 
 
 def heat(cells: Sequence[Cell]) -> Heat:
@@ -171,7 +171,7 @@ def _mean(rows: int, dates: int) -> int:
     return rows if dates == 1 else max(1, round(rows / dates))
 
 
-def _places(found: Sequence[Span], dates: Iterable[str]) -> dict[str, int]:
+def _places(found: Sequence[DateSpan], dates: Iterable[str]) -> dict[str, int]:
     """The place of each date's span."""
     places, number = {}, 0
     for date in sorted(dates):
@@ -192,7 +192,7 @@ def bands(values: Iterable[int]) -> list[tuple[int, int]]:
     return list(zip(starts, stops, strict=True))
 
 
-def growth(symbols: Sequence[SymbolFacts]) -> tuple[tuple[Span, ...], list[Growth]]:
+def growth(symbols: Sequence[SymbolFacts]) -> tuple[tuple[DateSpan, ...], list[Growth]]:
     """The columns with the largest symbol tables: entries per date over the dates of all columns."""
     largest = sorted(symbols, key=lambda one: (-one.ids, one.column))[:MOST_LINES]
     dates = {date for one in largest for date, _, _ in one.dates}

@@ -19,7 +19,7 @@ LIMIT = f"{LOCAL_BYTES >> 20} MiB or {LOCAL_ROWS:,} rows"
 
 
 @frozen
-class Choice:
+class RunChoice:
     """``local``: in this process; ``why`` completes a sentence."""
 
     local: bool
@@ -31,21 +31,21 @@ def is_submitted(environ: Mapping[str, str]) -> bool:
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
-def choose(where: Where, submitted: bool) -> Choice | None:
+def choose(where: Where, submitted: bool) -> RunChoice | None:
     """The choice that does not depend on the input; None where that decides. ``submitted``: spark-submit runs us."""
     if where != "auto":
-        return Choice(where == "local", f"as --{where} says")
-    return Choice(False, "spark-submit has started it") if submitted else None
+        return RunChoice(where == "local", f"as --{where} says")
+    return RunChoice(False, "spark-submit has started it") if submitted else None
 
 
-def choose_by_input(waiting: Sequence[Waiting]) -> Choice:
+def choose_by_input(waiting: Sequence[Waiting]) -> RunChoice:
     """The choice for the streams of one command, by what waits in their feeds, together."""
     shares = [_share(each) for each in waiting]
     amounts = " and ".join(each.words for each in waiting) or "nothing"
     if None in shares:
-        return Choice(False, "a feed does not tell how much waits")
+        return RunChoice(False, "a feed does not tell how much waits")
     local = sum(share for share in shares if share is not None) <= 1
-    return Choice(local, f"{amounts} to ingest{'; Spark starts above' if local else ', more than'} {LIMIT}")
+    return RunChoice(local, f"{amounts} to ingest{'; Spark starts above' if local else ', more than'} {LIMIT}")
 
 
 def _share(waiting: Waiting) -> float | None:

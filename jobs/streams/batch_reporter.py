@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from sparkhaven.jobs.logs.stream_rows import StreamRecorder
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.reports.metrics_sink import StreamSink
 from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamTotals
 
@@ -24,14 +24,14 @@ class BatchReporter:
 
     def __init__(
         self,
-        run: Run,
+        run: StreamRun,
         query_id: str,
         *,
         progress: Progress,
         metrics: StreamSink,
         recorder: StreamRecorder,
         schemas: SchemaWatch,
-        budget: Budget,
+        budget: ErrorBudget,
     ) -> None:
         self._run, self._query_id = run, query_id
         self._progress, self._metrics, self._recorder = progress, metrics, recorder

@@ -26,7 +26,7 @@ class _Piece:
     bad: int
 
 
-class Budget:
+class ErrorBudget:
     """The error budget of one run of a stream: too many bad rows stop a batch, with nothing committed.
 
     A run begins with an empty hour: its first batches count alone. ``earlier`` gives the bad and all rows of batches

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparkhaven.ingest.feeds.base import Remote
 from sparkhaven.ingest.spec.stream_spec import DAY_S
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
+from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
@@ -51,7 +51,7 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, 
 def watch_ends(
     remote: Remote,
     positions: Callable[[], Mapping[str, int]],
-    on_change: Callable[[Seen], None],
+    on_change: Callable[[SourceState], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> SourceWatch:
     """A watch over the topic partitions that have a position."""

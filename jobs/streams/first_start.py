@@ -18,8 +18,8 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.stream import Options
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream import RunOptions
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -56,7 +56,7 @@ class IdleRun:
         return self.settings.spec.stream
 
 
-def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Options) -> FirstStart:
+def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: RunOptions) -> FirstStart:
     """Asks the source of a new stream before any file is created. Raises what would stop the stream at its first batch.
 
     With ``once`` that is also a source that does not answer, or a schema that a start may not deploy.
@@ -78,7 +78,7 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Opt
 
 
 def split_idle(
-    starts: Iterable[FirstStart], progress: Progress, options: Options
+    starts: Iterable[FirstStart], progress: Progress, options: RunOptions
 ) -> tuple[list[IdleRun], list[StreamSettings]]:
     """The runs of new streams without input, which are over, and the settings of the streams to open."""
     idle, started = [], []
@@ -90,7 +90,7 @@ def split_idle(
     return idle, started
 
 
-def _idle(settings: StreamSettings, waiting: Waiting, progress: Progress, options: Options) -> IdleRun:
+def _idle(settings: StreamSettings, waiting: Waiting, progress: Progress, options: RunOptions) -> IdleRun:
     """Reports what a new stream without input passes over, and its end."""
     name = settings.spec.stream
     for remark in remarks_of(waiting.counts, settings.feed.resume.remember_s):
@@ -102,7 +102,9 @@ def _idle(settings: StreamSettings, waiting: Waiting, progress: Progress, option
     return run
 
 
-def remove_uncommitted(fs: Fs, layout: Layout, runs: Iterable[Run], new: Collection[Path], progress: Progress) -> None:
+def remove_uncommitted(
+    fs: Fs, layout: Layout, runs: Iterable[StreamRun], new: Collection[Path], progress: Progress
+) -> None:
     """Removes what the first starts of streams have created that ended without an epoch; an error is a warning."""
     for run in runs:
         if run.epoch == run.begun and run.settings.file in new:

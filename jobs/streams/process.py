@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import Waiting
-from sparkhaven.jobs.session.spark_or_local import Choice, choose, choose_by_input, is_submitted
+from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input, is_submitted
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, look_at_start, remove_uncommitted, split_idle
@@ -22,8 +22,8 @@ from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
-from sparkhaven.jobs.streams.stream import Application, Options, fail, keep_one, look_at_source, open_stream
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream import Application, RunOptions, fail, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
@@ -38,8 +38,8 @@ FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not 
 
 
 def run_streams(
-    fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
-) -> list[Run | IdleRun | NotStarted]:
+    fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: RunOptions, progress: Progress
+) -> list[StreamRun | IdleRun | NotStarted]:
     """Runs all streams; a failure stops no other stream and, if it may pass and without ``once``, leads to a restart.
 
     SIGTERM and SIGINT end each stream after its batch. Settings, schemas, locks and recovery are checked before Spark
@@ -54,7 +54,7 @@ def run_streams(
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
         starts, unable = try_each(sound, lambda settings: look_at_start(fs, layout, settings, options))
         first = {start.settings.file: start for start in starts if start.is_new}
-        runs: list[Run] = []
+        runs: list[StreamRun] = []
         opened.callback(remove_uncommitted, fs, layout, runs, first.keys(), progress)  # when all are closed
         idle, started = split_idle(starts, progress, options)
         some, unopened = try_each(
@@ -115,7 +115,7 @@ def run_streams(
 
 
 def waiting_input(
-    fs: Fs, runs: Sequence[Run], first: Mapping[Path, FirstStart], progress: Progress, options: Options
+    fs: Fs, runs: Sequence[StreamRun], first: Mapping[Path, FirstStart], progress: Progress, options: RunOptions
 ) -> list[Waiting]:
     """What waits for streams that have no error yet; a feed that cannot be asked is an error of its stream.
 
@@ -133,7 +133,7 @@ def waiting_input(
     return found
 
 
-def open_runner(choice: Choice, session: Callable[[], SparkSession], opened: ExitStack) -> Runner:
+def open_runner(choice: RunChoice, session: Callable[[], SparkSession], opened: ExitStack) -> Runner:
     """The runner of a process; its session ends with ``opened``."""
     if choice.local:
         return LocalRunner()

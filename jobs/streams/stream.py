@@ -20,17 +20,17 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.jobs.streams.batch_reporter import BatchReporter
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.quarantines import catch_up, quarantine_of, settle
 from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
-from sparkhaven.jobs.streams.reports.source_watch import Seen
+from sparkhaven.jobs.streams.reports.source_watch import SourceState
 from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.errors import SparkhavenError
@@ -45,7 +45,7 @@ from sparkhaven.writers.task.target import StreamTarget
 
 
 @frozen
-class Options:
+class RunOptions:
     """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
     log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides.
 
@@ -76,18 +76,20 @@ class Application:
     fs: Fs
     layout: Layout
     runner: Runner
-    options: Options
+    options: RunOptions
     progress: Progress
     stop: threading.Event
 
 
-def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options, *, checked: bool = False) -> None:
+def look_at_source(
+    run: StreamRun, opened: ExitStack, progress: Progress, options: RunOptions, *, checked: bool = False
+) -> None:
     """Checks a stream's source before Spark starts and watches it until ``opened`` ends; sets an error on ``run``.
 
     Not if it was ``checked`` before.
     """
 
-    def on_change(seen: Seen) -> None:
+    def on_change(seen: SourceState) -> None:
         progress.source(run.name, seen.reachable, time.monotonic() - since[0], seen.reason)
         since[0] = time.monotonic()
 
@@ -103,7 +105,7 @@ def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Opt
         fail(run, error, progress, options)
 
 
-def fail(run: Run, error: SparkhavenError, progress: Progress, options: Options) -> None:
+def fail(run: StreamRun, error: SparkhavenError, progress: Progress, options: RunOptions) -> None:
     """Sets and reports the error of a stream that has not run yet."""
     run.error = error
     progress.stopped(run.name, error)
@@ -117,12 +119,12 @@ def open_stream(
     settings: StreamSettings,
     opened: ExitStack,
     progress: Progress,
-    options: Options | None = None,
-) -> Run:
+    options: RunOptions | None = None,
+) -> StreamRun:
     """Deploys the schema and opens the stream with recovery; its lock is held until ``opened`` ends."""
     began = time.monotonic()
     checked_schema(fs, settings)
-    options = options or Options()
+    options = options or RunOptions()
     done = deploy_schema(fs, layout, settings.schema_file, consent=options.consent)
     schema = done.schema
     if done.written and done.before is not None:
@@ -149,10 +151,10 @@ def open_stream(
     require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
     catch_up(fs, layout, settings.table, log.state)
-    return Run(settings, schema, log, opened_s=time.monotonic() - began, begun=log.state.epoch)
+    return StreamRun(settings, schema, log, opened_s=time.monotonic() - began, begun=log.state.epoch)
 
 
-def keep_one(app: Application, run: Run) -> None:
+def keep_one(app: Application, run: StreamRun) -> None:
     """Runs an opened stream, with restarts after retryable failures; its jobs share the workers with other streams."""
     app.runner.enter(run.name)
     metrics, table = app.options.metrics, str(run.settings.table)
@@ -188,7 +190,7 @@ def keep_one(app: Application, run: Run) -> None:
         run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
 
 
-def run_one(app: Application, run: Run) -> None:
+def run_one(app: Application, run: StreamRun) -> None:
     """Runs an opened stream until it ends; sets totals or the error on ``run``."""
     fs, layout, options, settings = app.fs, app.layout, app.options, run.settings
     spec = settings.spec if settings.spec.bad_rows.allows_any else replace(settings.spec, bad_rows=NO_BAD_ROWS)
@@ -196,7 +198,7 @@ def run_one(app: Application, run: Run) -> None:
     quarantine = quarantine_of(fs, layout, settings) if spec.bad_rows.allows_any else None
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch)
     metrics.on_disk(fs, layout, settings.policy, run.opened_s)
-    budget, query_id = Budget(spec.bad_rows), str(uuid.uuid4())
+    budget, query_id = ErrorBudget(spec.bad_rows), str(uuid.uuid4())
     reporter = BatchReporter(
         run,
         query_id,

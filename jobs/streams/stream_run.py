@@ -18,7 +18,7 @@ from sparkhaven.writers.batch.stream_batches import StreamTotals
 
 
 @dataclass(slots=True)
-class Run:
+class StreamRun:
     """One stream of this process; ``totals`` or ``error`` once it has ended.
 
     ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took. ``begun``: the epoch that it was

@@ -18,7 +18,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.ranges import Filter, Plan, Slice, Snapshot, make_plan
+from sparkhaven.store.scan.ranges import Filter, ReadPlan, Slice, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, check_tier
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import Column, TableSchema
@@ -148,7 +148,7 @@ class Table:
         sources: Names | None = None,
         where: str | Predicate | None = None,
         tier: str = "all",
-    ) -> Plan:
+    ) -> ReadPlan:
         """Row ranges that a read opens. ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions.
 
         A source is named by the value from the data, or by its directory. SettingsError: a text may mean two.
@@ -158,7 +158,7 @@ class Table:
         with as_storage_errors():
             return self._plan(selection, tier, predicate)
 
-    def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> Plan:
+    def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
         plan = make_plan(
             self._fs,
             self._layout,

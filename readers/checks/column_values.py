@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.readers.checks.findings import CheckFinding, finding
 from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
@@ -44,7 +44,7 @@ class Expected:
         return LocationKey(self.directory.parent.parent.name, self.directory.parent.name)
 
 
-def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding]:
+def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFinding]:
     """Reads a whole column, ``BLOCK`` rows at a time. Damage that stops a read is raised; other damage is a finding."""
     sizes = {name: state.size for name, state in expected.files.items()}
     parquet = in_parquet(sizes)
@@ -59,7 +59,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
         if groups is None and expected.tier == "history":
             yield finding("warning", path, "grouping column of history has no grouping", expected="row ranges")
     for first, last, stats in parts_of(expected.stats.get(column.name, ()), expected.rows):
-        seen = Seen(stats)
+        seen = SeenValues(stats)
         for start in range(first, last, BLOCK):
             values = opened.read(start, min(start + BLOCK, last))
             seen.add(values)
@@ -97,7 +97,7 @@ class _Groups:
         self._groups, self._column, self._path = groups, column, path
         self._rows, self._last, self._found = 0, None, False
 
-    def add(self, values: pa.Array) -> Iterator[Finding]:
+    def add(self, values: pa.Array) -> Iterator[CheckFinding]:
         """The next rows; a finding for the first row of all that has another value than its group."""
         plain = values.cast(self._column.type.arrow) if pa.types.is_dictionary(values.type) else values
         first, self._rows = self._rows, self._rows + len(plain)
@@ -137,7 +137,7 @@ class _Groups:
         return first + min(bad) if bad else None
 
 
-def symbol_findings(expected: Expected, column: Column, texts: pa.Array) -> Iterator[Finding]:
+def symbol_findings(expected: Expected, column: Column, texts: pa.Array) -> Iterator[CheckFinding]:
     """What is worth a note about a symbol table."""
     path = expected.directory / column.files[1]
     double = len(texts) - len(texts.unique())
@@ -156,7 +156,7 @@ def symbol_findings(expected: Expected, column: Column, texts: pa.Array) -> Iter
             yield finding("note", path, "symbols of history are not sorted", at=f"entry {entry}", expected="ascending")
 
 
-class Seen:
+class SeenValues:
     """What rows have of the things that their statistics tell; without statistics nothing is looked at."""
 
     def __init__(self, stats: RangeStats | None) -> None:

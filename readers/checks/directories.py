@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.readers.checks.findings import CheckFinding, finding
 from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE
 from sparkhaven.store.epochs.state.tombstone import DOOMED
 from sparkhaven.store.format.table import table_size
@@ -16,7 +16,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 
 def check_intraday_directories(
     fs: Fs, layout: Layout, table: TableName, located: Container[LocationKey], aside: Container[tuple[LocationKey, str]]
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Directories of intraday data that no commit log has. ``aside``: locations set aside, by key and directory."""
     root = layout.intraday(table)
     for internal in fs.names(root):
@@ -43,7 +43,7 @@ def _set_aside(
     key: LocationKey,
     names: Iterable[str],
     aside: Container[tuple[LocationKey, str]],
-) -> Iterator[Finding | None]:
+) -> Iterator[CheckFinding | None]:
     """Names in the directory of a date that were set aside; None for one that its note reports."""
     place = layout.intraday(table) / key.internal / key.value
     for name in names:
@@ -63,7 +63,7 @@ def check_history_directories(
     table: TableName,
     records: Mapping[str, MergeRecord],
     unfinished: Mapping[str, MergeRecord],
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Directories of history that no merge record names, and broken links of storage partitions."""
     root = layout.partitions(table.namespace)
     current = {LocationKey(out.internal, value) for value, r in records.items() for out in r.outputs}

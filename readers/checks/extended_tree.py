@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
@@ -31,7 +31,7 @@ ATTEMPTS = 3  # while a merge goes on writing the tree
 
 def check_extended(
     fs: Fs, layout: Layout, table: TableName, schema: TableSchema, records: Mapping[str, MergeRecord], *, deep: bool
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Findings of the tree of a table. ``records``: the newest complete merge record of each date."""
     root = layout.extended(table)
     if schema.extended not in EXTENDED:
@@ -40,7 +40,7 @@ def check_extended(
             yield finding("note", root, what, hint="remove it if no other program reads it")
         return
     check = _Check(fs, table, root, EXTENDED[schema.extended], records, deep=deep)
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
     for _ in range(ATTEMPTS):
         before = check.state()
         found = list(check.run())
@@ -70,7 +70,7 @@ class _Check:
         found = self.fs.stat(self.root / MANIFEST)
         return found and (found.inode, found.size, found.mtime_ns), self.fs.stat(staged(self.root)) is None
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Iterator[CheckFinding]:
         """All findings."""
         due = {value: totals(record) for value, record in self.records.items()}
         due = {value: each for value, each in due.items() if each[0]}
@@ -99,7 +99,7 @@ class _Check:
             yield from self._strays(manifest.sums)
         yield from self._dates(manifest, due)
 
-    def _manifest(self) -> tuple[Manifest | None, Finding | None]:
+    def _manifest(self) -> tuple[Manifest | None, CheckFinding | None]:
         path = self.root / MANIFEST
         try:
             if self.fs.stat(path) is None:
@@ -116,7 +116,7 @@ class _Check:
         expected, other = (f"table {name}, layout {kind}" for name, kind in (wanted, there))
         return None, finding("error", path, what, expected=expected, found=other, hint=self.mend)
 
-    def _leaves(self, manifest: Manifest) -> Iterator[Finding]:
+    def _leaves(self, manifest: Manifest) -> Iterator[CheckFinding]:
         """Sizes of the leaves of a tree without checksums."""
         for leaf in manifest.files:
             sizes = [
@@ -125,7 +125,7 @@ class _Check:
             if sum(sizes) != leaf.bytes:
                 yield self._other_size(self.root / leaf.path, leaf.bytes, sum(sizes))
 
-    def _file(self, path: Path, state: FileState) -> Iterator[Finding]:
+    def _file(self, path: Path, state: FileState) -> Iterator[CheckFinding]:
         found = self.fs.stat(path)
         if found is None or found.is_dir:
             there = "nothing" if found is None else "a directory"
@@ -137,11 +137,11 @@ class _Check:
             what, expected = "the file differs from what was written", f"CRC-32 {state.crc:08x}"
             yield finding("error", path, what, expected=expected, found=f"{crc:08x}", hint=self.mend)
 
-    def _other_size(self, path: Path, expected: int, found: int) -> Finding:
+    def _other_size(self, path: Path, expected: int, found: int) -> CheckFinding:
         what = "a file of the tree has another size"
         return finding("error", path, what, expected=f"{expected} bytes", found=f"{found} bytes", hint=self.mend)
 
-    def _strays(self, sums: Mapping[str, FileState]) -> Iterator[Finding]:
+    def _strays(self, sums: Mapping[str, FileState]) -> Iterator[CheckFinding]:
         for path in files_below(self.fs, self.root):
             name = str(path.relative_to(self.root))
             if name in sums or name == MANIFEST:
@@ -156,7 +156,7 @@ class _Check:
                 hint="move it out of the tree",
             )
 
-    def _dates(self, manifest: Manifest, due: Mapping[str, tuple[int, dict[str, str]]]) -> Iterator[Finding]:
+    def _dates(self, manifest: Manifest, due: Mapping[str, tuple[int, dict[str, str]]]) -> Iterator[CheckFinding]:
         """Leaves against the merge records."""
         leaves = {leaf.value: leaf for leaf in manifest.files}
         for value in sorted(leaves.keys() | due.keys()):

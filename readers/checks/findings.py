@@ -13,7 +13,7 @@ COUNTS = ("tables", "streams", "locations", "rows", "bytes")
 
 
 @frozen
-class Finding:
+class CheckFinding:
     """One finding. ``error``: data is lost or wrong; ``warning``: reads are correct, but something is out of
     place; ``note``: harmless. ``at`` is a byte, row, entry or record inside ``path``.
     """
@@ -41,7 +41,7 @@ class Finding:
 class Report:
     """Findings, and how much was checked."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CheckFinding] = field(default_factory=list)
     tables: int = 0
     streams: int = 0
     locations: int = 0
@@ -73,13 +73,13 @@ def finding(
     expected: object = None,
     found: object = None,
     hint: str | None = None,
-) -> Finding:
+) -> CheckFinding:
     """A finding from values of any type."""
     at, expected, found = (None if part is None else str(part) for part in (at, expected, found))
-    return Finding(severity, str(path), what, at, expected, found, hint)
+    return CheckFinding(severity, str(path), what, at, expected, found, hint)
 
 
-def from_error(error: Exception, path: object) -> Finding:
+def from_error(error: Exception, path: object) -> CheckFinding:
     """An error of a check, as a finding about a path."""
     if not isinstance(error, SparkhavenError):
         return finding("error", path, f"cannot be read: {error}", hint="check permissions and the disk")
@@ -87,4 +87,4 @@ def from_error(error: Exception, path: object) -> Finding:
     at = where.removeprefix(str(path)).removeprefix(" at ").strip(" :,") if where.startswith(str(path)) else where
     extra = "; ".join(f"{name} {value}" for name, value in error.extra.items() if value is not None)
     at = "; ".join(part for part in (at, extra) if part)
-    return Finding("error", str(path), error.what, at or None, error.expected, error.found, error.hint)
+    return CheckFinding("error", str(path), error.what, at or None, error.expected, error.found, error.hint)

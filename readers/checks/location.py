@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.readers.checks.column_values import Expected, check_values
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.readers.checks.parquet_location import check_indexes, check_parquet
 from sparkhaven.readers.checks.published_size import RECOVER, LaterEpochs, check_record
 from sparkhaven.readers.checks.sound_columns import is_sound
@@ -36,7 +36,7 @@ def check_location(
     *,
     deep: bool,
     later: LaterEpochs | None = None,
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Findings of one location, file by file; a damaged file does not end the check.
 
     ``definitions`` are the contents that a ``table.tbl`` can have: those of all versions of the schema. ``later``:
@@ -78,7 +78,7 @@ def check_location(
 
 def _definition(
     fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str], definitions: Collection[bytes]
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """The location's ``table.tbl`` against the schemas that were deployed; readers here use the deployed schema."""
     found = [name for name in (TABLE_DEFINITION, f"{schema.name}.tbl") if name in names]
     path = expected.directory / (found[0] if found else TABLE_DEFINITION)
@@ -110,7 +110,7 @@ def _definition(
 
 def _file(
     fs: Fs, expected: Expected, name: str, state: FileState, unread: set[str], *, deep: bool
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Length of one file, and its checksum. To ``unread`` comes the name of one that the system does not read."""
     path = expected.directory / name
     found = fs.stat(path)
@@ -168,7 +168,7 @@ def _file(
             )
 
 
-def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[Finding]:
+def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[CheckFinding]:
     """Prefix, grouping and values of one column."""
     path = expected.directory / column.files[0]
     try:
@@ -181,7 +181,7 @@ def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *,
             yield from_error(error, path)
 
 
-def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[str]) -> Iterator[Finding]:
+def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[str]) -> Iterator[CheckFinding]:
     name = column.name + OVR
     if prefix.overflow and name not in names:
         yield finding(
@@ -203,7 +203,7 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
         )
 
 
-def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
+def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[CheckFinding]:
     """Files in the directory that do not belong to the location."""
     overflow = {column.name + OVR for column in schema.columns}
     indexed = {path.partition("/")[0] for path in expected.indexes}

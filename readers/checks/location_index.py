@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from sparkhaven.readers.checks.findings import Finding, Severity, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, Severity, finding, from_error
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi
 from sparkhaven.store.format.table import table_size
@@ -24,7 +24,7 @@ def check_index(
     times: Mapping[str, Collection[int]],
     *,
     merging: bool,
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """The location index of a table against its merge records.
 
     ``times``: by date, when a merge of it began. While one is ``merging``, or was killed, the index is not written yet.
@@ -60,7 +60,7 @@ def check_index(
 
 def _entry_time(
     fs: Fs, layout: Layout, table: TableName, path: Path, entry: IndexEntry, times: Mapping[str, Collection[int]]
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """The time of an entry is that of a merge of its date, or of the location's own record."""
     if entry.modified_ms in times.get(entry.key.value, ()):
         return

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sparkhaven.readers.checks.column_values import Expected, check_values
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
@@ -23,7 +23,7 @@ from sparkhaven.store.types.model import TableSchema
 REMERGE = "merge the date again with --rewrite; rows are read without the index"
 
 
-def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool) -> Iterator[Finding]:
+def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool) -> Iterator[CheckFinding]:
     """Footer and columns of ``table.parquet``, whose length and, if ``deep``, checksum are right; ``deep``: values."""
     path = expected.directory / NAME
     try:
@@ -51,7 +51,7 @@ def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool
             yield from_error(error, path)
 
 
-def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[Finding]:
+def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[CheckFinding]:
     """The files of the indexes of a location, and files beside them that belong to none."""
     for name, state in sorted(expected.indexes.items()):
         try:
@@ -64,7 +64,7 @@ def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[Finding
                 yield finding("warning", path, "file that belongs to no index", hint="inspect it, then remove it")
 
 
-def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[Finding]:
+def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[CheckFinding]:
     found = fs.stat(path)
     if found is None:
         yield finding(

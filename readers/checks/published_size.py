@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from sparkhaven.readers.checks.column_values import Expected
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.epochs.files.published_size import record_bytes
 from sparkhaven.store.epochs.reading.stream_state import StreamState, load_stream
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
@@ -51,7 +51,7 @@ class LaterEpochs:
 
 def check_record(
     fs: Fs, expected: Expected, names: Sequence[str], later: LaterEpochs | None = None
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """The location's ``table.size`` against the committed state, or that of ``later`` epochs where it names one."""
     path = expected.directory / TABLE_SIZE
     intraday = expected.tier == "intraday"
@@ -88,7 +88,7 @@ def check_record(
 
 def _differences(
     expected: Expected, record: TableSize, data: bytes, names: Sequence[str], hint: str
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     intraday = expected.tier == "intraday"
     for name in record.data_indexes:
         if name not in names:

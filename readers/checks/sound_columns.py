@@ -21,7 +21,7 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.gather import count_ids
-from sparkhaven.store.native.verified_bytes import Bounds, verify_fixed, verify_ids, verify_texts
+from sparkhaven.store.native.verified_bytes import TextBounds, verify_fixed, verify_ids, verify_texts
 from sparkhaven.store.scan.checksums import BLOCK, checksum, crc32
 from sparkhaven.store.scan.column_file import committed_prefix, read_grouping
 from sparkhaven.store.types.committed_columns import RangeStats
@@ -173,13 +173,13 @@ def _outside(texts: pa.Array, stats: RangeStats | None) -> Entries | None:
     return found if found.any() else None
 
 
-def _texts(stats: RangeStats | None) -> Bounds | None:
+def _texts(stats: RangeStats | None) -> TextBounds | None:
     """The bounds of a range in UTF-8, None where nothing is told; in doubt where one is no text."""
     if stats is None or (stats.low is None and stats.high is None):
         return None
     for bound in (stats.low, stats.high):
         _need(bound is None or isinstance(bound, str))
-    return Bounds(str(stats.low or "").encode(), None if stats.high is None else str(stats.high).encode())
+    return TextBounds(str(stats.low or "").encode(), None if stats.high is None else str(stats.high).encode())
 
 
 def _numbers(stats: RangeStats, kind: np.dtype[Any]) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.lock import in_progress, read_lock
 from sparkhaven.store.epochs.files.removals import read_removals
@@ -27,7 +27,7 @@ UNSAID = ("rejected",)  # heads of earlier releases do not have it
 STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine", ".removed")
 
 
-def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Finding]:
+def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[CheckFinding]:
     """Files beside the logs that belong to no stream."""
     streams = list_streams(fs, layout, table)
     names = fs.names(layout.streams(table))
@@ -62,7 +62,7 @@ def _unborn(fs: Fs, layout: Layout, table: TableName, name: str) -> str | None:
     return stream if dot + suffix in (".lock", ".removals") and stat is not None and not stat.size else None
 
 
-def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[CheckFinding]:
     """Findings of a readable commit log; reading a damaged one raises."""
     path = layout.stream_log(table, stream)
     files = read_files(fs, layout, table, stream, whole=True)
@@ -99,7 +99,7 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
             )
 
 
-def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[CheckFinding]:
     """A rebuilt commit log whose source positions were not given yet."""
     open_since = state.offsets.unsettled
     if open_since is not None:
@@ -113,7 +113,7 @@ def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState
         )
 
 
-def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[CheckFinding]:
     """Removals of a location that another epoch of the same number created: an older log was restored."""
     path = layout.stream_removals(table, state.stream)
     for _, removal in read_removals(fs, layout, table, state.stream).entries:
@@ -131,7 +131,7 @@ def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState)
             )
 
 
-def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[CheckFinding]:
     """The ledger of the quarantine, and whether the lock can be taken: files that only a writer needs."""
     path = layout.stream_quarantine(table, state.stream)
     try:
@@ -153,7 +153,7 @@ def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -
         yield from_error(error, lock)
 
 
-def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[CheckFinding]:
     """A head that differs from the log, or is damaged. An outdated head is not used, and is no finding."""
     path = layout.stream_head(table, stream)
     if fs.stat(path) is None:
@@ -186,7 +186,7 @@ def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterato
             return
 
 
-def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Finding]:
+def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[CheckFinding]:
     """Ranges must continue those of the epoch before, except for gaps; adds them to ``offsets``."""
     try:
         resolution = offsets.classify(batch.ranges, batch.gaps)
@@ -204,7 +204,7 @@ def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Fi
     offsets.take(batch.ranges)
 
 
-def _torn(path: Path, end: int, rest: int) -> Iterator[Finding]:
+def _torn(path: Path, end: int, rest: int) -> Iterator[CheckFinding]:
     if rest:
         yield finding(
             "warning",

@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkhaven.readers.checks.column_values import Expected
 from sparkhaven.readers.checks.directories import check_history_directories, check_intraday_directories
 from sparkhaven.readers.checks.extended_tree import check_extended
-from sparkhaven.readers.checks.findings import Finding, Report, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, Report, finding, from_error
 from sparkhaven.readers.checks.location import check_location
 from sparkhaven.readers.checks.location_index import check_index
 from sparkhaven.readers.checks.published_size import LaterEpochs
@@ -43,7 +43,7 @@ from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volume
 
-_Looked = dict[Path, tuple[Expected, Hashable, list[Finding]]]
+_Looked = dict[Path, tuple[Expected, Hashable, list[CheckFinding]]]
 
 LOOKS = 4  # at a table with errors, at most
 UNCONFIRMED = "the table changed while it was read, and only one look found this: run `sparkhaven verify` again"
@@ -122,9 +122,11 @@ class _TableCheck:
         self.definitions: frozenset[bytes] = frozenset()
         self.times: dict[str, set[int]] = {}
         self.aside: set[tuple[LocationKey, str]] = set()
-        self.located_in: dict[Finding, Hashable] = {}  # findings of locations, and the state that each was found in
+        self.located_in: dict[
+            CheckFinding, Hashable
+        ] = {}  # findings of locations, and the state that each was found in
 
-    def sighting(self, found: Finding) -> Hashable:
+    def sighting(self, found: CheckFinding) -> Hashable:
         """What a finding is about, and the state that it was found in. Details change while a stream appends."""
         return found.path, found.what, self.located_in.get(found) or self._standing
 
@@ -135,7 +137,7 @@ class _TableCheck:
         phases = ((r.value, r.generation, r.phase) for r in (*self.records.values(), *self.unfinished.values()))
         return frozenset(streams), frozenset(phases), self.definitions
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Iterator[CheckFinding]:
         """All findings of the table."""
         where = self.fs, self.layout, self.table
         try:
@@ -174,7 +176,7 @@ class _TableCheck:
 
     def _location(
         self, schema: TableSchema, expected: Expected, state: Hashable, later: LaterEpochs | None = None
-    ) -> Iterator[Finding]:
+    ) -> Iterator[CheckFinding]:
         """Findings of one location, each in its ``state``: that lasts while rows are only appended."""
         self.report.locations += 1
         self.report.rows += expected.rows
@@ -188,7 +190,7 @@ class _TableCheck:
         self.located_in |= dict.fromkeys(findings, (state, self.definitions))
         yield from findings
 
-    def _streams(self) -> Iterator[Finding]:
+    def _streams(self) -> Iterator[CheckFinding]:
         yield from stray_stream_files(self.fs, self.layout, self.table)
         for name in list_streams(self.fs, self.layout, self.table):
             self.report.streams += 1
@@ -215,7 +217,7 @@ class _TableCheck:
                     )
                 self.located[key] = location
 
-    def _witnesses(self) -> Iterator[Finding]:
+    def _witnesses(self) -> Iterator[CheckFinding]:
         """Files that name more than a commit log has. A stream with an unreadable log is reported before."""
         damaged = {*list_streams(self.fs, self.layout, self.table)} - {s.stream for s in self.streams}
         try:
@@ -225,7 +227,7 @@ class _TableCheck:
         except (SparkhavenError, OSError) as error:
             yield from_error(error, self.layout.merges(self.table))
 
-    def _set_aside(self) -> Iterator[Finding]:
+    def _set_aside(self) -> Iterator[CheckFinding]:
         try:
             for each in list_set_aside(self.fs, self.layout, self.table):
                 self.aside.add((each.key, Path(each.path).name))
@@ -239,7 +241,7 @@ class _TableCheck:
         except (SparkhavenError, OSError) as error:
             yield from_error(error, self.layout.set_aside(self.table))
 
-    def _merges(self) -> Iterator[Finding]:
+    def _merges(self) -> Iterator[CheckFinding]:
         for value in merges.all_values(self.fs, self.layout, self.table):
             directory = self.layout.merges(self.table) / value
             try:
@@ -267,7 +269,7 @@ class _TableCheck:
                 merges.record_missing(self.layout, self.table, value), self.layout.merges(self.table) / value
             )
 
-    def _proof(self, record: MergeRecord, directory: object) -> Iterator[Finding]:
+    def _proof(self, record: MergeRecord, directory: object) -> Iterator[CheckFinding]:
         path = f"{directory}/{record.generation}.json"
         if record.proof is None or not record.proof.holds:
             found = record.proof and f"{record.proof.rows_in} in, {record.proof.rows_out} out"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.readers.inspect import column_files as inspect_columns
 from sparkhaven.readers.inspect import log_files as inspect_logs
 from sparkhaven.readers.inspect import parquet_files as inspect_parquet
@@ -32,7 +32,7 @@ class Inspection:
     kind: str
     size: int
     facts: dict[str, Any] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CheckFinding] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:
@@ -56,7 +56,7 @@ class Inspection:
         return [head, *_facts(self.facts, 2), *(line for f in self.findings for line in f.text().splitlines())]
 
 
-Inspector = Callable[[Fs, Path, dict[str, Any]], Iterator[Finding]]
+Inspector = Callable[[Fs, Path, dict[str, Any]], Iterator[CheckFinding]]
 KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r"table\.size", "location record", inspect_records.location_record),
     (r".+\.tbl", "table definition", inspect_records.definition),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.errors import FormatError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -28,7 +28,7 @@ SAMPLE = 5
 ROWS_AT_ONCE = 1 << 20
 
 
-def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Prefix, committed rows and values of a ``.dat`` file."""
     prefix = column_header(fs, path)
     facts.update(
@@ -71,7 +71,7 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
 
 def _values(
     fs: Fs, path: Path, column: Column, sizes: dict[str, int], rows: int, facts: dict[str, Any]
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     try:
         opened = open_column(fs, path.parent, column, sizes, rows)
         nulls = 0
@@ -87,7 +87,7 @@ def _values(
         yield from_error(error, path)
 
 
-def _groups(prefix: Prefix, column: Column, rows: int, path: Path) -> Iterator[Finding]:
+def _groups(prefix: Prefix, column: Column, rows: int, path: Path) -> Iterator[CheckFinding]:
     try:
         groups = prefix.grouping(column, path)
         if groups is not None:
@@ -96,17 +96,17 @@ def _groups(prefix: Prefix, column: Column, rows: int, path: Path) -> Iterator[F
         yield from_error(error, path)
 
 
-def symbols(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def symbols(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Offsets of symbols, checked against the bytes that they point into."""
     yield from _texts(fs, path, path.with_name(path.name + ".bytes"), path, facts)
 
 
-def symbol_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def symbol_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Bytes of symbols, cut by the offsets beside them."""
     yield from _texts(fs, path.with_name(path.name.removesuffix(".bytes")), path, path, facts)
 
 
-def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     order, encoding = LITTLE, "UTF_8"
     dat = sym.with_suffix(".dat")
     try:
@@ -145,7 +145,7 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
     yield from changed(fs, subject, record, 0)
 
 
-def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Values of a blob column, through the ends in its ``.dat``."""
     record = record_beside(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None
@@ -157,7 +157,7 @@ def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     yield from changed(fs, path, record, 0)
 
 
-def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Grouping ranges of an ``.ovr`` file."""
     dat = path.with_suffix(".dat")
     try:
@@ -178,7 +178,7 @@ def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
         groups.check(record.size, path)
 
 
-def extent(path: Path, committed: int, on_disk: int) -> Iterator[Finding]:
+def extent(path: Path, committed: int, on_disk: int) -> Iterator[CheckFinding]:
     """A file's length against the committed one, both with the prefix."""
     if on_disk < committed:
         yield finding(
@@ -201,7 +201,7 @@ def extent(path: Path, committed: int, on_disk: int) -> Iterator[Finding]:
         )
 
 
-def changed(fs: Fs, path: Path, record: table_size.TableSize | None, offset: int) -> Iterator[Finding]:
+def changed(fs: Fs, path: Path, record: table_size.TableSize | None, offset: int) -> Iterator[CheckFinding]:
     """The checksum of the committed bytes, which covers the data and not the prefix before ``offset``."""
     expected = record.checksums.get(path.name) if record else None
     committed = record.data_file_sizes.get(path.name) if record else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
 from sparkhaven.store.epochs.files.head import decode_head, open_head
 from sparkhaven.store.epochs.files.removals import decode_removals
@@ -19,7 +19,7 @@ from sparkhaven.store.io.fs import Fs
 RESTORE = "restore the file from a copy; nothing was changed or deleted"
 
 
-def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Every record of a commit log with its byte offset."""
     data = fs.read(path)
     facts["baseEpoch"] = read_header(data, LOG_MAGIC, path)
@@ -74,14 +74,14 @@ def _summary(record: Record) -> dict[str, Any]:
             return {"kind": "sync", **common, "time": record.time_ms}
 
 
-def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """The state that a checkpoint holds."""
     found = decode_checkpoint(fs.read(path), path.name.removesuffix(".checkpoint"), path)
     facts.update(_state(found.state, found.removals))
     yield from ()
 
 
-def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """The state that a head holds; ``verify`` compares it with the log."""
     data = fs.read(path)
     found = decode_head(open_head(data, path), path.name.removesuffix(".head"), len(data))
@@ -107,7 +107,7 @@ def _state(state: StreamState, removals: int) -> dict[str, Any]:
     }
 
 
-def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Locations that maintenance has emptied or deleted."""
     data = fs.read(path)
     if not data:
@@ -138,7 +138,7 @@ def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     yield from _end(path, found)
 
 
-def _end(path: Path, found: Scan) -> Iterator[Finding]:
+def _end(path: Path, found: Scan) -> Iterator[CheckFinding]:
     """Damage after the last sound frame."""
     if found.beyond:
         yield finding(

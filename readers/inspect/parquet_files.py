@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
-from sparkhaven.readers.checks.findings import Finding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.readers.inspect.column_files import changed, extent, record_beside
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.index.row_set import decode_rows
@@ -23,7 +23,7 @@ from sparkhaven.store.scan.parquet_file import damage_at
 ABOVE = 3  # directories between an index and the location that it belongs to
 
 
-def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """Rows, columns and entries of the footer."""
     size = (fs.stat(path) or _gone(path)).size
     record = record_beside(fs, path)
@@ -54,7 +54,7 @@ def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     yield from changed(fs, path, record, 0)
 
 
-def _row_sets(fs: Fs, path: Path, found: ParquetFile, facts: dict[str, Any]) -> Iterator[Finding]:
+def _row_sets(fs: Fs, path: Path, found: ParquetFile, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     location = table_size.load(fs, path.parents[ABOVE]) if len(path.parents) > ABOVE else None
     with damage_at(path, f"column {ROW_SET}"):
         sets = found.read([ROW_SET]).column(0).to_pylist()

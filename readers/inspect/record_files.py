@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.checks.findings import Finding, finding
+from sparkhaven.readers.checks.findings import CheckFinding, finding
 from sparkhaven.store.epochs.files.removal_note import decode_removed
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
 from sparkhaven.store.format.index import tlmi
@@ -22,7 +22,7 @@ from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.schema.document.schema_file import load_schema
 
 
-def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A location's record, and the files that it names."""
     record = table_size.decode(fs.read(path), path)
     facts.update({name: value for name, value in asdict(record).items() if value not in (None, {}, False)})
@@ -31,7 +31,7 @@ def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Findi
             yield from _length(fs, path.parent / name, committed)
 
 
-def _length(fs: Fs, path: Path, committed: int) -> Iterator[Finding]:
+def _length(fs: Fs, path: Path, committed: int) -> Iterator[CheckFinding]:
     found = fs.stat(path)
     if found is None:
         yield finding("error", path, "a committed file is missing", expected=f"{committed} bytes", found="nothing")
@@ -52,7 +52,7 @@ def _length(fs: Fs, path: Path, committed: int) -> Iterator[Finding]:
         )
 
 
-def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A ``.tbl``."""
     found = tbl.decode_tbl(fs.read(path), path)
     facts.update(namespace=found.namespace, name=found.name, storageType=found.storage_type)
@@ -62,7 +62,7 @@ def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     yield from ()
 
 
-def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A ``.tlmi``."""
     entries = tlmi.decode_tlmi(fs.read(path), path, keep_empty=True)
     facts["rows"] = sum(max(entry.rows, 0) for entry in entries)
@@ -79,7 +79,7 @@ def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Findin
     yield from ()
 
 
-def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A schema file with all findings of its rules."""
     try:
         found = load_schema(fs, path, deployed=True)
@@ -101,7 +101,7 @@ def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
-def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A merge record, and whether it is in its directory."""
     record = decode_record(fs.read(path), path)
     facts.update(
@@ -127,7 +127,7 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]
         yield finding("note", path, f"the merge is not finished: readers ignore it, last phase {record.phase}")
 
 
-def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A validation result, and whether it is in its directory."""
     found = decode_validation(fs.read(path), path)
     facts.update(
@@ -147,7 +147,7 @@ def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
         yield finding("error", path, "validation result is in a wrong directory", expected="/".join(place))
 
 
-def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[Finding]:
+def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:
     """A note of a removed stream, and whether it is beside the logs of its table."""
     (table, stream), note = decode_removed(fs.read(path), path)
     facts.update(table=table, stream=stream, **asdict(note))
@@ -158,7 +158,7 @@ def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[Findi
         )
 
 
-def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A file that is one JSON object; an empty lock file has no owner."""
     data = fs.read(path)
     if not data and path.suffix == ".lock":

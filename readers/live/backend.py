@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.readers.live.live_column import Plain
-from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.readers.live.shown_locations import Update
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
-OnPlace = Callable[[Place, pa.Table], None]
+OnPlace = Callable[[LiveLocation, pa.Table], None]
 OnSize = Callable[[int], None]
 OnError = Callable[[Exception], None]
 
@@ -39,7 +39,7 @@ class _Places:
 
     on_place: OnPlace
     on_error: OnError
-    known: set[Place] = field(default_factory=set)
+    known: set[LiveLocation] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +55,7 @@ class LiveBackend:
         self._lock = threading.Lock()
         self._tables: dict[TableKey, LiveTable] = {}
         self._places: dict[TableKey, list[_Places]] = {}
-        self._sizes: dict[tuple[TableKey, Place], list[_Size]] = {}
+        self._sizes: dict[tuple[TableKey, LiveLocation], list[_Size]] = {}
         self._releases: dict[TableKey, Callable[[], None]] = {}
 
     def add(self, key: TableKey, table: LiveTable) -> None:
@@ -106,11 +106,11 @@ class LiveBackend:
         for place in table.places():
             on_place(place, _values(table, place))
 
-    def size(self, key: TableKey, place: Place) -> int:
+    def size(self, key: TableKey, place: LiveLocation) -> int:
         """Rows of a place that are shown."""
         return self._table(key).size(place)
 
-    def values(self, key: TableKey, place: Place, column: str, offset: int, least: int, most: int) -> pa.Table:
+    def values(self, key: TableKey, place: LiveLocation, column: str, offset: int, least: int, most: int) -> pa.Table:
         """One column of some rows; raises what ``LiveTable.values`` raises."""
         array = self._table(key).values(place, column, offset, least, most)
         return pa.Table.from_batches([pa.record_batch([array], names=[column])])
@@ -119,7 +119,7 @@ class LiveBackend:
         """The stored columns."""
         return self._table(key).schema.columns
 
-    def plain(self, key: TableKey, place: Place, column: str) -> Plain | None:
+    def plain(self, key: TableKey, place: LiveLocation, column: str) -> Plain | None:
         """One column as it is mapped; raises what ``LiveTable.values`` raises."""
         return self._table(key).plain(place, column)
 
@@ -140,7 +140,7 @@ class LiveBackend:
         return lambda: self._leave(self._places, key, entry)
 
     def follow_size(
-        self, key: TableKey, place: Place, on_size: OnSize, on_done: Callable[[], None], on_error: OnError
+        self, key: TableKey, place: LiveLocation, on_size: OnSize, on_done: Callable[[], None], on_error: OnError
     ) -> Callable[[], None]:
         """Calls back with the size, then ``on_done``, and from then on with larger ones; returns what ends that."""
         entry = _Size(on_size, on_error)
@@ -172,7 +172,7 @@ class LiveBackend:
             for place in self._claim(follower, update.places):
                 follower.on_place(place, _values(table, place))
 
-    def _claim(self, follower: _Places, places: Iterable[Place]) -> list[Place]:
+    def _claim(self, follower: _Places, places: Iterable[LiveLocation]) -> list[LiveLocation]:
         """Those that were not reported to it: this thread does."""
         with self._lock:
             fresh = [place for place in places if place not in follower.known]
@@ -192,7 +192,7 @@ class LiveBackend:
                 entries.pop(key, None)
 
 
-def _values(table: LiveTable, place: Place) -> pa.Table:
+def _values(table: LiveTable, place: LiveLocation) -> pa.Table:
     """The partitioning column of a place: one row."""
     schema = table.schema.partition
     return pa.Table.from_arrays([pa.array([place.at.value], pa.string()) for _ in schema], schema=schema)

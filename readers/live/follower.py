@@ -22,7 +22,7 @@ from sparkhaven.store.types.frozen import frozen
 
 
 @frozen
-class Changes:
+class LocationChanges:
     """What new records did. ``keys``: locations that may have grown; None: any of them.
 
     ``restored``: the oldest epoch that a rollback went back to. ``removals`` were recorded after the rows of ``keys``.
@@ -62,7 +62,7 @@ class Follower:
         fs, layout, table, _ = self._where
         return Pin(fs, layout, table, self._loaded, self._seen)
 
-    def advance(self) -> Changes | None:
+    def advance(self) -> LocationChanges | None:
         """Reads what was recorded since and applies the commits; None: nothing was.
 
         The caller takes the rows of grown locations, and then calls ``remove`` with the removals.
@@ -85,7 +85,7 @@ class Follower:
         keys: set[LocationKey] = set()
         for record in records:
             keys |= self._apply(record)
-        return Changes(frozenset(keys), removals)
+        return LocationChanges(frozenset(keys), removals)
 
     def remove(self, removals: tuple[Removal, ...]) -> None:
         """Applies removals; of a state that was loaded anew they are already part."""
@@ -123,7 +123,7 @@ class Follower:
         self._last, self._mark = self._last + last.offset, frame(last.payload)[: FRAME.size]
         return records
 
-    def _again(self) -> Changes:
+    def _again(self) -> LocationChanges:
         """Loads the stream anew: what it shows may be any state after the last one."""
         before, end = self.state, self._removals_end
         self._load()
@@ -133,7 +133,7 @@ class Follower:
         refuse_damage(rollbacks.found, self._log)
         older = restored((*rollbacks.folded, *rollbacks.logged), before.epoch)
         removals = tuple(removal for _, removal in read_removals(*self._where, end).entries)
-        return Changes(None, removals, older)
+        return LocationChanges(None, removals, older)
 
     def _load(self) -> None:
         self._seen = self._fs.stat(self._log), self._fs.stat(self._removals)  # before reading: later is read again

@@ -19,7 +19,7 @@ from sparkhaven.store.types.model import Column
 
 
 @frozen
-class Place:
+class LiveLocation:
     """The rows from ``first`` on of one location; an engine's key. Never used again for other rows.
 
     ``since`` and ``made_ms`` distinguish a location from one that was removed and created again under its name; 0 in
@@ -50,7 +50,7 @@ class Held:
     ``left``: its location was truncated or removed. Its rows stay, from mappings made before.
     """
 
-    place: Place
+    place: LiveLocation
     directory: Path
     committed: Committed
     shown: Committed | None = None
@@ -98,7 +98,7 @@ class Mapped:
 
     def __init__(self, bound: int) -> None:
         self._bound, self._total = bound, 0
-        self._sizes: dict[tuple[Place, str], tuple[int, Held]] = {}
+        self._sizes: dict[tuple[LiveLocation, str], tuple[int, Held]] = {}
 
     def clear(self) -> None:
         """Forgets all of them."""

@@ -17,9 +17,9 @@ import threading
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.opening import pinned_table
-from sparkhaven.readers.live.follower import Changes, Follower
+from sparkhaven.readers.live.follower import Follower, LocationChanges
 from sparkhaven.readers.live.live_column import LiveColumn, Plain
-from sparkhaven.readers.live.live_locations import Committed, Held, Mapped, Place
+from sparkhaven.readers.live.live_locations import Committed, Held, LiveLocation, Mapped
 from sparkhaven.readers.live.served_columns import ServedSchema, served_schema
 from sparkhaven.readers.live.shown_locations import ShownPlaces, Update
 from sparkhaven.store.epochs.reading.stream_state import list_streams
@@ -82,17 +82,17 @@ class LiveTable:
 
     # --- what an engine asks ---------------------------------------------------------------------------
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[LiveLocation]:
         """All places that are shown, in the order in which they came."""
         with self._lock:
             return [place for place, held in self._shown.held.items() if held.shown]
 
-    def size(self, place: Place) -> int:
+    def size(self, place: LiveLocation) -> int:
         """Rows of a place that are shown."""
         with self._lock:
             return self._shown.held[place].size
 
-    def values(self, place: Place, name: str, offset: int, least: int, most: int) -> pa.Array:
+    def values(self, place: LiveLocation, name: str, offset: int, least: int, most: int) -> pa.Array:
         """Values of a column from row ``offset`` of a place on: at least and at most so many, and none beyond its size.
 
         SnapshotMovedError: the rows are gone. CorruptFileError: they are not those that were committed.
@@ -107,7 +107,7 @@ class LiveTable:
         with as_storage_errors():
             return column.read(start, stop)
 
-    def plain(self, place: Place, name: str) -> Plain | None:
+    def plain(self, place: LiveLocation, name: str) -> Plain | None:
         """All shown rows of a column as they are mapped; None: they are not. Raises what ``values`` raises."""
         held, shown, column = self._column(place, name)
         if shown is None:
@@ -117,7 +117,7 @@ class LiveTable:
         with as_storage_errors():
             return column.plain(place.first, shown.rows)
 
-    def _column(self, place: Place, name: str) -> tuple[Held, Committed | None, LiveColumn]:
+    def _column(self, place: LiveLocation, name: str) -> tuple[Held, Committed | None, LiveColumn]:
         with self._lock:
             if self.error is not None:
                 raise self.error.with_traceback(None)
@@ -219,7 +219,7 @@ class LiveTable:
         if wide or again:
             self._look_at_merges(again)
 
-    def _change(self, stream: str, follower: Follower, changes: Changes) -> None:
+    def _change(self, stream: str, follower: Follower, changes: LocationChanges) -> None:
         """Takes in what the log of a stream says is new."""
         locations, again = follower.state.locations, changes.keys is None
         if changes.restored is not None:

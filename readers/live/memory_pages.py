@@ -30,7 +30,7 @@ def compiled(context: Any, name: str, text: str) -> Any:
     return context.j_exec_ctx.getQueryCompiler().compile(request.build())
 
 
-class Pages:
+class PageReaders:
     """The readers of an engine's table service; ``factory`` is what the service is made with."""
 
     def __init__(self, context: Any) -> None:

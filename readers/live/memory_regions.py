@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
 from sparkhaven.readers.live.live_column import Plain
-from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.memory_pages import KINDS, compiled
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.lazy_compute import pc
@@ -89,7 +89,7 @@ class Regions:
         self._class = None
         self._note(f"this engine reads by pages, which is slower: {str(error).partition(chr(10))[0]}")
 
-    def plain(self, key: TableKey, place: Place, column: str) -> Plain | None:
+    def plain(self, key: TableKey, place: LiveLocation, column: str) -> Plain | None:
         """A column as it is mapped; None: it is not, and must be asked for by pages, which also say what is wrong."""
         try:
             return self._backend.plain(key, place, column)
@@ -111,7 +111,7 @@ class _Asked:
     def __init__(self, regions: Regions, made: Any, key: TableKey) -> None:
         self._regions, self._made, self._key, self._taken = regions, made, key, 0
 
-    def memory(self, place: Place, column: str, known: int) -> None:
+    def memory(self, place: LiveLocation, column: str, known: int) -> None:
         """Gives the class the memory of a column and its texts after the first ``known``, if it may have them."""
         import jpy
 

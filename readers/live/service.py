@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
-from sparkhaven.readers.live.live_locations import Place
-from sparkhaven.readers.live.memory_pages import Pages
+from sparkhaven.readers.live.live_locations import LiveLocation
+from sparkhaven.readers.live.memory_pages import PageReaders
 from sparkhaven.readers.live.memory_regions import Regions
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.types.frozen import frozen
@@ -99,7 +99,7 @@ class Engine:
         self.port: int = server.port
         self._table, self._shared_lock = Table, shared_lock
         self._context = get_exec_ctx()
-        self._pages = Pages(self._context)
+        self._pages = PageReaders(self._context)
         self._regions = Regions(self._context, backend, options.memory, note)
         self._service, self._adapter = TableDataService, _adapter(backend, self._pages)
         self._backend, self._memory = backend, options.memory
@@ -122,7 +122,7 @@ class Engine:
             vars(sys.modules["__main__"])[variable] = self._table(self._regions.serve(made.j_table, key).coalesce())
 
 
-def _adapter(backend: LiveBackend, pages: Pages) -> Any:
+def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
     """The backend in the form that the engine's service takes."""
     from deephaven.experimental.table_data_service import TableDataServiceBackend
 
@@ -142,19 +142,19 @@ def _adapter(backend: LiveBackend, pages: Pages) -> Any:
             return backend.follow_places(table_key, location_cb, success_cb, failure_cb)
 
         def table_location_size(
-            self, table_key: TableKey, table_location_key: Place, size_cb: Any, failure_cb: Any
+            self, table_key: TableKey, table_location_key: LiveLocation, size_cb: Any, failure_cb: Any
         ) -> None:
             answer(lambda: backend.size(table_key, table_location_key), size_cb, failure_cb)
 
         def subscribe_to_table_location_size(
-            self, table_key: TableKey, table_location_key: Place, size_cb: Any, success_cb: Any, failure_cb: Any
+            self, table_key: TableKey, table_location_key: LiveLocation, size_cb: Any, success_cb: Any, failure_cb: Any
         ) -> Callable[[], None]:
             return backend.follow_size(table_key, table_location_key, size_cb, success_cb, failure_cb)
 
         def column_values(  # the parameters are the engine's
             self,
             table_key: TableKey,
-            table_location_key: Place,
+            table_location_key: LiveLocation,
             col: str,
             offset: int,
             min_rows: int,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sparkhaven.readers.live.live_locations import Committed, Held, Place
+from sparkhaven.readers.live.live_locations import Committed, Held, LiveLocation
 from sparkhaven.readers.live.merged_rows import AGAIN, Merged
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
@@ -27,8 +27,8 @@ _REMOVED = "rows were merged and removed from intraday before this table had map
 class Update:
     """What one look has added: new places, places with their new numbers of rows, and why the table ends."""
 
-    places: tuple[Place, ...] = ()
-    grown: tuple[tuple[Place, int], ...] = ()
+    places: tuple[LiveLocation, ...] = ()
+    grown: tuple[tuple[LiveLocation, int], ...] = ()
     ended: SparkhavenError | None = None
 
 
@@ -37,15 +37,15 @@ class ShownPlaces:
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
         self._layout, self._table = layout, table
-        self.held: dict[Place, Held] = {}
-        self.pending: dict[Place, Held] = {}
+        self.held: dict[LiveLocation, Held] = {}
+        self.pending: dict[LiveLocation, Held] = {}
         self.merged = Merged(fs, layout, table)
         self._current: dict[tuple[str, LocationKey], Held] = {}
 
     def publish(self) -> Update:
         """Shows what has come."""
-        fresh: list[Place] = []
-        grown: list[Place] = []
+        fresh: list[LiveLocation] = []
+        grown: list[LiveLocation] = []
         for place, held in self.pending.items():
             (grown if held.shown else fresh).append(place)
             held.shown = held.committed
@@ -55,7 +55,7 @@ class ShownPlaces:
     def add_history(self, at: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
         """A location of history."""
         directory = self._layout.history_location(self._table, at)
-        self._add(Held(Place("history", None, at, 0, 0, 0), directory, Committed(rows, 0, files)))
+        self._add(Held(LiveLocation("history", None, at, 0, 0, 0), directory, Committed(rows, 0, files)))
 
     def _add(self, held: Held) -> None:
         self.held[held.place] = held
@@ -73,7 +73,7 @@ class ShownPlaces:
             first = self.merged.rows(stream, found.key, found.since)
             if found.rows <= first:
                 return
-            place = Place("intraday", stream, found.key, found.since, found.made_ms, first)
+            place = LiveLocation("intraday", stream, found.key, found.since, found.made_ms, first)
             directory = self._layout.intraday_location(self._table, found.key)
             held = Held(place, directory, Committed(found.rows, found.epoch, found.files))
             self._current[stream, found.key] = held
@@ -170,7 +170,7 @@ class ShownPlaces:
         )
 
 
-def means(removal: Removal, place: Place) -> bool:
+def means(removal: Removal, place: LiveLocation) -> bool:
     """Whether a removal is of the location of a place, not of one made later under its name."""
     made = {removal.made_ms, place.made_ms} - {0}
     return (removal.key, removal.since) == (place.at, place.since) and len(made) < 2

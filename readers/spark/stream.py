@@ -27,7 +27,7 @@ from sparkhaven.readers.spark.source_api import (
 )
 from sparkhaven.readers.spark.spark_types import require_exact
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.reading.epoch_changes import Added, Changes, Step
+from sparkhaven.store.epochs.reading.epoch_changes import AddedRows, EpochChanges, Step
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError
@@ -50,7 +50,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._columns = shown_columns(table, options)
         self._where = where_of(options, table.schema)
         self._fs, self._layout, self._table = fs or Fs(), Layout(options.root), TableName.parse(options.name)
-        self._changes: dict[str, tuple[tuple[Stat | None, ...], Changes]] = {}
+        self._changes: dict[str, tuple[tuple[Stat | None, ...], EpochChanges]] = {}
         self._target: Epochs | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -153,12 +153,12 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 if until is None or step.epoch <= until:
                     yield stream, step
 
-    def _changes_of(self, stream: str) -> Changes:
+    def _changes_of(self, stream: str) -> EpochChanges:
         """Read again only if log or checkpoint have changed."""
         paths = self._layout.stream_log(self._table, stream), self._layout.stream_checkpoint(self._table, stream)
         seen = tuple(self._fs.stat(path) for path in paths)
         if stream not in self._changes or self._changes[stream][0] != seen:
-            self._changes[stream] = seen, Changes.of(self._fs, self._layout, self._table, stream)
+            self._changes[stream] = seen, EpochChanges.of(self._fs, self._layout, self._table, stream)
         return self._changes[stream][1]
 
     def _pinned(self, end: Epochs) -> Table:
@@ -198,9 +198,9 @@ def _needs_names(selection: Selection) -> bool:
 
 
 def _all_added(
-    changes: Changes, known: bool, after: int, until: int, locations: Mapping[LocationKey, LocationState]
-) -> list[tuple[LocationKey, Added]]:
+    changes: EpochChanges, known: bool, after: int, until: int, locations: Mapping[LocationKey, LocationState]
+) -> list[tuple[LocationKey, AddedRows]]:
     """What the epochs between have added; of a writing stream that appeared since, all that it has."""
     if known:
         return list(changes.added(after, until).items())
-    return [(key, Added(at.since, 0, at.rows)) for key, at in locations.items() if at.rows or at.truncated]
+    return [(key, AddedRows(at.since, 0, at.rows)) for key, at in locations.items() if at.rows or at.truncated]

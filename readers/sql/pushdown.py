@@ -21,7 +21,7 @@ SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
 
 
 @frozen
-class Scanned:
+class ScannedTable:
     """A table as a plan shows it: all names of its columns there begin with ``prefix``, and no other name does."""
 
     prefix: str
@@ -35,7 +35,7 @@ class _Scan:
     conditions: tuple[str, ...]
 
 
-def pushed(plan: Tree, tables: Sequence[Scanned], parse: Parse) -> list[Predicate | None]:
+def pushed(plan: Tree, tables: Sequence[ScannedTable], parse: Parse) -> list[Predicate | None]:
     """Of each table the condition that every row matches which the query needs; None: it may need them all."""
     scans: dict[str, list[_Scan]] = {table.prefix: [] for table in tables}
     for leaf, scan in _leaves(plan, ()):
@@ -64,14 +64,14 @@ def _listed(value: object) -> tuple[str, ...]:
     return () if value is None else (str(value),)
 
 
-def _any_of(conditions: Sequence[str | None], table: Scanned) -> Predicate | None:
+def _any_of(conditions: Sequence[str | None], table: ScannedTable) -> Predicate | None:
     known = dict.fromkeys(text for text in conditions if text is not None)
     if not known or None in conditions:
         return None
     return _parsed(next(iter(known)) if len(known) == 1 else " || ".join(f"({text})" for text in known), table)
 
 
-def _condition(scan: _Scan, table: Scanned, parse: Parse) -> str | None:
+def _condition(scan: _Scan, table: ScannedTable, parse: Parse) -> str | None:
     """What is understood of the conditions of one scan."""
     trees = [tree for tree in map(parse, scan.conditions) if tree is not None]
     found = [part.text for tree in trees for part in conjuncts(tree, table.columns)]
@@ -81,7 +81,7 @@ def _condition(scan: _Scan, table: Scanned, parse: Parse) -> str | None:
     return known[0] if len(known) == 1 else " && ".join(f"({text})" for text in known)
 
 
-def _parsed(text: str, table: Scanned) -> Predicate | None:
+def _parsed(text: str, table: ScannedTable) -> Predicate | None:
     """None for what our language does not have, like a column named ``in``."""
     try:
         return parse_predicate(text, table.schema)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
 from sparkhaven.readers.sql.functions import refuse_functions
-from sparkhaven.readers.sql.pushdown import Scanned, pushed
+from sparkhaven.readers.sql.pushdown import ScannedTable, pushed
 from sparkhaven.readers.sql.scan import TableScan
 from sparkhaven.readers.sql.table_names import tables_named
 from sparkhaven.store.errors import SettingsError, SparkhavenError
@@ -110,7 +110,7 @@ def _register(connection: duckdb.DuckDBPyConnection, scans: Sequence[TableScan])
 
 
 def _push(connection: duckdb.DuckDBPyConnection, query: str, scans: Sequence[TableScan]) -> None:
-    tables = [Scanned(scan.prefix, scan.by_name, scan.table.schema) for scan in scans]
+    tables = [ScannedTable(scan.prefix, scan.by_name, scan.table.schema) for scan in scans]
     found = pushed(plan_tree(connection, query), tables, lambda text: _condition(connection, text))
     for scan, where in zip(scans, found, strict=True):
         scan.where = where

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from sparkhaven.store.conversions.source_types import Group, Source
+from sparkhaven.store.conversions.source_types import Group, SourceType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind
 
@@ -37,7 +37,7 @@ class Take(StrEnum):
 
 
 @frozen
-class Rule:
+class ConversionRule:
     """A cell. ``options`` must all be set for ``Take.OPTION``; ``as_what`` says what becomes of a value."""
 
     take: Take
@@ -52,12 +52,12 @@ class Rule:
         return self.take is not Take.REFUSED
 
 
-EXACT, CHECKED, REFUSED = Rule(Take.EXACT), Rule(Take.CHECKED), Rule(Take.REFUSED)
-LOSSY = Rule(Take.CHECKED, lossy=True)
+EXACT, CHECKED, REFUSED = ConversionRule(Take.EXACT), ConversionRule(Take.CHECKED), ConversionRule(Take.REFUSED)
+LOSSY = ConversionRule(Take.CHECKED, lossy=True)
 
 
-def _by(*options: str, as_what: str = "") -> Rule:
-    return Rule(Take.OPTION, options, as_what)
+def _by(*options: str, as_what: str = "") -> ConversionRule:
+    return ConversionRule(Take.OPTION, options, as_what)
 
 
 _INTEGERS, _FLOATS = tuple(INTEGER_BITS), tuple(SIGNIFICANT)
@@ -65,7 +65,7 @@ _AS_TEXT = {"String": _by("as_text", as_what="its canonical text")}
 _COUNT = {"int": CHECKED, "long": CHECKED}
 
 
-def _cells(**cells: Rule) -> dict[str, Rule]:
+def _cells(**cells: ConversionRule) -> dict[str, ConversionRule]:
     """Cells by column type; ``integers`` and ``floats`` stand for several."""
     groups = {"integers": _INTEGERS, "floats": _FLOATS}
     return {name: rule for key, rule in cells.items() for name in groups.get(key, (key,))}
@@ -76,22 +76,22 @@ _TEXTS = _cells(
     integers=_by("quoted"),
     floats=_by("quoted"),
     char=CHECKED,
-    Instant=Rule(Take.CHECKED, as_what="ISO text, or as `format` says"),
+    Instant=ConversionRule(Take.CHECKED, as_what="ISO text, or as `format` says"),
     String=CHECKED,
 ) | {PARTITION: CHECKED}
 _NUMBER = _cells(integers=CHECKED, floats=LOSSY, Instant=_by("unit")) | _AS_TEXT
-TABLE: dict[Group, dict[str, Rule]] = {
+TABLE: dict[Group, dict[str, ConversionRule]] = {
     Group.NULL: dict.fromkeys(COLUMNS, EXACT),
     Group.BOOLEAN: {"Boolean": EXACT} | _AS_TEXT,
     Group.WHOLE: _NUMBER
     | {
-        "Boolean": Rule(Take.CHECKED, as_what="0 and 1, or as `true`, `false` say"),
-        "char": Rule(Take.CHECKED, as_what="the UTF-16 unit"),
+        "Boolean": ConversionRule(Take.CHECKED, as_what="0 and 1, or as `true`, `false` say"),
+        "char": ConversionRule(Take.CHECKED, as_what="the UTF-16 unit"),
     },
     Group.FLOATING: _NUMBER,
     Group.DECIMAL: _NUMBER,
     Group.TEXT: _TEXTS,
-    Group.UUID: {"String": Rule(Take.EXACT, as_what="8-4-4-4-12 hexadecimal digits"), PARTITION: EXACT},
+    Group.UUID: {"String": ConversionRule(Take.EXACT, as_what="8-4-4-4-12 hexadecimal digits"), PARTITION: EXACT},
     Group.BYTES: {
         name: replace(cell, take=Take.OPTION, options=("binary_as_text", *cell.options))
         for name, cell in _TEXTS.items()
@@ -100,7 +100,7 @@ TABLE: dict[Group, dict[str, Rule]] = {
     Group.TIMESTAMP: {"Instant": CHECKED} | _AS_TEXT,
     Group.LOCAL: {"Instant": _by("zone")} | _AS_TEXT,
     Group.DATE: {name: replace(cell, as_what="days since 1970") for name, cell in _COUNT.items()}
-    | {"Instant": _by("zone"), PARTITION: Rule(Take.EXACT, as_what="YYYY-MM-DD")}
+    | {"Instant": _by("zone"), PARTITION: ConversionRule(Take.EXACT, as_what="YYYY-MM-DD")}
     | _AS_TEXT,
     Group.SPAN: {name: replace(cell, as_what="the count of its unit") for name, cell in _COUNT.items()} | _AS_TEXT,
     Group.NESTED: dict(_AS_TEXT),
@@ -134,7 +134,7 @@ _WORDS = {
 }
 
 
-def rule(source: Source, column: str) -> Rule:
+def rule(source: SourceType, column: str) -> ConversionRule:
     """What a column of this type takes of a source; ``checked`` becomes ``exact`` where every value fits."""
     cell = TABLE[source.group].get(column, REFUSED)
     if cell.take is Take.CHECKED and _always(source, column):
@@ -142,7 +142,7 @@ def rule(source: Source, column: str) -> Rule:
     return cell
 
 
-def _always(source: Source, column: str) -> bool:
+def _always(source: SourceType, column: str) -> bool:
     """Whether a column holds every value of a source of numbers; its null value is one that it does not."""
     if source.group is Group.WHOLE and column in INTEGER_BITS:
         half = 1 << (INTEGER_BITS[column] - 1)

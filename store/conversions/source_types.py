@@ -35,7 +35,7 @@ class Group(StrEnum):
 
 
 @frozen
-class Source:
+class SourceType:
     """A type of values. ``arrow``, ``spark``, ``avro`` and ``protobuf`` are its names there, for documentation."""
 
     name: str
@@ -49,26 +49,26 @@ class Source:
     protobuf: str = ""
 
 
-def _whole(name: str, bits: int, spark: str = "", avro: str = "", protobuf: str = "") -> Source:
+def _whole(name: str, bits: int, spark: str = "", avro: str = "", protobuf: str = "") -> SourceType:
     signed = not name.startswith("u")
     low = -(1 << (bits - 1)) if signed else 0
     high = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
-    return Source(name, Group.WHOLE, name, spark, low, high, avro=avro, protobuf=protobuf)
+    return SourceType(name, Group.WHOLE, name, spark, low, high, avro=avro, protobuf=protobuf)
 
 
-NULL = Source("null", Group.NULL, "null", "void", avro="null")
-BOOLEAN = Source("boolean", Group.BOOLEAN, "bool, bool8", "boolean", avro="boolean", protobuf="bool")
+NULL = SourceType("null", Group.NULL, "null", "void", avro="null")
+BOOLEAN = SourceType("boolean", Group.BOOLEAN, "bool, bool8", "boolean", avro="boolean", protobuf="bool")
 INT8, INT16 = _whole("int8", 8, "tinyint"), _whole("int16", 16, "smallint")
 INT32 = _whole("int32", 32, "int", "int", "int32, sint32, sfixed32")
 INT64 = _whole("int64", 64, "bigint", "long", "int64, sint64, sfixed64")
 UINT8, UINT16 = _whole("uint8", 8), _whole("uint16", 16)
 UINT32 = _whole("uint32", 32, protobuf="uint32, fixed32")
 UINT64 = _whole("uint64", 64, protobuf="uint64, fixed64")
-FLOAT16 = Source("float16", Group.FLOATING, "halffloat", digits=11)
-FLOAT32 = Source("float32", Group.FLOATING, "float", "float", digits=24, avro="float", protobuf="float")
-FLOAT64 = Source("float64", Group.FLOATING, "double", "double", digits=53, avro="double", protobuf="double")
-DECIMAL = Source("decimal", Group.DECIMAL, "decimal32 to decimal256", "decimal", avro="decimal")
-TEXT = Source(
+FLOAT16 = SourceType("float16", Group.FLOATING, "halffloat", digits=11)
+FLOAT32 = SourceType("float32", Group.FLOATING, "float", "float", digits=24, avro="float", protobuf="float")
+FLOAT64 = SourceType("float64", Group.FLOATING, "double", "double", digits=53, avro="double", protobuf="double")
+DECIMAL = SourceType("decimal", Group.DECIMAL, "decimal32 to decimal256", "decimal", avro="decimal")
+TEXT = SourceType(
     "text",
     Group.TEXT,
     "string, large_string, string_view, arrow.json",
@@ -76,8 +76,8 @@ TEXT = Source(
     avro="string, enum",
     protobuf="string, enum",
 )
-UUID = Source("uuid", Group.UUID, "arrow.uuid", avro="uuid")
-BYTES = Source(
+UUID = SourceType("uuid", Group.UUID, "arrow.uuid", avro="uuid")
+BYTES = SourceType(
     "bytes",
     Group.BYTES,
     "binary, large_binary, binary_view, fixed_size_binary",
@@ -85,7 +85,7 @@ BYTES = Source(
     avro="bytes, fixed",
     protobuf="bytes",
 )
-TIMESTAMP = Source(
+TIMESTAMP = SourceType(
     "timestamp",
     Group.TIMESTAMP,
     "timestamp with a zone; INT96 of Spark",
@@ -93,17 +93,17 @@ TIMESTAMP = Source(
     avro="timestamp-millis, -micros, -nanos",
     protobuf="google.protobuf.Timestamp",
 )
-LOCAL = Source(
+LOCAL = SourceType(
     "local timestamp",
     Group.LOCAL,
     "timestamp without a zone; other INT96",
     "timestamp_ntz",
     avro="local-timestamp-millis, -micros, -nanos",
 )
-DATE = Source("date", Group.DATE, "date32, date64", "date", avro="date")
-TIME = Source("time", Group.SPAN, "time32, time64", "time", avro="time-millis, time-micros")
-DURATION = Source("duration", Group.SPAN, "duration", "interval day to second")
-NESTED = Source(
+DATE = SourceType("date", Group.DATE, "date32, date64", "date", avro="date")
+TIME = SourceType("time", Group.SPAN, "time32, time64", "time", avro="time-millis, time-micros")
+DURATION = SourceType("duration", Group.SPAN, "duration", "interval day to second")
+NESTED = SourceType(
     "nested",
     Group.NESTED,
     "list, struct, map, union",
@@ -111,7 +111,7 @@ NESTED = Source(
     avro="record, array, map",
     protobuf="message, repeated, map; other well-known types",
 )
-INTERVAL = Source(
+INTERVAL = SourceType(
     "interval", Group.OTHER, "month_day_nano_interval; Parquet INTERVAL", "interval year to month", avro="duration"
 )
 
@@ -124,7 +124,7 @@ _FLOATS = {16: FLOAT16, 32: FLOAT32, 64: FLOAT64}
 _SPARK = {word.strip(): source for source in SOURCES for word in source.spark.split(",") if word.strip()}
 
 
-def source_of(kind: Any) -> Source:
+def source_of(kind: Any) -> SourceType:
     """The source of an Arrow type, whatever its encoding. A type that is not known is ``INTERVAL``, which no column
     takes."""
     kinds = pa.types
@@ -165,7 +165,7 @@ _KINDS = (
 )
 
 
-def spark_source(simple: str) -> Source:
+def spark_source(simple: str) -> SourceType:
     """The source of a Spark type by its simple string, like ``decimal(10,2)``."""
     word = re.split(r"[^a-z_]", simple, maxsplit=1)[0]
     if word.startswith("interval"):

@@ -48,7 +48,7 @@ class Frame:
     payload: bytes
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """A source of bytes; ``read`` returns fewer at the end."""
 
     @property
@@ -124,7 +124,7 @@ def scan(data: bytes, start: int = HEADER.size) -> Scan:
     return Scan(tuple(frames), offset, len(data) - offset, _beyond(data, offset))
 
 
-def walk(source: Source, start: int = HEADER.size) -> Iterator[Frame]:
+def walk(source: ByteSource, start: int = HEADER.size) -> Iterator[Frame]:
     """Sound frames from ``start`` to the first damage or the end; holds one of them, and ``PIECE`` bytes, at a time."""
     piece, base, offset = b"", start, start
     while True:
@@ -145,7 +145,7 @@ def walk(source: Source, start: int = HEADER.size) -> Iterator[Frame]:
         offset = end
 
 
-def survey(source: Source, start: int = HEADER.size) -> Survey:
+def survey(source: ByteSource, start: int = HEADER.size) -> Survey:
     """Reads every frame from ``start``; never raises, the caller checks the result."""
     end, last = start, None
     for part in walk(source, start):
@@ -153,7 +153,7 @@ def survey(source: Source, start: int = HEADER.size) -> Survey:
     return ending(source, end, last)
 
 
-def ending(source: Source, end: int, last: Frame | None) -> Survey:
+def ending(source: ByteSource, end: int, last: Frame | None) -> Survey:
     """What comes after the last sound frame."""
     mark = (last.offset, frame(last.payload)[: FRAME.size]) if last else (HEADER.size, b"")
     rest = source.size - end

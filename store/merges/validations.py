@@ -32,7 +32,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Rule
+from sparkhaven.store.types.model import ValidatorRule
 
 MAGIC = b"SHVVAL1\n"
 FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE = "FULL_DATABASE", "FULL_INTRADAY", "SIMPLE_TABLE"
@@ -108,7 +108,7 @@ class Validation:
         )
 
 
-def binding(record: MergeRecord, rules: Iterable[Rule]) -> str:
+def binding(record: MergeRecord, rules: Iterable[ValidatorRule]) -> str:
     """A digest that identifies a merge and the rules of its validation."""
     identity = {
         "generation": record.generation,

@@ -63,7 +63,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
 }
 
 
-class NotUsableError(Exception):
+class CoreNotUsableError(Exception):
     """Why the library cannot be used here."""
 
 
@@ -75,7 +75,7 @@ def core() -> ctypes.CDLL | None:
         return None
     try:
         return load(library_file(Fs(), os.environ))
-    except NotUsableError as error:
+    except CoreNotUsableError as error:
         _LOG.warning("the compiled core is not used (%s): same results, but decoding takes longer", error)
         return None
 
@@ -105,7 +105,7 @@ def library_file(fs: Fs, environ: Mapping[str, str], package: str = __package__)
     except OSError:
         data = None
     if data is None:
-        raise NotUsableError(f"there is no {name} in {package}")
+        raise CoreNotUsableError(f"there is no {name} in {package}")
     digest = hashlib.sha256(data).hexdigest()
     path = cache_directory(environ) / "native" / f"{digest}.so"
     try:
@@ -115,7 +115,7 @@ def library_file(fs: Fs, environ: Mapping[str, str], package: str = __package__)
             fs.write_new(unfinished, data)
             fs.rename(unfinished, path)
     except OSError as error:
-        raise NotUsableError(f"{path} cannot be written: {error.strerror}") from error
+        raise CoreNotUsableError(f"{path} cannot be written: {error.strerror}") from error
     return path
 
 
@@ -127,8 +127,8 @@ def load(path: Path) -> ctypes.CDLL:
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:
-        raise NotUsableError(f"{path} cannot be loaded: {error}") from error
+        raise CoreNotUsableError(f"{path} cannot be loaded: {error}") from error
     found = library.sh_abi()
     if found != ABI:
-        raise NotUsableError(f"{path} has version {found} of its functions, not {ABI}: build the package again")
+        raise CoreNotUsableError(f"{path} has version {found} of its functions, not {ABI}: build the package again")
     return library

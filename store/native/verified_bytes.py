@@ -46,7 +46,7 @@ def crc32_each(data: Octets, sizes: Sequence[int], before: Sequence[int] | None 
 
 
 @frozen
-class Bounds:
+class TextBounds:
     """Between which texts others are, in the order of bytes; no upper bound where ``high`` is None."""
 
     low: bytes
@@ -99,7 +99,7 @@ def verify_texts(
     ends: npt.NDArray[np.int64],
     first: int,
     data: Octets,
-    bounds: Bounds | None,
+    bounds: TextBounds | None,
     crcs: tuple[int, int],
     *,
     ascii_only: bool,
@@ -125,7 +125,7 @@ def plain_verify_texts(
     ends: npt.NDArray[np.int64],
     first: int,
     data: Octets,
-    bounds: Bounds | None,
+    bounds: TextBounds | None,
     crcs: tuple[int, int],
     *,
     ascii_only: bool,
@@ -137,7 +137,7 @@ def plain_verify_texts(
     return found.empty, (zlib.crc32(ends.data, crcs[0]), zlib.crc32(data.data, crcs[1]))
 
 
-def _are_within(ends: npt.NDArray[np.int64], first: int, data: Octets, bounds: Bounds) -> bool:
+def _are_within(ends: npt.NDArray[np.int64], first: int, data: Octets, bounds: TextBounds) -> bool:
     places = [0, *(ends - first).tolist()]
     texts = [data[start:stop].tobytes() for start, stop in pairwise(places) if start != stop]
     texts = [b"" if text == b"\0" else text for text in texts]

@@ -26,7 +26,7 @@ from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.parquet_file import ParquetRows
+from sparkhaven.store.scan.parquet_file import CommittedParquet
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 
@@ -208,7 +208,7 @@ def map_region(
 class ParquetColumns:
     """The columns of an open ``table.parquet``."""
 
-    found: ParquetRows
+    found: CommittedParquet
 
     def column(self, column: Column) -> ColumnFile:
         """One of them; raises what ``check_field`` raises."""
@@ -231,7 +231,7 @@ def open_parquet(
     except FileNotFoundError:
         raise _missing(path) from None
     check(path, data)
-    return ParquetColumns(ParquetRows(path, data, rows))
+    return ParquetColumns(CommittedParquet(path, data, rows))
 
 
 def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:

@@ -26,7 +26,7 @@ HINT = (
 )
 
 
-class ParquetRows:
+class CommittedParquet:
     """An open file of ``rows`` committed rows. CorruptFileError: it is damaged, or has another number of rows."""
 
     def __init__(self, path: Path, data: pa.Buffer, rows: int) -> None:
@@ -105,7 +105,7 @@ class ParquetRows:
 class _Reader:
     """One column; keeps the row group that was read last, since batches are smaller."""
 
-    def __init__(self, rows: ParquetRows, column: Column) -> None:
+    def __init__(self, rows: CommittedParquet, column: Column) -> None:
         self._rows, self._column = rows, column
         self._kept: tuple[int, pa.Array] | None = None
 

@@ -103,7 +103,7 @@ class Slice:
 
 
 @frozen
-class Plan:
+class ReadPlan:
     """What a read opens, ordered by (value, history before intraday, internal partition, row).
 
     ``rows`` is the sum over the slices. ``unmerged``: what merge records took in from streams beyond the snapshot, or
@@ -132,7 +132,7 @@ def make_plan(
     tier: Tier = "all",
     selection: Selection | None = None,
     where: Filter | None = None,
-) -> Plan:
+) -> ReadPlan:
     """Row ranges that can hold rows of the read.
 
     Reads merge records of selected dates only, and opens no data file. Raises TableNotFoundError for a date or a
@@ -174,7 +174,7 @@ def make_plan(
         found = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in found]
     kept = kept_slices(snapshot.schema, found, where)
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
-    return Plan(tuple(kept), rows, tuple(unmerged), tuple(records))
+    return ReadPlan(tuple(kept), rows, tuple(unmerged), tuple(records))
 
 
 def kept_slices(schema: TableSchema, slices: Iterable[Slice], where: Filter | None) -> list[Slice]:

@@ -59,7 +59,7 @@ RULES: dict[str, str] = {
 
 
 @frozen
-class Finding:
+class SchemaFinding:
     """One error or warning; ``line`` and ``column`` count from 1, ``element`` is its tag and name."""
 
     code: str
@@ -111,7 +111,7 @@ class Finding:
         }
 
 
-class FindingList(tuple[Finding, ...]):
+class FindingList(tuple[SchemaFinding, ...]):
     """All findings of one file; as text a count with the heads of the errors."""
 
     __slots__ = ()
@@ -123,11 +123,11 @@ class FindingList(tuple[Finding, ...]):
 
 
 @dataclass(slots=True)
-class Collector:
+class FindingCollector:
     """Collects the findings of one file, so that a user sees all of them at once."""
 
     file: str
-    found: list[Finding] = field(default_factory=list)
+    found: list[SchemaFinding] = field(default_factory=list)
 
     def add(
         self,
@@ -139,14 +139,16 @@ class Collector:
         hint: str | None = None,
     ) -> None:
         """Notes a finding at the start of an element."""
-        self.found.append(Finding(code, self.file, element.line, element.column, element.label, expected, found, hint))
+        self.found.append(
+            SchemaFinding(code, self.file, element.line, element.column, element.label, expected, found, hint)
+        )
 
     def raise_errors(self) -> None:
         """Raises the first error, if there is one, with all findings in it."""
         raise_errors(self.found)
 
 
-def raise_errors(findings: Iterable[Finding]) -> None:
+def raise_errors(findings: Iterable[SchemaFinding]) -> None:
     """Raises SchemaParseError for the first E; ``findings`` of the error holds every finding of the file."""
     every = FindingList(sorted(findings, key=lambda f: (f.line, f.column)))
     first = next((f for f in every if f.severity == "error"), None)

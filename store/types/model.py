@@ -87,7 +87,7 @@ def case_twins(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 @frozen
-class Rule:
+class ValidatorRule:
     """One child of ``Validator``: name of the rule and its attributes as written."""
 
     name: str
@@ -111,7 +111,7 @@ class TableSchema:
     merge_codec: str | None = None
     key_formula: str | None = None
     data_indexes: tuple[tuple[str, ...], ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ValidatorRule, ...] = ()
     version: int = 1
     extended: str | None = None
     extended_format: str = "Parquet"

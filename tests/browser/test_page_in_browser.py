@@ -9,7 +9,7 @@ import pytest
 from demo.live.browser import program
 from sparkhaven.jobs.page.document import SECTIONS, page
 from sparkhaven.jobs.page.drawing import Drawings
-from sparkhaven.jobs.page.server import Pages, serving
+from sparkhaven.jobs.page.server import PageCache, serving
 from tests.support.browser import HOW, Browser, browsing
 from tests.support.page_facts import facts, small_table
 
@@ -140,7 +140,7 @@ def test_it_is_used_by_keyboard_in_the_order_in_which_it_is_read(browser: Browse
 def test_a_served_page_refreshes_what_has_changed(browser: Browser, drawings: Drawings) -> None:
     tables = [small_table()]
     now = [0.0]
-    pages = Pages(lambda: page(facts(*tables), drawings, live=True), lambda: now[0])
+    pages = PageCache(lambda: page(facts(*tables), drawings, live=True), lambda: now[0])
     with serving(pages, "127.0.0.1", 0, print) as url:
         opened(browser, url)
         assert complaints(browser) == []

@@ -19,7 +19,7 @@ import pytest
 from examples.sqlite_feed import NAME, SqliteOptions
 from sparkhaven.ingest.feeds.frames.feed import FramesFeed
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
-from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
@@ -114,7 +114,7 @@ class Partition:
         self.messages: list[Message] = []
 
     def look(self) -> dict[str, TopicView]:
-        return {"t": TopicView("id", {0: Bounds(0, len(self.messages))})}
+        return {"t": TopicView("id", {0: OffsetBounds(0, len(self.messages))})}
 
     def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: len(self.messages) for place in places}

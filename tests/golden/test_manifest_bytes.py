@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
+from sparkhaven.store.format.parquet.manifest import (
+    ExportedColumn,
+    Manifest,
+    TreeLeaf,
+    decode_manifest,
+    encode_manifest,
+)
 from sparkhaven.store.types.committed_columns import FileState
 
 GOLDEN = Path(__file__).with_name("export-v1-manifest.json")
@@ -24,8 +30,8 @@ MANIFEST = Manifest(
     rows=3,
     digests={"Sym": "0" * 31 + "3", "X": "f" * 32},
     files=(
-        Leaf("Date=ä/part-0123456789ab-00000.parquet", "ä", 1, 100, {"Sym": "0" * 31 + "1", "X": "1" * 32}),
-        Leaf("Date=b/part-0123456789ab-00000.parquet", "b", 2, 200, {"Sym": "0" * 31 + "2", "X": "e" * 32}),
+        TreeLeaf("Date=ä/part-0123456789ab-00000.parquet", "ä", 1, 100, {"Sym": "0" * 31 + "1", "X": "1" * 32}),
+        TreeLeaf("Date=b/part-0123456789ab-00000.parquet", "b", 2, 200, {"Sym": "0" * 31 + "2", "X": "e" * 32}),
     ),
 )
 

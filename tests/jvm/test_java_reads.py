@@ -15,7 +15,7 @@ from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr
 from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.format.table.definition import ColumnRecord, Definition, definition_of
+from sparkhaven.store.format.table.definition import ColumnDefinition, Definition, definition_of
 from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.types.datatypes import BY_NAME, TYPES
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
@@ -78,7 +78,7 @@ def definition_shown(definition: Definition) -> str:
     return f"254{sets} {head} {body} {definition.storage_type}"
 
 
-def record_shown(record: ColumnRecord) -> str:
+def record_shown(record: ColumnDefinition) -> str:
     def text(value: object) -> str:
         return "null" if value is None else str(value)
 

@@ -9,7 +9,7 @@ import pytest
 
 from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
-from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, RangeReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, MessageRangeReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -76,13 +76,13 @@ def test_nothing_is_waited_for_behind_the_last_message(
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, numbered(0, 100))
     asked: list[int] = []
-    fetch = RangeReader._fetch
+    fetch = MessageRangeReader._fetch
 
-    def counted(self: RangeReader[object], held: object, wanted: OffsetRange, due: int) -> None:
+    def counted(self: MessageRangeReader[object], held: object, wanted: OffsetRange, due: int) -> None:
         asked.append(due)
         fetch(self, held, wanted, due)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(RangeReader, "_fetch", counted)
+    monkeypatch.setattr(MessageRangeReader, "_fetch", counted)
     for start, stop in [(0, 50), (50, 100)]:  # in the middle of the partition, and up to its end
         last = start - 1
         for some in reader.read(OffsetRange(topic, 0, start, stop)):

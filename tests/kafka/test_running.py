@@ -15,16 +15,16 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from sparkhaven.ingest.feeds.kafka.broker.remote import Broker as Remote
-from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, KafkaTopics
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.feeds import watch_ends
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.reports.source_watch import Seen, SourceWatch
+from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
 from sparkhaven.jobs.streams.restarts import is_retryable
 from sparkhaven.jobs.streams.runners import SparkRunner
-from sparkhaven.jobs.streams.stream import Application, Options, keep_one, look_at_source, open_stream
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream import Application, RunOptions, keep_one, look_at_source, open_stream
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import (
     EXIT_USAGE,
@@ -53,15 +53,15 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @contextmanager
-def running(spark: SparkSession, base: Path, bootstrap: str, topic: str) -> Iterator[Run]:
+def running(spark: SparkSession, base: Path, bootstrap: str, topic: str) -> Iterator[StreamRun]:
     """A stream that runs in a thread as it does in the command, restarts included, until the body ends."""
     fs, layout, stop = Fs(), Layout(base / "db"), threading.Event()
     settings = load_stream_file(fs, stream_file(base, bootstrap, f'topics = ["{topic}"]'), {})
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, progress)
-        look_at_source(run, opened, progress, Options())
-        app = Application(fs, layout, SparkRunner(spark), Options(), progress, stop)
+        look_at_source(run, opened, progress, RunOptions())
+        app = Application(fs, layout, SparkRunner(spark), RunOptions(), progress, stop)
         thread = threading.Thread(target=keep_one, args=(app, run))
         thread.start()
         try:
@@ -72,14 +72,14 @@ def running(spark: SparkSession, base: Path, bootstrap: str, topic: str) -> Iter
         assert not thread.is_alive()
 
 
-def wait_for(what: Callable[[], bool], run: Run) -> None:
+def wait_for(what: Callable[[], bool], run: StreamRun) -> None:
     end = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < end, (run.error, run.log.state.offsets)
         time.sleep(0.1)
 
 
-def has_stopped(run: Run) -> bool:
+def has_stopped(run: StreamRun) -> bool:
     """Whether an error stands that no restart takes away."""
     error = run.error
     return error is not None and not is_retryable(error)
@@ -116,14 +116,14 @@ def test_a_broker_that_dies_while_it_is_asked_has_not_lost_messages(own_broker: 
     for partition in (0, 1):
         send(own_broker.bootstrap, topic, ticks(range(50)), partition)
     topics = KafkaTopics(KafkaOptions(own_broker.bootstrap, (topic,)), patience=3)
-    wrong: list[Bounds] = []
+    wrong: list[OffsetBounds] = []
     silent, stop = 0, threading.Event()
 
     def ask() -> None:
         nonlocal silent
         while not stop.is_set():
             try:
-                wrong.extend(seen for seen in topics.look()[topic].partitions.values() if seen != Bounds(0, 50))
+                wrong.extend(seen for seen in topics.look()[topic].partitions.values() if seen != OffsetBounds(0, 50))
             except RetryableFeedError:
                 silent += 1
 
@@ -181,7 +181,7 @@ def test_a_broker_that_is_away_is_seen_beside_the_stream(own_broker: Broker, tmp
     topic = make_topic(own_broker.bootstrap, 2)
     send(own_broker.bootstrap, topic, ticks(range(5)), 1)
     positions = {f"{topic}/0": 0, f"{topic}/1": 2, "gone/0": 7}
-    reported: queue.Queue[Seen] = queue.Queue()
+    reported: queue.Queue[SourceState] = queue.Queue()
     feed = KafkaOptions(own_broker.bootstrap, (topic, "gone"))
     with watch_ends(Remote(feed), lambda: positions, reported.put) as watch:
         known(watch, {f"{topic}/0": 0, f"{topic}/1": 5})

@@ -18,8 +18,8 @@ from sparkhaven.jobs.streams.reports.metrics import Metrics, served
 from sparkhaven.jobs.streams.reports.metrics_sink import NO_METRICS, MetricsSink
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.runners import SparkRunner
-from sparkhaven.jobs.streams.stream import Application, Options, open_stream, run_one
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.readers import open_table
 from sparkhaven.store.delta.log import list_log
 from sparkhaven.store.epochs.reading.stream_state import load_stream
@@ -63,14 +63,14 @@ def spark() -> SparkSession:
     return shared_session()
 
 
-def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: MetricsSink = NO_METRICS) -> Run:
+def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: MetricsSink = NO_METRICS) -> StreamRun:
     """What is there is taken by the stream ``name``, then it ends; an error is raised."""
     (base / "Test.Copy.schema").write_text(SCHEMA)
     (base / f"{name}.toml").write_text(STREAM.format(name=name, feed=feed))
     settings = load_stream_file(Fs(), base / f"{name}.toml", {})
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
-        options = Options(once=True, metrics=metrics)
+        options = RunOptions(once=True, metrics=metrics)
         app = Application(Fs(), Layout(base / "db"), SparkRunner(spark), options, progress, threading.Event())
         run = open_stream(app.fs, app.layout, settings, opened, progress)
         run_one(app, run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkhaven.jobs.doctor.finding import Finding
+from sparkhaven.jobs.doctor.finding import DoctorFinding
 from sparkhaven.jobs.page.facts import (
     TIERS,
     Cell,
@@ -73,9 +73,11 @@ def facts(*tables: TableFacts, **changes: Any) -> PageFacts:
         "hours": 24.0,
         "tables": tables,
         "findings": (
-            Finding("jdk", "ok", "JDK 17"),
-            Finding("dates", "note", "2 dates are not merged", "sparkhaven --root /db merge NS.T --dates 2026-09-01"),
-            Finding("logs", "wrong", "a log is damaged", "restore it"),
+            DoctorFinding("jdk", "ok", "JDK 17"),
+            DoctorFinding(
+                "dates", "note", "2 dates are not merged", "sparkhaven --root /db merge NS.T --dates 2026-09-01"
+            ),
+            DoctorFinding("logs", "wrong", "a log is damaged", "restore it"),
         ),
     }
     return PageFacts(**{**found, **changes})

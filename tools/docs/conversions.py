@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sparkhaven.store.conversions.conversion_table import COLUMNS, Rule, Take, rule
-from sparkhaven.store.conversions.source_types import SOURCES, Source
+from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRule, Take, rule
+from sparkhaven.store.conversions.source_types import SOURCES, SourceType
 from tools.docs.markdown import code, table
 
 
@@ -13,7 +13,7 @@ def conversion_table() -> str:
     return table(head, (_row(source) for source in SOURCES))
 
 
-def _row(source: Source) -> tuple[str, ...]:
+def _row(source: SourceType) -> tuple[str, ...]:
     return (
         source.name,
         source.arrow,
@@ -24,7 +24,7 @@ def _row(source: Source) -> tuple[str, ...]:
     )
 
 
-def _cell(cell: Rule) -> str:
+def _cell(cell: ConversionRule) -> str:
     if cell.take is Take.REFUSED:
         return ""
     said = ", ".join(map(code, cell.options)) if cell.take is Take.OPTION else str(cell.take)

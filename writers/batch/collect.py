@@ -12,7 +12,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.batch_sync import make_durable
-from sparkhaven.writers.batch.combine import Appended, SpillFile, combine, split_order
+from sparkhaven.writers.batch.combine import AppendedRows, SpillFile, combine, split_order
 from sparkhaven.writers.batch.file_parts import by_position
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.batch.scratch import close_scratch
@@ -79,7 +79,7 @@ def collect(
     with fs.during("collect"):
         close_scratch(fs, target.scratch(scratch))
         found = Collected()
-        owned: dict[LocationKey, Appended] = {}
+        owned: dict[LocationKey, AppendedRows] = {}
         spilled: dict[LocationKey, list[SpillFile]] = {}
         last = None
         for result in sorted(results, key=lambda result: result.index):
@@ -121,7 +121,7 @@ def _combine(
     memory: WorkerCache,
     scratch: str,
     found: Collected,
-    owned: dict[LocationKey, Appended],
+    owned: dict[LocationKey, AppendedRows],
     spilled: dict[LocationKey, list[SpillFile]],
 ) -> LateSplits:
     late = LateSplits({})

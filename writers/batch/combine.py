@@ -61,7 +61,7 @@ class SpillFile:
 
 
 @frozen
-class Appended:
+class AppendedRows:
     """What a task has appended to a location that it owns; ``parts`` in row order."""
 
     report: LocationReport
@@ -138,7 +138,7 @@ def combine(
     target: StreamTarget,
     memory: WorkerCache,
     key: LocationKey,
-    owned: Appended | None,
+    owned: AppendedRows | None,
     spilled: Sequence[SpillFile],
     scratch: Path,
 ) -> Combined:
@@ -202,7 +202,7 @@ def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
     return parts
 
 
-def _read_back(fs: Fs, target: StreamTarget, owned: Appended, scratch: Path) -> list[SpillFile]:
+def _read_back(fs: Fs, target: StreamTarget, owned: AppendedRows, scratch: Path) -> list[SpillFile]:
     """Copies the rows that the owner has appended to spill files."""
     report, directory = owned.report, target.location(owned.report.key)
     sizes = {name: state.size for name, state in report.files.items()}

@@ -20,7 +20,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.batch_sync import make_durable
-from sparkhaven.writers.batch.combine import Appended, AttemptScratch, Row, SpillFile, SplitRows, split_rows
+from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, Row, SpillFile, SplitRows, split_rows
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.shared_root import require_root
 from sparkhaven.writers.task.decode import Decode
@@ -56,7 +56,7 @@ class TaskResult:
     index: int
     splits: tuple[Split, ...] = ()
     skipped: tuple[Split, ...] = ()
-    appended: tuple[Appended, ...] = ()
+    appended: tuple[AppendedRows, ...] = ()
     spilled: tuple[SpillFile, ...] = ()
     notes: SplitNotes = field(default_factory=SplitNotes)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class _Run:
                 reject_late(decode, split, keys, self.notes)
             self.notes.sink, self.notes.rejected_files = None, self._rejected.files
             reports = tuple(
-                Appended(appender.report(), tuple(self._parts[key]))
+                AppendedRows(appender.report(), tuple(self._parts[key]))
                 for key, appender in self._appenders.items()
                 if not appender.closed
             )

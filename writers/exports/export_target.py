@@ -32,7 +32,7 @@ KEPT = ("Intraday", "Schemas", "Systems")
 
 
 @frozen
-class Target:
+class ExportTarget:
     """The directory, and the two beside it."""
 
     path: Path
@@ -48,7 +48,7 @@ class Target:
         return self.path.with_name(f".{self.path.name}.replaced")
 
 
-def target_of(fs: Fs, layout: Layout, out: Path) -> Target:
+def target_of(fs: Fs, layout: Layout, out: Path) -> ExportTarget:
     """SettingsError: the directory cannot be that of an export."""
     path = Path(fs.resolve(out.absolute().parent)) / out.name
     root = fs.resolve(layout.root)
@@ -65,11 +65,11 @@ def target_of(fs: Fs, layout: Layout, out: Path) -> Target:
     parent = fs.stat(path.parent)
     if parent is None or not parent.is_dir:
         raise SettingsError("no such directory", where=path.parent, hint="create it first")
-    return Target(path)
+    return ExportTarget(path)
 
 
 @contextmanager
-def locked(fs: Fs, target: Target) -> Iterator[None]:
+def locked(fs: Fs, target: ExportTarget) -> Iterator[None]:
     """Makes an empty staging directory and holds its lock; takes up what a killed export has left."""
     fs.mkdirs(target.stage)
     lock = fs.lock(target.stage, make=False)
@@ -100,7 +100,7 @@ def clear(fs: Fs, path: Path) -> None:
         fs.unlink(path)
 
 
-def exported_before(fs: Fs, target: Target, table: str, id_: str, replace: bool) -> Manifest | None:
+def exported_before(fs: Fs, target: ExportTarget, table: str, id_: str, replace: bool) -> Manifest | None:
     """The manifest of the same export that is there already, None where one is to be written.
 
     TableExistsError: there is another export, or something else. CorruptFileError: files of the same export are gone.
@@ -159,7 +159,7 @@ def _gone(fs: Fs, root: Path, manifest: Manifest) -> str | None:
     return next((leaf.path for leaf in manifest.files if bytes_of(fs, root / leaf.path) != leaf.bytes), None)
 
 
-def publish(fs: Fs, target: Target) -> None:
+def publish(fs: Fs, target: ExportTarget) -> None:
     """Renames the staged tree into place, durably; a tree that is there goes aside first."""
     if fs.names(target.path):
         fs.rename(target.path, target.aside)

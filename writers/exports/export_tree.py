@@ -20,7 +20,7 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.digest.column_digest import add, to_hex
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
+from sparkhaven.store.format.parquet.manifest import ExportedColumn, Manifest, TreeLeaf, encode_manifest
 from sparkhaven.store.format.parquet.trees import LOCATIONS_TABLE, MANIFEST, leaf_path
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.locations import (
@@ -37,8 +37,8 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema
 from sparkhaven.writers.exports.export_check import check_leaf
 from sparkhaven.writers.exports.export_plan import ExportOptions, ExportPlan, plan_export, rows_of
-from sparkhaven.writers.exports.export_target import Target, exported_before, locked, publish
-from sparkhaven.writers.exports.leaves import Written, write_column_leaf, write_parquet_leaf
+from sparkhaven.writers.exports.export_target import ExportTarget, exported_before, locked, publish
+from sparkhaven.writers.exports.leaves import WrittenLeaf, write_column_leaf, write_parquet_leaf
 from sparkhaven.writers.exports.metadata import write_metadata
 
 STEP_ROWS, STEP_ROWS_OF_TEXTS = 1 << 17, 1 << 14
@@ -64,7 +64,7 @@ class Exported:
 def export_tree(
     fs: Fs,
     table: Table,
-    target: Target,
+    target: ExportTarget,
     options: ExportOptions,
     *,
     now_ms: int,
@@ -104,7 +104,7 @@ class TreeWriter:
         self,
         fs: Fs,
         table: Table,
-        target: Target,
+        target: ExportTarget,
         plan: ExportPlan,
         now_ms: int,
         on_progress: Callable[[str], None],
@@ -138,7 +138,7 @@ class TreeWriter:
         path = leaf_path(layout, name, plan.partitioning.name, value, plan.id, number if layout == "flat" else 0)
         return str(path.with_suffix("") if plan.options.leaf == "deephaven" else path)
 
-    def leaf(self, number: int, path: str) -> tuple[Leaf, Written]:
+    def leaf(self, number: int, path: str) -> tuple[TreeLeaf, WrittenLeaf]:
         """Writes the leaf of a date of the plan; ``path`` is below the root."""
         plan, (value, slices) = self.plan, self.plan.dates[number]
         batches = self._batches(slices)
@@ -150,14 +150,14 @@ class TreeWriter:
         self.files += found.files
         self.on_progress(f"{value}: {rows_of(slices):,} rows written, {number + 1} of {len(plan.dates)} dates")
         digests = {column: to_hex(digest) for column, digest in found.digests.items()}
-        return Leaf(path, value, found.rows, found.bytes, digests), found
+        return TreeLeaf(path, value, found.rows, found.bytes, digests), found
 
     def _batches(self, slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
         columns = self.plan.columns
         rows = STEP_ROWS_OF_TEXTS if any(c.storage is Storage.BLOB for c in columns) else STEP_ROWS
         return self.table.read(slices, [column.name for column in columns], batch_rows=rows)
 
-    def describe(self, leaves: Sequence[Leaf], where: Path) -> None:
+    def describe(self, leaves: Sequence[TreeLeaf], where: Path) -> None:
         """Writes the files that name all leaves, which lie below ``where``."""
         plan = self.plan
         if plan.options.layout == "metadata":
@@ -172,7 +172,7 @@ class TreeWriter:
         columns = (self.plan.partitioning, *self.plan.columns)
         return TableSchema(whole.namespace, whole.name, columns, version=whole.version)
 
-    def _locations(self, leaves: Sequence[Leaf], where: Path) -> None:
+    def _locations(self, leaves: Sequence[TreeLeaf], where: Path) -> None:
         """The Locations table, which is read back like the leaves."""
         fs, entries = self.fs, []
         for leaf in leaves:
@@ -187,7 +187,7 @@ class TreeWriter:
         check_leaf(fs, place, schema.columns, found.rows, found.digests)
         self.files += found.files
 
-    def _manifest(self, leaves: Sequence[Leaf], written: Sequence[Written]) -> Manifest:
+    def _manifest(self, leaves: Sequence[TreeLeaf], written: Sequence[WrittenLeaf]) -> Manifest:
         plan = self.plan
         digests = {c.name: to_hex(add(*(found.digests.get(c.name, 0) for found in written))) for c in plan.columns}
         columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)

@@ -23,7 +23,7 @@ from pathlib import Path
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
-from sparkhaven.store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
+from sparkhaven.store.format.parquet.manifest import ExportedColumn, Manifest, TreeLeaf, encode_manifest
 from sparkhaven.store.format.parquet.trees import (
     COMMON_METADATA,
     EXTENDED,
@@ -44,7 +44,7 @@ from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.export_check import check_leaf
 from sparkhaven.writers.exports.export_plan import ExportOptions, ExportPlan, LeafFormat, plan_export
-from sparkhaven.writers.exports.export_target import Target, clear, locked
+from sparkhaven.writers.exports.export_target import ExportTarget, clear, locked
 from sparkhaven.writers.exports.export_tree import TreeWriter
 from sparkhaven.writers.exports.known_tree import known_tree, sums_of
 
@@ -71,7 +71,7 @@ def follow_history(
     Raises what reading history and ``check_leaf`` raise; LockLostError: another process is at it.
     """
     name = table.snapshot.table
-    target = Target(layout.extended(name))
+    target = ExportTarget(layout.extended(name))
     kind = EXTENDED[table.schema.extended or ""]
     fs.keep_dirs(target.path, layout.root)
     with locked(fs, target):
@@ -90,7 +90,7 @@ class _Follow:
         fs: Fs,
         layout: Layout,
         table: Table,
-        target: Target,
+        target: ExportTarget,
         kind: TreeLayout,
         now_ms: int,
         on_progress: Callable[[str], None],
@@ -136,9 +136,11 @@ class _Follow:
             self._clean(leaves)
         return Followed(root, tuple(leaf.value for leaf in stale), gone)
 
-    def _stage(self, plan: ExportPlan, writer: TreeWriter) -> tuple[list[Leaf], list[Leaf], dict[str, FileState]]:
+    def _stage(
+        self, plan: ExportPlan, writer: TreeWriter
+    ) -> tuple[list[TreeLeaf], list[TreeLeaf], dict[str, FileState]]:
         """The leaves that the tree shall have, those of them that are new, and the files of all."""
-        fs, leaves, stale, sums = self.fs, list[Leaf](), list[Leaf](), dict[str, FileState]()
+        fs, leaves, stale, sums = self.fs, list[TreeLeaf](), list[TreeLeaf](), dict[str, FileState]()
         columns = {column.name for column in plan.columns}
         with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
             for number, (value, _) in enumerate(plan.dates):
@@ -164,7 +166,7 @@ class _Follow:
         suffix = SUFFIX if self.leaf == "parquet" else ""
         return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{suffix}"
 
-    def _describe(self, writer: TreeWriter, leaves: Sequence[Leaf]) -> dict[str, FileState]:
+    def _describe(self, writer: TreeWriter, leaves: Sequence[TreeLeaf]) -> dict[str, FileState]:
         """Writes what names the leaves into the staging directory, and renames it into place; returns its files."""
         fs, root, stage = self.fs, self.target.path, self.target.stage
         before = len(writer.files)
@@ -183,7 +185,7 @@ class _Follow:
         fs.sync_dirs([root])
         return sums
 
-    def _clean(self, leaves: Sequence[Leaf]) -> None:
+    def _clean(self, leaves: Sequence[TreeLeaf]) -> None:
         """Removes what the tree does not have in this layout: leaves, and directories of dates without one."""
         fs, root, kept = self.fs, self.target.path, {leaf.path for leaf in leaves}
         own = {"metadata": {METADATA, COMMON_METADATA}, "hive": {LOCATIONS_TABLE}}.get(self.kind, set())

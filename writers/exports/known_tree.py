@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.parquet.manifest import Leaf, decode_manifest
+from sparkhaven.store.format.parquet.manifest import TreeLeaf, decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST, TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.totals import agree
@@ -23,7 +23,7 @@ class KnownTree:
     Below "" are the files that name the leaves. ``written_ns``: when the manifest was written, after all of them.
     """
 
-    leaves: Mapping[str, Leaf] = field(default_factory=dict)
+    leaves: Mapping[str, TreeLeaf] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, FileState]] = field(default_factory=dict)
     written_ns: int = 0
 
@@ -40,7 +40,9 @@ class KnownTree:
                 return False
         return not leaf or leaf in self.files
 
-    def in_step(self, value: str, path: str, columns: set[str], rows: int, digests: Mapping[str, str]) -> Leaf | None:
+    def in_step(
+        self, value: str, path: str, columns: set[str], rows: int, digests: Mapping[str, str]
+    ) -> TreeLeaf | None:
         """The leaf of a date if it has these columns, rows and values."""
         leaf = self.leaves.get(value)
         if leaf is None or (leaf.path, leaf.rows, set(leaf.digests)) != (path, rows, columns):

@@ -27,7 +27,7 @@ from sparkhaven.writers.merge.write.parquet_write import GROUP_BYTES, GROUP_ROWS
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenLeaf:
     """What a leaf holds: rows, bytes of all its files, digest of each column; ``files`` as paths."""
 
     rows: int = 0
@@ -44,9 +44,9 @@ class Written:
 
 def write_parquet_leaf(
     fs: Fs, path: Path, columns: Sequence[Column], batches: Iterable[pa.RecordBatch], codec: str
-) -> Written:
+) -> WrittenLeaf:
     """Writes a Parquet file. Row groups depend on the rows alone."""
-    written = Written(files=[path])
+    written = WrittenLeaf(files=[path])
     schema = file_schema(columns, Footer())
     coded = tuple(field.name for field in schema if pa.types.is_dictionary(field.type))
     fs.write_new(path, b"")
@@ -58,7 +58,7 @@ def write_parquet_leaf(
 
 
 def _counted(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], schema: pa.Schema, written: Written
+    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], schema: pa.Schema, written: WrittenLeaf
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         arrays = [compacted(a) if pa.types.is_dictionary(a.type) else a for a in batch.columns]
@@ -91,13 +91,13 @@ def write_column_leaf(
     batches: Iterable[pa.RecordBatch],
     now_ms: int,
     storage_type: int | None = None,
-) -> Written:
+) -> WrittenLeaf:
     """Writes a directory of column files with definition and ``table.size``; ``batches`` have the stored columns.
 
     ``storage_type``: that of the definition, default: that of the schema.
     """
     symbols: dict[str, dict[str, int]] = {column.name: {} for column in schema.stored}
-    written, bases = Written(), {name: Base(0, {}, known) for name, known in symbols.items()}
+    written, bases = WrittenLeaf(), {name: Base(0, {}, known) for name, known in symbols.items()}
     sums: dict[str, int] = {}
     fs.mkdirs(directory)
     for column in schema.stored:

@@ -12,8 +12,8 @@ from sparkhaven.store.scan.column_file import ColumnFile, column_header, open_co
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.writers.imports.foreign_values import STRICT, Options, storable
-from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, Rows
+from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, storable
+from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, LeafRows
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
 from sparkhaven.writers.merge.plan.merge_source import check_crc
 
@@ -51,7 +51,7 @@ class ColumnLeafReader:
         """Rows of the one partition value."""
         return {self._leaf.value: self.rows} if self.rows and self._leaf.value is not None else {}
 
-    def read(self, wanted: str) -> Iterator[Rows]:
+    def read(self, wanted: str) -> Iterator[LeafRows]:
         """The rows, in their order."""
         opened = [self._opened(column) for column in self._schema.stored]
         for first in range(0, self.rows, BATCH_ROWS):
@@ -60,7 +60,7 @@ class ColumnLeafReader:
                 storable(file.read(first, stop), column, lambda row, c=column, at=first: self._place(c, at + row))  # type: ignore[misc]
                 for column, file in zip(self._schema.stored, opened, strict=True)
             )
-            yield Rows(wanted, arrays, stop - first)
+            yield LeafRows(wanted, arrays, stop - first)
 
     def _place(self, column: Column, row: int) -> str:
         return f"{self._leaf.path}, column {column.name}, row {row}"
@@ -79,7 +79,7 @@ class ColumnLeafReader:
 
 
 def open_leaf(
-    fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: Options = STRICT
+    fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: AllowedConversions = STRICT
 ) -> LeafReader | ColumnLeafReader:
     """The reader of a leaf; ``value``: that of rows which have none."""
     found = fs.stat(leaf.path)

@@ -43,9 +43,9 @@ from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema
 from sparkhaven.store.volumes import require_filled
-from sparkhaven.writers.exports.leaves import Written, write_parquet_leaf
+from sparkhaven.writers.exports.leaves import WrittenLeaf, write_parquet_leaf
 from sparkhaven.writers.imports.column_leaf import open_leaf
-from sparkhaven.writers.imports.foreign_values import STRICT, Options
+from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.parquet_leaf import ExportedDigests
 from sparkhaven.writers.imports.tree_leaves import FoundTree
 from sparkhaven.writers.imports.tree_survey import Part, survey
@@ -55,7 +55,7 @@ from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex
-from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import text_bytes
 from sparkhaven.writers.merge.progress import ProgressExecutor
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
@@ -79,7 +79,7 @@ class ImportOptions:
     dates: tuple[str, ...] | None = None
     replace: bool = False
     merge: MergeOptions = field(default_factory=MergeOptions)
-    conversions: Options = STRICT
+    conversions: AllowedConversions = STRICT
 
 
 class ImportOutcome(StrEnum):
@@ -274,7 +274,7 @@ class _Import:
         digests = proof.digests_out if proof else {}
         return Imported(part, outcome, record.generation, outputs, digests, clean_error=closed.clean_error)
 
-    def _convert(self, part: Part, plan: MergePlan) -> tuple[Source, Written]:
+    def _convert(self, part: Part, plan: MergePlan) -> tuple[MergeSource, WrittenLeaf]:
         """The rows of a date as one file in the staging directory."""
         fs, stored = self.fs, self.schema.stored
         directory = plan.work.with_name(".import")
@@ -290,7 +290,7 @@ class _Import:
                 phase="stage",
             )
         state = FileState(written.bytes, checksum(fs, directory / NAME, 0, written.bytes))
-        source = Source(directory, "", ORIGIN, 0, -1, 0, written.rows, written.rows, {NAME: state})
+        source = MergeSource(directory, "", ORIGIN, 0, -1, 0, written.rows, written.rows, {NAME: state})
         self.on_progress(f"{part.value}: {written.rows:,} rows of {len(part.leaves)} files read")
         return replace(source, text_bytes=text_bytes(fs, source, stored)), written
 
@@ -311,7 +311,7 @@ class _Import:
             if proven is not None:
                 proven.require()
 
-    def _merge(self, part: Part, plan: MergePlan, record: MergeRecord, written: Written) -> MergeRecord:
+    def _merge(self, part: Part, plan: MergePlan, record: MergeRecord, written: WrittenLeaf) -> MergeRecord:
         """Stages, syncs and checks; the record of phase ``check``."""
         task = WholeDate(plan, record, record.time_ms)
         if plan.ranges() > 1 and plan.rows >= PARALLEL_ROWS // 2:

@@ -12,7 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.conversions import number_arrays
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, Rule, Take, accepted, column_type, rule
+from sparkhaven.store.conversions.conversion_table import (
+    INTEGER_BITS,
+    ConversionRule,
+    Take,
+    accepted,
+    column_type,
+    rule,
+)
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import SchemaMismatchError
@@ -30,7 +37,7 @@ _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
 @frozen
-class Options:
+class AllowedConversions:
     """What the caller allows: columns that take the nearest value (``lossy``), and bytes that are texts in UTF-8."""
 
     lossy: frozenset[str] = frozenset()
@@ -41,15 +48,15 @@ class Options:
         return frozenset({"binary_as_text"} if self.binary_as_text else ())
 
 
-STRICT = Options()
+STRICT = AllowedConversions()
 
 
-def takes(kind: pa.DataType, column: Column, options: Options = STRICT) -> bool:
+def takes(kind: pa.DataType, column: Column, options: AllowedConversions = STRICT) -> bool:
     """Whether values of a type may be values of a column."""
     return rule(source_of(kind), column_type(column)).takes(options.given())
 
 
-def mapped(array: pa.Array, column: Column, place: Place, options: Options = STRICT) -> pa.Array:
+def mapped(array: pa.Array, column: Column, place: Place, options: AllowedConversions = STRICT) -> pa.Array:
     """Values in the Arrow type of the column; ``place(index)`` names a row.
 
     SchemaMismatchError: the type is another one, or a value is not exactly representable.
@@ -175,7 +182,7 @@ def _shown(value: pa.Scalar) -> str:
 
 def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMismatchError:
     """The error for a column whose values can never be stored."""
-    cell: Rule = rule(source_of(kind), column_type(column))
+    cell: ConversionRule = rule(source_of(kind), column_type(column))
     hint = "have the column written with another type, or declare it with one that has these values"
     if column.type.name == "Instant" and source_of(kind).group in (Group.LOCAL, Group.DATE):
         hint = "a date or a time without zone names no instant: have it written adjusted to UTC"

@@ -25,7 +25,7 @@ from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.imports.foreign_file import damaged, foreign_damage, open_foreign
-from sparkhaven.writers.imports.foreign_values import STRICT, Options, mapped, refused_type, takes
+from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, refused_type, takes
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ UTC_MICROS = pa.timestamp("us", "UTC")
 
 
 @frozen
-class Rows:
+class LeafRows:
     """Rows of one partition value: ``columns`` in the order of the table's stored columns, in their Arrow types."""
 
     value: str
@@ -51,7 +51,12 @@ class LeafReader:
     """
 
     def __init__(
-        self, fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: Options = STRICT
+        self,
+        fs: Fs,
+        leaf: FoundLeaf,
+        schema: TableSchema,
+        value: str | None = None,
+        options: AllowedConversions = STRICT,
     ) -> None:
         self._fs, self.leaf, self._schema, self._options = fs, leaf, schema, options
         self.value, self._default = leaf.value, value
@@ -126,7 +131,7 @@ class LeafReader:
     def _partitioning(self) -> Column:
         return next(c for c in self._columns if c.name not in {stored.name for stored in self._schema.stored})
 
-    def read(self, wanted: str) -> Iterator[Rows]:
+    def read(self, wanted: str) -> Iterator[LeafRows]:
         """The rows of one partition value, in their order."""
         stored = self._schema.stored
         for index in range(self._file.num_row_groups):
@@ -140,7 +145,7 @@ class LeafReader:
                 elif named is not None:
                     self._agree(named, index)
                 if rows:
-                    yield Rows(wanted, arrays, rows)
+                    yield LeafRows(wanted, arrays, rows)
         self._require_same()
 
     def _batches(self, index: int, columns: tuple[Column, ...]) -> Iterator[tuple[dict[str, pa.Array], int]]:
@@ -221,7 +226,7 @@ class ExportedDigests:
         self._columns = [replace(column, id=ids.get(column.name, column.id)) for column in stored]
         self._digests: dict[str, int] = {}
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: LeafRows) -> None:
         """Counts some rows."""
         for column, array in zip(self._columns, rows.columns, strict=True):
             self._digests[column.name] = add(self._digests.get(column.name, 0), digest_array(column, array))

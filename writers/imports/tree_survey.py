@@ -10,7 +10,7 @@ from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.column_leaf import open_leaf
-from sparkhaven.writers.imports.foreign_values import STRICT, Options
+from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.tree_leaves import FoundTree
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
 
@@ -26,7 +26,7 @@ class Part:
 
 
 def survey(
-    fs: Fs, tree: FoundTree, schema: TableSchema, dates: Sequence[str] | None, options: Options = STRICT
+    fs: Fs, tree: FoundTree, schema: TableSchema, dates: Sequence[str] | None, options: AllowedConversions = STRICT
 ) -> list[Part]:
     """What there is to import, by date. SchemaMismatchError: a file has other columns or types.
 

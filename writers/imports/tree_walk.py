@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from sparkhaven.store.errors import CorruptFileError, SettingsError, SparkhavenError
 from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
 from sparkhaven.store.format.parquet.location_files import NAME
-from sparkhaven.store.format.parquet.manifest import Leaf
+from sparkhaven.store.format.parquet.manifest import TreeLeaf
 from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.locations import DEEPHAVEN, LocationEntry, decode_locations, locations_schema
@@ -34,7 +34,7 @@ class FoundLeaf:
     name: str
     value: str | None
     rows: int | None = None
-    exported: Leaf | None = None
+    exported: TreeLeaf | None = None
 
 
 def visible(names: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.validations import binding, load_validation
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Rule
+from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.replaced_files import Replaced, replaced_by
 
@@ -86,7 +86,7 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
     return found
 
 
-def _validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, rules: Sequence[Rule]) -> str:
+def _validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, rules: Sequence[ValidatorRule]) -> str:
     try:
         found = load_validation(fs, layout, table, record)
     except FormatError:

@@ -37,7 +37,7 @@ class Damage:
 
 
 @frozen
-class Repair:
+class CheckpointRepair:
     """The defects, the files to ``drop``, and the new ``metadata`` (None: unchanged).
 
     ``last``: newest batch that Spark then counts as planned; ``done``: newest that it counts as done. None: the query
@@ -63,7 +63,7 @@ class _Entries:
 
 def plan_repair(
     fs: Fs, checkpoint: Path, *, query_id: str | None = None, batch: int | None = None, new_id: str = ""
-) -> Repair:
+) -> CheckpointRepair:
     """Plans the repair of a checkpoint; changes nothing. TableNotFoundError: there is none.
 
     ``query_id`` and ``batch``: the query's id and newest committed batch in the commit log. They are used if the id is
@@ -100,10 +100,10 @@ def plan_repair(
                 drop += [path, *_checksum(fs, path)]
         damages.extend(Damage(path, "is not an entry of Spark", "left alone") for path in entries.foreign)
     damages.extend(_sources(fs, checkpoint, last, drop))
-    return Repair(checkpoint, tuple(damages), tuple(drop), metadata, last, done)
+    return CheckpointRepair(checkpoint, tuple(damages), tuple(drop), metadata, last, done)
 
 
-def apply_repair(fs: Fs, repair: Repair, backup: Path) -> None:
+def apply_repair(fs: Fs, repair: CheckpointRepair, backup: Path) -> None:
     """Copies the checkpoint to ``backup``, durably, then drops and writes files as planned.
 
     The query must not be running. TableExistsError: ``backup`` exists; nothing was changed.

@@ -71,7 +71,7 @@ class FramePlan:
 
 
 @frozen
-class Source:
+class FrameSource:
     """Where a batch comes from. ``identity`` is for frames without positions; None writes the rows unconditionally."""
 
     query_id: str
@@ -96,7 +96,7 @@ def write_frame_batch(
     memory: WorkerCache,
     frame: DataFrame,
     plan: FramePlan,
-    source: Source,
+    source: FrameSource,
 ) -> BatchOutcome:
     """Commits the new rows of a frame as one epoch; ``epoch`` of the outcome is None if there are none.
 
@@ -130,7 +130,7 @@ def commit_frame(
     found: Sequence[FrameResult],
     plan: FramePlan,
     scratch: str,
-    source: Source,
+    source: FrameSource,
 ) -> BatchOutcome:
     """The steps after the tasks: collect, check, quarantine, commit and publish. Errors as ``write_frame_batch``."""
     identity = source.identity

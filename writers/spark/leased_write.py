@@ -32,7 +32,7 @@ from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.scratch import begin_scratch, ending, remove_scratch, scratch_name
 from sparkhaven.writers.batch.task import TaskResult
 from sparkhaven.writers.spark.frame_task import FrameResult, FrameWork, write_rows
-from sparkhaven.writers.spark.frame_writes import FramePlan, Source, commit_frame, work_of
+from sparkhaven.writers.spark.frame_writes import FramePlan, FrameSource, commit_frame, work_of
 from sparkhaven.writers.spark.spark_tasks import task_number
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -104,7 +104,7 @@ def failed(error: SparkhavenError) -> FrameResult:
 
 
 def commit_write(
-    fs: Fs, log: StreamLog, ticket: Ticket, found: Sequence[FrameResult], plan: FramePlan, source: Source
+    fs: Fs, log: StreamLog, ticket: Ticket, found: Sequence[FrameResult], plan: FramePlan, source: FrameSource
 ) -> BatchOutcome:
     """Commits a write on a log that has taken over its lease; errors as ``frame_writes.write_frame_batch``."""
     with ending(fs, ticket.target.scratch(ticket.scratch)):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sparkhaven.store.schema.document.validator_rules import Bound
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.date_rows import Cells, Mask
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import not_above, value_of
@@ -26,7 +26,7 @@ class Range:
     high: Bound
 
     @staticmethod
-    def of(rule: Rule, column: Column) -> Range:
+    def of(rule: ValidatorRule, column: Column) -> Range:
         """The range that a rule states for a column."""
         return Range(*(value_of(rule.attributes[name], column) for name in ("minValue", "maxValue")))
 

@@ -15,7 +15,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
-from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import open_source
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, rank_lut, sorted_symbols
 from sparkhaven.writers.merge.write.row_order import to_arrow
@@ -89,7 +89,7 @@ class Cells:
 
 
 @frozen
-class Block:
+class CellBlock:
     """Rows that follow each other in one location, the ``location``-th; ``first`` is the row of the first of them."""
 
     location: int
@@ -119,7 +119,7 @@ class RowSet:
     fs: Fs
     schema: TableSchema
     value: str
-    sources: tuple[Source, ...]
+    sources: tuple[MergeSource, ...]
 
     @property
     def rows(self) -> int:
@@ -140,25 +140,25 @@ class RowSet:
         for source in self.sources:
             yield RowSet(self.fs, self.schema, self.value, (source,))
 
-    def symbols(self, column: Column) -> Iterator[tuple[Source, pa.Array]]:
+    def symbols(self, column: Column) -> Iterator[tuple[MergeSource, pa.Array]]:
         """The symbol table of a column in each location."""
         for source in self.sources:
             yield source, open_source(self.fs, source, column).symbols()
 
-    def blocks(self, names: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, names: Sequence[str]) -> Iterator[CellBlock]:
         """All rows, the named columns of them."""
         columns = [self.column(name) for name in dict.fromkeys(names)]
         for index, source in enumerate(self.sources):
             readers = [_reader(self.fs, source, column, self.value) for column in columns]
             for first, stop in source.blocks():
                 cells = {column.name: read(first, stop) for column, read in zip(columns, readers, strict=True)}
-                yield Block(index, first, stop - first, cells)
+                yield CellBlock(index, first, stop - first, cells)
 
 
 _Read = Callable[[int, int], Cells]
 
 
-def _reader(fs: Fs, source: Source, column: Column, value: str) -> _Read:
+def _reader(fs: Fs, source: MergeSource, column: Column, value: str) -> _Read:
     if column.kind is Kind.PARTITIONING:
         whole = Dictionary(pa.array([value], pa.string()))
         return lambda first, stop: _coded(column, np.zeros(stop - first, np.int32), whole)

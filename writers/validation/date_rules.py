@@ -11,18 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.types.datatypes import data_type
-from sparkhaven.store.types.model import Rule, Storage
+from sparkhaven.store.types.model import Storage, ValidatorRule
 from sparkhaven.writers.validation.date_rows import RowSet
 from sparkhaven.writers.validation.key_hashes import Lanes, distinct, row_keys
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, number, plural, within
 
 
-def _size(scope: Scope, rule: Rule) -> Measure:
+def _size(scope: Scope, rule: ValidatorRule) -> Measure:
     return within(rule, scope.rows.rows, plural(scope.rows.rows, "row"))
 
 
-def _expected_size(scope: Scope, rule: Rule) -> Measure:
+def _expected_size(scope: Scope, rule: ValidatorRule) -> Measure:
     """Rows of the date over the mean of its neighbours that are merged.
 
     Passes where none is: of the first date of a table there is no history to compare with.
@@ -47,7 +47,7 @@ def _expected_size(scope: Scope, rule: Rule) -> Measure:
     return within(rule, Fraction(scope.rows.rows) / mean, message)
 
 
-def _types(scope: Scope, rule: Rule) -> Measure:
+def _types(scope: Scope, rule: ValidatorRule) -> Measure:
     plural_ = "columns" in rule.attributes
     names = names_in(rule, "columns" if plural_ else "column")
     types = names_in(rule, "types" if plural_ else "type")
@@ -65,7 +65,7 @@ def _types(scope: Scope, rule: Rule) -> Measure:
     return Measure(not wrong, ", ".join(found), given, given, "; ".join(wrong) or "declared so")
 
 
-def _grouped(scope: Scope, rule: Rule) -> Measure:
+def _grouped(scope: Scope, rule: ValidatorRule) -> Measure:
     """As many runs as there are different values, in every location."""
     name = scope.rows.column(rule.attributes["column"]).name
     again = 0
@@ -88,7 +88,7 @@ def _runs(rows: RowSet, name: str) -> Iterator[Lanes]:
         yield low[begins], high[begins]
 
 
-def _symbols_unique(scope: Scope, _: Rule) -> Measure:
+def _symbols_unique(scope: Scope, _: ValidatorRule) -> Measure:
     twice = []
     for column in scope.rows.schema.stored:
         if column.storage is not Storage.SYMBOL or not column.type.stored:
@@ -100,12 +100,12 @@ def _symbols_unique(scope: Scope, _: Rule) -> Measure:
     return Measure(not twice, len(twice), 0, 0, "; ".join(twice) or "every text has one id")
 
 
-def _digests(scope: Scope, _: Rule) -> Measure:
+def _digests(scope: Scope, _: ValidatorRule) -> Measure:
     passed = scope.around.digests()
     return Measure(passed, None, None, None, f"digests of all columns {'are equal' if passed else 'differ'}")
 
 
-def _offsets(scope: Scope, _: Rule) -> Measure:
+def _offsets(scope: Scope, _: ValidatorRule) -> Measure:
     found = scope.around.gaps()
     return Measure(not found, found, 0, 0, f"{plural(found, 'gap')} between committed ranges")
 

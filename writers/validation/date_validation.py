@@ -13,10 +13,10 @@ from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newes
 from sparkhaven.store.merges.totals import current_names
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.model import Rule
+from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.validation.date_rows import RowSet
 from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
 from sparkhaven.writers.validation.merge_rules import merge_rules
@@ -66,7 +66,7 @@ def validate_date(
     )
     earlier = cache(partial(_earlier, fs, layout, table, record, bound))
 
-    def before(rule: Rule, mode: str) -> RuleResult | None:
+    def before(rule: ValidatorRule, mode: str) -> RuleResult | None:
         place = schema.rules.index(rule)
         same = [r for r in schema.rules[:place] if r.name == rule.name and mode in modes_of(r)]
         found = [r for r in earlier() if (r.rule, r.mode) == (rule.name, mode)]
@@ -89,19 +89,19 @@ def _kept(count: ColumnCount) -> RuleResult:
     return RuleResult("ColumnKept", count.name, count.lost, 0, 0, not count.lost, message)
 
 
-def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> list[Source]:
+def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> list[MergeSource]:
     """The outputs of a record as something to read."""
     found = []
     for output in record.outputs:
         directory = layout.history_location(table, LocationKey(output.internal, record.value))
         rows = output.rows
-        found.append(Source(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
+        found.append(MergeSource(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
     return found
 
 
 def intraday_sources(
     layout: Layout, table: TableName, record: MergeRecord, pins: Pins
-) -> tuple[list[Source], list[str], int]:
+) -> tuple[list[MergeSource], list[str], int]:
     """The merged rows that are still intraday, the inputs that were removed, and the number of rows that came later."""
     now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
     merged = {i.key: i for i in record.inputs}
@@ -113,7 +113,7 @@ def intraday_sources(
             continue
         place = layout.intraday_location(table, at.key)
         pinned = taken.stream, taken.internal, taken.since, at.epoch
-        found.append(Source(place, *pinned, 0, taken.rows, at.rows, at.files))
+        found.append(MergeSource(place, *pinned, 0, taken.rows, at.rows, at.files))
     later = sum(loc.rows - (merged[key].rows if key in merged else 0) for key, loc in now.items())
     return found, gone, later
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import xxhash
 
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.validation.date_rows import Block, Cells, Mask, RowSet
+from sparkhaven.writers.validation.date_rows import CellBlock, Cells, Mask, RowSet
 
 Words = npt.NDArray[np.uint64]
 Lanes = tuple[Words, Words]
@@ -63,7 +63,7 @@ def _hashed(texts: pa.Array) -> tuple[Words, Words]:
     return low, np.array([digest >> 64 for digest in digests], np.uint64)
 
 
-def row_keys(block: Block, names: Sequence[str]) -> Lanes:
+def row_keys(block: CellBlock, names: Sequence[str]) -> Lanes:
     """Two words a row over several columns."""
     first, second = lanes(block.cells[names[0]])
     for name in names[1:]:

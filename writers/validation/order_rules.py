@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.types.model import Column, Rule, Storage
+from sparkhaven.store.types.model import Column, Storage, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ordinals, rank_ordinals
 from sparkhaven.writers.validation.date_rows import Cells, Mask, RowSet, utf16_key
 from sparkhaven.writers.validation.key_hashes import Words, plain, row_keys
@@ -118,7 +118,7 @@ def _texts_at(cells: Cells, rows: npt.NDArray[np.intp]) -> list[bytes | None]:
     ]
 
 
-def _broken(rows: RowSet, column: Column, group: list[str], rule: Rule, wrong: _Compare) -> int:
+def _broken(rows: RowSet, column: Column, group: list[str], rule: ValidatorRule, wrong: _Compare) -> int:
     """Rows of one location that break the order; groups that do not fit in memory are checked in several passes."""
     todo, found = [(0, 0)], 0
     while todo:
@@ -141,7 +141,7 @@ def _broken(rows: RowSet, column: Column, group: list[str], rule: Rule, wrong: _
 
 
 def _ordered(wrong: _Compare, what: str) -> Evaluate:
-    def evaluate(scope: Scope, rule: Rule) -> Measure:
+    def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         column = scope.rows.column(rule.attributes["column"])
         if column.type.name == "Boolean":
             raise NotEvaluatedError("true and false have no order")

@@ -10,14 +10,14 @@ import numpy as np
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.expression import compare_columns
-from sparkhaven.store.types.model import Rule
+from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.validation.date_rows import Mask
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope
 
 
 def _holds(sign: str) -> Evaluate:
-    def evaluate(scope: Scope, rule: Rule) -> Measure:
+    def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         names = [rule.attributes["column1"], rule.attributes["column2"]]
         columns = [scope.rows.column(name) for name in names]
         try:

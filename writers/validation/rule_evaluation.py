@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sparkhaven.store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Rule
+from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.validation import date_rules, order_rules, pair_rules, share_rules, statistic_rules, value_rules
 from sparkhaven.writers.validation.date_rows import RowSet
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
@@ -34,20 +34,20 @@ class DateRows:
     history: RowSet
     intraday: RowSet | None
     around: Surroundings
-    before: Callable[[Rule, str], RuleResult | None] = lambda rule, mode: None
+    before: Callable[[ValidatorRule, str], RuleResult | None] = lambda rule, mode: None
 
 
-def evaluate(date: DateRows, rule: Rule) -> list[RuleResult]:
+def evaluate(date: DateRows, rule: ValidatorRule) -> list[RuleResult]:
     """One result for every mode of the rule; those without ``modes`` look at the date's history."""
     return [_in_mode(date, rule, mode) for mode in modes_of(rule)]
 
 
-def modes_of(rule: Rule) -> tuple[str, ...]:
+def modes_of(rule: ValidatorRule) -> tuple[str, ...]:
     """Over which rows a rule is evaluated."""
     return split_list(rule.attributes.get("modes", FULL_DATABASE))
 
 
-def _in_mode(date: DateRows, rule: Rule, mode: str) -> RuleResult:
+def _in_mode(date: DateRows, rule: ValidatorRule, mode: str) -> RuleResult:
     column = next((rule.attributes[name] for name in _COLUMNS if name in rule.attributes), None)
     if "column2" in rule.attributes:
         column = f"{column},{rule.attributes['column2']}"
@@ -62,7 +62,7 @@ def _in_mode(date: DateRows, rule: Rule, mode: str) -> RuleResult:
     return RuleResult(rule.name, column, found.measured, found.lower, found.upper, found.passed, found.message, mode)
 
 
-def _measured(date: DateRows, rule: Rule, mode: str) -> Measure:
+def _measured(date: DateRows, rule: ValidatorRule, mode: str) -> Measure:
     run = RULES.get(rule.name)
     if run is None:
         raise NotEvaluatedError("the rule is not known")

@@ -11,7 +11,7 @@ from typing import Any
 from sparkhaven.store.merges.validations import Evidence
 from sparkhaven.store.schema.document.validator_rules import Bound, parse_value
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.date_rows import RowSet, utf16_key
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 
@@ -51,10 +51,10 @@ class Measure:
     message: str = ""
 
 
-Evaluate = Callable[[Scope, Rule], Measure]
+Evaluate = Callable[[Scope, ValidatorRule], Measure]
 
 
-def names_in(rule: Rule, *attributes: str) -> list[str]:
+def names_in(rule: ValidatorRule, *attributes: str) -> list[str]:
     """The columns that attributes of a rule name."""
     found: list[str] = []
     for attribute in attributes:
@@ -68,7 +68,7 @@ def number(text: str) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def within(rule: Rule, measured: Number | None, message: str) -> Measure:
+def within(rule: ValidatorRule, measured: Number | None, message: str) -> Measure:
     """Compares with ``min`` and ``max``, exactly; None (nothing to measure), NaN and infinity are never inside."""
     low, high = (Decimal(rule.attributes[name].strip()) for name in ("min", "max"))
     bounds = number(rule.attributes["min"]), number(rule.attributes["max"])
@@ -79,7 +79,7 @@ def within(rule: Rule, measured: Number | None, message: str) -> Measure:
     return Measure(passed, shown, *bounds, message)
 
 
-def share(rule: Rule, part: int, rows: int, what: str) -> Measure:
+def share(rule: ValidatorRule, part: int, rows: int, what: str) -> Measure:
     """The share of rows, 0 for none, against ``min`` and ``max``."""
     return within(rule, Fraction(part, rows) if rows else 0.0, f"{part} of {rows} rows {what}")
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
-from sparkhaven.store.types.model import Rule
+from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.validation.bounds import Range
 from sparkhaven.writers.validation.date_rows import Cells, Mask
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
@@ -21,7 +21,7 @@ def _count(scope: Scope, name: str, test: Callable[[Cells], Mask]) -> int:
 
 
 def _share(what: str, test: Callable[[Cells], Mask]) -> Evaluate:
-    def evaluate(scope: Scope, rule: Rule) -> Measure:
+    def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         return share(rule, _count(scope, rule.attributes["column"], test), scope.rows.rows, what)
 
     return evaluate
@@ -34,7 +34,7 @@ def _zero(cells: Cells) -> Mask:
     return zero
 
 
-def _values_between(scope: Scope, rule: Rule) -> Measure:
+def _values_between(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     bounds = Range.of(rule, column)
     inside = _count(scope, column.name, bounds.holds)
@@ -42,7 +42,7 @@ def _values_between(scope: Scope, rule: Rule) -> Measure:
     return share(rule, inside, scope.rows.rows, what)
 
 
-def _where(scope: Scope, rule: Rule) -> Measure:
+def _where(scope: Scope, rule: ValidatorRule) -> Measure:
     text, rows = rule.attributes["filter"], scope.rows
     try:
         predicate = parse_predicate(text, rows.schema)
@@ -58,12 +58,12 @@ def _where(scope: Scope, rule: Rule) -> Measure:
     return share(rule, found, rows.rows, f"are kept by {text}")
 
 
-def _not_null(scope: Scope, rule: Rule) -> Measure:
+def _not_null(scope: Scope, rule: ValidatorRule) -> Measure:
     found = _count(scope, rule.attributes["column"], lambda cells: cells.null)
     return Measure(not found, found, 0, 0, f"{found} of {scope.rows.rows} rows are null")
 
 
-def _count_equal(scope: Scope, rule: Rule) -> Measure:
+def _count_equal(scope: Scope, rule: ValidatorRule) -> Measure:
     counts = {name: _count(scope, name, lambda cells: ~cells.null) for name in names_in(rule, "columns")}
     shown = ", ".join(f"{name} {plural(count, 'value')}" for name, count in counts.items())
     return Measure(len(set(counts.values())) < 2, shown, None, None, f"without nulls: {shown}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import from_ordinals, ordinals
 from sparkhaven.writers.validation.bounds import Extremes
 from sparkhaven.writers.validation.key_hashes import distinct, feed
@@ -29,7 +29,7 @@ class _NanError(Exception):
     """A NaN is among the values."""
 
 
-def _values(scope: Scope, rule: Rule, column: Column) -> Iterator[npt.NDArray[Any]]:
+def _values(scope: Scope, rule: ValidatorRule, column: Column) -> Iterator[npt.NDArray[Any]]:
     for block in scope.rows.blocks([column.name]):
         cells = block.cells[column.name]
         if cells.numbers is None:
@@ -40,15 +40,15 @@ def _values(scope: Scope, rule: Rule, column: Column) -> Iterator[npt.NDArray[An
         yield cells.numbers[keep]
 
 
-def _statistic(rule: Rule, name: str, found: Number | None, values: int) -> Measure:
+def _statistic(rule: ValidatorRule, name: str, found: Number | None, values: int) -> Measure:
     return within(rule, found, f"{name} of {plural(values, 'value')}" if values else "no values")
 
 
-def _nan(rule: Rule) -> Measure:
+def _nan(rule: ValidatorRule) -> Measure:
     return within(rule, math.nan, "NaN is among the values; removeNaN leaves it out")
 
 
-def _avg(scope: Scope, rule: Rule) -> Measure:
+def _avg(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     count, whole, parts = 0, 0, list[float]()
     try:
@@ -75,7 +75,7 @@ def _sum(parts: list[float]) -> float:
 
 
 def _extreme(which: str, name: str) -> Evaluate:
-    def evaluate(scope: Scope, rule: Rule) -> Measure:
+    def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         try:
             found, count = _extremes(scope, rule)
         except _NanError:
@@ -85,7 +85,7 @@ def _extreme(which: str, name: str) -> Evaluate:
     return evaluate
 
 
-def _extremes(scope: Scope, rule: Rule) -> tuple[Extremes, int]:
+def _extremes(scope: Scope, rule: ValidatorRule) -> tuple[Extremes, int]:
     column = scope.rows.column(rule.attributes["column"])
     found, count = Extremes(), 0
     for values in _values(scope, rule, column):
@@ -97,7 +97,7 @@ def _extremes(scope: Scope, rule: Rule) -> tuple[Extremes, int]:
     return found, count
 
 
-def _in_range(scope: Scope, rule: Rule) -> Measure:
+def _in_range(scope: Scope, rule: ValidatorRule) -> Measure:
     try:
         found, count = _extremes(scope, rule)
     except _NanError:
@@ -108,7 +108,7 @@ def _in_range(scope: Scope, rule: Rule) -> Measure:
     return Measure(low.passed and high.passed, shown, low.lower, low.upper, message)
 
 
-def _percentile(scope: Scope, rule: Rule) -> Measure:
+def _percentile(scope: Scope, rule: ValidatorRule) -> Measure:
     """The value at place ``round(percentile * (values - 1))``, halves up, found by a radix search over its ordinal."""
     column, at = scope.rows.column(rule.attributes["column"]), Decimal(rule.attributes["percentile"].strip())
     if not 0 <= at <= 1:
@@ -124,7 +124,7 @@ def _percentile(scope: Scope, rule: Rule) -> Measure:
     return _statistic(rule, f"percentile {number(rule.attributes['percentile'])}", found, count)
 
 
-def _at_place(scope: Scope, rule: Rule, column: Column, place: int) -> Number:
+def _at_place(scope: Scope, rule: ValidatorRule, column: Column, place: int) -> Number:
     prefix, bits = 0, 8 * column.width
     while bits:
         step = min(DIGIT, bits)
@@ -143,7 +143,7 @@ def _at_place(scope: Scope, rule: Rule, column: Column, place: int) -> Number:
     return found
 
 
-def _number_distinct(scope: Scope, rule: Rule) -> Measure:
+def _number_distinct(scope: Scope, rule: ValidatorRule) -> Measure:
     names = names_in(rule, "columns")
     for name in names:
         scope.rows.column(name)

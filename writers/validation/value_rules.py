@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.schema.document.validator_rules import split_list
-from sparkhaven.store.types.model import Column, Rule
+from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.bounds import Extremes, Range
 from sparkhaven.writers.validation.date_rows import Cells, Mask
 from sparkhaven.writers.validation.key_hashes import distinct, feed, row_keys
@@ -39,7 +39,7 @@ class _Odd:
         return [f"{n} rows are {what}" for n, what in ((self.nulls, "null"), (self.nans, "NaN")) if n]
 
 
-def _between(scope: Scope, rule: Rule) -> Measure:
+def _between(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     bounds, found, odd = Range.of(rule, column), Extremes(), _Odd()
     for block in scope.rows.blocks([column.name]):
@@ -79,7 +79,7 @@ def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _input_value(wanted: bool) -> Evaluate:
-    def evaluate(scope: Scope, rule: Rule) -> Measure:
+    def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         column = scope.rows.column(rule.attributes["column"])
         value, wrong, rows = value_of(rule.attributes["value"], column), 0, 0
         for block in scope.rows.blocks([column.name]):
@@ -93,7 +93,7 @@ def _input_value(wanted: bool) -> Evaluate:
     return evaluate
 
 
-def _all_equal(scope: Scope, rule: Rule) -> Measure:
+def _all_equal(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     first: tuple[Any, Any] | None = None
     other = rows = 0
@@ -108,7 +108,7 @@ def _all_equal(scope: Scope, rule: Rule) -> Measure:
     return Measure(not other, other, 0, 0, f"{other} of {rows} rows differ from the first")
 
 
-def _all_different(scope: Scope, rule: Rule) -> Measure:
+def _all_different(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     rows = 0
     for block in scope.rows.blocks([column.name]):
@@ -123,7 +123,7 @@ def _all_different(scope: Scope, rule: Rule) -> Measure:
 class _Set:
     """The values that a rule lists."""
 
-    def __init__(self, rule: Rule, column: Column) -> None:
+    def __init__(self, rule: ValidatorRule, column: Column) -> None:
         self.texts = split_list(rule.attributes["expectedValues"])
         self.values = [value_of(text, column) for text in self.texts]
         self._entries: npt.NDArray[Any] | None = None
@@ -163,7 +163,7 @@ class _Seen:
         return some(list(self.values)) if len(self.values) <= REMEMBERED else f"more than {REMEMBERED} values"
 
 
-def _in_set(scope: Scope, rule: Rule) -> Measure:
+def _in_set(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     allowed, odd, seen, outside = _Set(rule, column), _Odd(), _Seen(), _Seen()
     for block in scope.rows.blocks([column.name]):
@@ -176,7 +176,7 @@ def _in_set(scope: Scope, rule: Rule) -> Measure:
     return Measure(not shown, seen.shown, None, ", ".join(allowed.texts), message)
 
 
-def _not_in_set(scope: Scope, rule: Rule) -> Measure:
+def _not_in_set(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     refused, seen, rows = _Set(rule, column), _Seen(), 0
     for block in scope.rows.blocks([column.name]):
@@ -188,8 +188,8 @@ def _not_in_set(scope: Scope, rule: Rule) -> Measure:
     return Measure(not rows, rows, 0, 0, message)
 
 
-def _elements(kind: str) -> Callable[[Scope, Rule], Measure]:
-    def evaluate(scope: Scope, rule: Rule) -> Measure:
+def _elements(kind: str) -> Callable[[Scope, ValidatorRule], Measure]:
+    def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         scope.rows.column(rule.attributes["column"])
         raise NotEvaluatedError(f"rules on the elements of {kind} are not supported by this release")
 

@@ -10,12 +10,12 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.decode_guard import guarded_file
 from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.errors import file_gone
-from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.log import AddedFile
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_numbers, partition_values
 from sparkhaven.ingest.feeds.delta.planner import entries_of
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
-from sparkhaven.ingest.feeds.files.decode import Known, file_blocks
+from sparkhaven.ingest.feeds.files.decode import KnownFile, file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.store.delta.errors import damaged
@@ -25,7 +25,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
 _MS = 1_000_000
-_HELD: dict[tuple[str, str, int], list[Added]] = {}
+_HELD: dict[tuple[str, str, int], list[AddedFile]] = {}
 
 
 def version_blocks(
@@ -66,7 +66,7 @@ def path_of(place: str) -> str:
     return place.partition(": ")[2] or place
 
 
-def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, Known]]:
+def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, KnownFile]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
     types = cache(partial(_types, fs, feed))
     declared = partial(_declared, fs, feed)  # by the table; files from before a column was added lack it
@@ -81,7 +81,7 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
         values = partition_values(fs, data, dict(file.values), types)
         numbers = partition_numbers(values, types()) if values else {}
         place, time_ns = place_name(version, file.path), file.time_ms * _MS
-        yield data, Known(place, values, time_ns, True, declared, SPARK_ZONE, numbers)
+        yield data, KnownFile(place, values, time_ns, True, declared, SPARK_ZONE, numbers)
 
 
 def _declared(fs: Fs, feed: DeltaOptions) -> frozenset[str]:
@@ -93,7 +93,7 @@ def _types(fs: Fs, feed: DeltaOptions) -> Mapping[str, str | None]:
     return look(fs, Path(feed.path)).metadata.columns
 
 
-def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[Added]:
+def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[AddedFile]:
     """The files of a snapshot, held for the next task of this process: many tasks read parts of the same one."""
     key = feed.path, table_id, version
     if key not in _HELD:

@@ -26,7 +26,7 @@ _ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 
 
 @frozen
-class Added:
+class AddedFile:
     """One data file: absolute path, bytes, modification time in ms, rows if the log counts them, partition values.
 
     A partition value is text as the protocol writes it; None is null. ``vector``: some of its rows are deleted by a
@@ -66,8 +66,8 @@ class Actions:
     """
 
     version: int
-    added: list[Added] = field(default_factory=list)
-    moved: list[Added] = field(default_factory=list)
+    added: list[AddedFile] = field(default_factory=list)
+    moved: list[AddedFile] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
     changes: bool = False
     operation: str = "an operation without a name"
@@ -117,11 +117,11 @@ def take(found: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> Non
             found.operation = str(body.get("operation") or found.operation)
 
 
-def added(table: Path, body: Mapping[str, Any]) -> Added:
+def added(table: Path, body: Mapping[str, Any]) -> AddedFile:
     """The data file of an ``add``."""
     rows = _ROWS.search(body.get("stats") or "")
     values = sorted(dict(body.get("partitionValues") or {}).items())
-    return Added(
+    return AddedFile(
         str(data_path(table, body["path"])),
         int(body["size"]),
         int(body["modificationTime"]),
@@ -131,7 +131,7 @@ def added(table: Path, body: Mapping[str, Any]) -> Added:
     )
 
 
-def require_whole(files: Iterable[Added]) -> None:
+def require_whole(files: Iterable[AddedFile]) -> None:
     """UnsupportedVersionError if rows of a file are deleted by a vector: to read it would bring them back."""
     for file in files:
         if file.vector:

@@ -14,7 +14,7 @@ from pathlib import Path
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
 from sparkhaven.ingest.feeds.delta.log import (
-    Added,
+    AddedFile,
     read_version,
     require_readable,
     require_whole,
@@ -31,7 +31,7 @@ from sparkhaven.store.types.frozen import frozen
 
 READ_AHEAD = 10_000  # files that wait in memory; the snapshot of a start is held whole
 
-RowBytes = Callable[[Added], float]
+RowBytes = Callable[[AddedFile], float]
 
 
 @frozen
@@ -39,7 +39,7 @@ class Entry:
     """A file and its position."""
 
     position: int
-    file: Added
+    file: AddedFile
 
 
 @frozen
@@ -190,7 +190,7 @@ class DeltaPlanner:
             return None
         return Planned(start, self.position, tuple(taken))
 
-    def _rows(self, file: Added) -> int:
+    def _rows(self, file: AddedFile) -> int:
         if file.rows is not None:
             return file.rows
         return max(1, round(file.size / self._row_bytes(file))) if self._row_bytes else 1
@@ -216,7 +216,7 @@ def share_out(batch: Planned, table_id: str, tasks: int, small: int = SMALL_BATC
 
 
 def entries_of(
-    fs: Fs, feed: DeltaOptions, start: int, stop: int, snapshot_of: Callable[[int], Sequence[Added]]
+    fs: Fs, feed: DeltaOptions, start: int, stop: int, snapshot_of: Callable[[int], Sequence[AddedFile]]
 ) -> list[Entry]:
     """The files between two positions, read from the log once more; PositionGapError if the log no longer has them.
 

@@ -9,7 +9,7 @@ from sparkhaven.ingest.feeds.delta.errors import file_gone
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import partition_values
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
-from sparkhaven.ingest.feeds.files.decode import Known
+from sparkhaven.ingest.feeds.files.decode import KnownFile
 from sparkhaven.ingest.feeds.files.sample import sample_of
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.store.epochs.state.log_values import FileId
@@ -22,14 +22,14 @@ def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
     table = Path(options.path)
     view = look(fs, table)
     latest = view.latest
-    files: list[tuple[FileId, Known]] = []
+    files: list[tuple[FileId, KnownFile]] = []
     for added in snapshot(fs, table, latest):
         found = fs.stat(Path(added.path))
         if found is None:
             raise file_gone(Path(added.path), latest)
         file = FileId(added.path, added.size, found.mtime_ns)
         values = partition_values(fs, file, dict(added.values), lambda: view.metadata.columns)
-        files.append((file, Known(constants=values, utc96=True)))
+        files.append((file, KnownFile(constants=values, utc96=True)))
     if not files:
         raise FeedError(
             "the Delta table has no rows to infer from",

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from sparkhaven.ingest.feeds.delta.errors import no_table, versions_gone
 from sparkhaven.ingest.feeds.delta.log import (
     Actions,
-    Added,
+    AddedFile,
     Metadata,
     Protocol,
     read_version,
@@ -61,13 +61,13 @@ def look(fs: Fs, table: Path) -> TableView:
     return TableView(listing, latest, metadata, protocol)
 
 
-def snapshot(fs: Fs, table: Path, version: int, listing: Listing | None = None) -> list[Added]:
+def snapshot(fs: Fs, table: Path, version: int, listing: Listing | None = None) -> list[AddedFile]:
     """The files that a table has at a version, the oldest first, in the same order whenever it is asked.
 
     UnsupportedVersionError for a file with a deletion vector, PositionGapError if log retention has removed what it
     takes to tell.
     """
-    files: dict[str, Added] = {}
+    files: dict[str, AddedFile] = {}
     for actions in _up_to(fs, table, listing or list_log(fs, table), version, ("add",)):
         for path in actions.removed:
             files.pop(path, None)

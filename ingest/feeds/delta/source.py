@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.log import AddedFile
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
@@ -43,7 +43,7 @@ def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
     return DeltaPlanner(fs, stream.feed, position, table_id, lambda file: _row_bytes(fs, file))
 
 
-def _row_bytes(fs: Fs, file: Added) -> float:
+def _row_bytes(fs: Fs, file: AddedFile) -> float:
     found = fs.stat(Path(file.path))
     return row_bytes(fs, FileId(file.path, file.size, found.mtime_ns if found else 0), "parquet")
 

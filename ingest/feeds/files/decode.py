@@ -25,7 +25,7 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.csv_parts import RecordRange, find_records, record_lines
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
-from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetRows
+from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8, Format
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
@@ -33,7 +33,7 @@ from sparkhaven.ingest.targets.declared_columns import require_columns
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import out_of_range
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import NS_PER_SECOND
@@ -46,7 +46,7 @@ FAR_FILE = "the modification time of the file"
 
 
 @frozen
-class Known:
+class KnownFile:
     """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
     of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and
     whether its timestamps of type INT96 are instants, and names of columns that its table declares without the file.
@@ -62,7 +62,7 @@ class Known:
     numbers: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
 
-NOTHING = Known()
+NOTHING = KnownFile()
 
 
 def file_blocks(
@@ -73,7 +73,7 @@ def file_blocks(
     schema: TableSchema,
     rejects: Rejects,
     clock: Clock,
-    known: Known = NOTHING,
+    known: KnownFile = NOTHING,
 ) -> Iterator[Block]:
     """Steps 1 to 3 and 5: typed rows block by block; bad rows and counts go to ``rejects``.
 
@@ -110,12 +110,12 @@ def decoded(
     options: FilesOptions,
     targets: Sequence[Target],
     rejects: Rejects,
-    known: Known = NOTHING,
-) -> Iterator[tuple[Rows, Payload]]:
+    known: KnownFile = NOTHING,
+) -> Iterator[tuple[TypedRows, Payload]]:
     """Typed rows of a file block by block, with the text of each line by number."""
     alias, missing = spec.allow_null_alias, options.missing_columns
     if options.format == "parquet":
-        parquet_rows = ParquetRows(
+        parquet_rows = ParquetDecoder(
             targets,
             spec.ignore,
             alias=alias,
@@ -161,7 +161,7 @@ def decoded(
 
 def _csv_rows(
     csv_rows: CsvRows, blocks: Iterator[LineBlock], first: int, file: str, rejects: Rejects
-) -> Iterator[tuple[Rows, Payload]]:
+) -> Iterator[tuple[TypedRows, Payload]]:
     """Rows of the lines from the one with the number ``first`` on."""
     rest: LineBlock | None = None
     for whole in blocks:
@@ -183,7 +183,7 @@ def _clock_ns(
     options: FilesOptions,
     targets: Sequence[Target],
     clock: Clock,
-    known: Known,
+    known: KnownFile,
 ) -> int:
     """What the bounds are measured from. ``batch`` is the newest instant of the file itself.
 
@@ -194,21 +194,21 @@ def _clock_ns(
     if spec.partition.clock.kind == "batch" and any(target.meta is not None for target in chosen):
         return _time_ns(split, known) if chosen[0].meta == "timestamp" else now_ns
 
-    def rows() -> Iterator[Rows]:
+    def rows() -> Iterator[TypedRows]:
         return (rows for rows, _ in decoded(fs, split, spec, options, chosen, Rejects(SILENT, keep=0), known))
 
     return reference_ns(spec.partition, chosen, now_ns, rows)
 
 
-def _time_ns(split: FileId, known: Known) -> int:
+def _time_ns(split: FileId, known: KnownFile) -> int:
     """The time of a file; one that no Instant holds is the last or first of 64 bits."""
     time_ns = split.mtime_ns if known.time_ns is None else known.time_ns
     return min(max(time_ns, -INSTANT_HIGH), INSTANT_HIGH)
 
 
 def _near(
-    rows: Rows, targets: Sequence[Target], router: Router, time_ns: int, payload: Payload, rejects: Rejects
-) -> Rows:
+    rows: TypedRows, targets: Sequence[Target], router: Router, time_ns: int, payload: Payload, rejects: Rejects
+) -> TypedRows:
     """The rows. None of them where a column has the time of a file that no Instant holds: they are bad."""
     strict = [target for target in targets if target.meta == "timestamp" and target.far is None]
     if abs(time_ns) < INSTANT_HIGH or not strict:
@@ -221,7 +221,7 @@ def _near(
     return rows.part(0, 0)
 
 
-def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Clock, known: Known) -> Rows:
+def _with_meta(rows: TypedRows, targets: Sequence[Target], split: FileId, clock: Clock, known: KnownFile) -> TypedRows:
     """Rows with the columns that come from the source position put in their places."""
     if not any(t.meta for t in targets):
         return rows
@@ -230,7 +230,7 @@ def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Cloc
     return replace(rows, columns=tuple(columns))
 
 
-def _meta(target: Target, rows: Rows, split: FileId, clock: Clock, known: Known) -> pa.Array:
+def _meta(target: Target, rows: TypedRows, split: FileId, clock: Clock, known: KnownFile) -> pa.Array:
     if target.meta == "file":
         return pa.repeat(split.path, len(rows))
     if target.meta == "line":

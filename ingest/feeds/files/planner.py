@@ -4,8 +4,8 @@ Files are taken once, oldest first by (mtime, path), as soon as they are seen an
 (``ingest.feeds.files.discovery.settling``); so a producer writes under a hidden name and renames. What was taken is
 remembered in a ``FileWindow`` that is bounded by ``max_file_age``: a file older than its horizon that is not remembered
 is never taken. Whether it was taken long ago cannot be known then, so all of them are counted, and one that came after
-the first look, or whose inode changed after the horizon, is reported in ``Plan.older``. At each plan a few remembered
-files are looked at again; one that is not what was taken stops the stream.
+the first look, or whose inode changed after the horizon, is reported in ``FilePlan.older``. At each plan a few
+remembered files are looked at again; one that is not what was taken stops the stream.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from sparkhaven.ingest.content.raw_file import changed
-from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing, Found
+from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing, ListedFile
 from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory
 from sparkhaven.ingest.feeds.files.discovery.settling import Settling
 from sparkhaven.ingest.feeds.files.discovery.skipped_files import Passed
@@ -35,7 +35,7 @@ COUNT_AS_TAKEN = "older than the horizon"
 
 
 @frozen
-class Plan:
+class FilePlan:
     """Files of one batch by (mtime, path), what is left after it, and newcomers that are too old to be taken.
 
     ``growing`` were watched longer than a file has to rest, and still change: they are left for now, and by a frozen
@@ -82,7 +82,7 @@ class FilePlanner:
         self._recheck = deque(self._window.paths())
         self._frozen = False
 
-    def plan(self, limit: Limit | None = None) -> Plan:
+    def plan(self, limit: Limit | None = None) -> FilePlan:
         """The next batch within ``limit`` (default: that of the feed); at least one file if any is waiting.
 
         A frozen planner waits for files that may still be written, at most until they have to rest; those that do not
@@ -102,7 +102,7 @@ class FilePlanner:
         left = self._pending.values()
         older, self._older = tuple(self._older), []
         growing = [file for file in self._unsettled if self._frozen or self._settling.overdue(file, self._clock())]
-        return Plan(tuple(chosen), len(left), sum(file.size for file in left), older, tuple(growing))
+        return FilePlan(tuple(chosen), len(left), sum(file.size for file in left), older, tuple(growing))
 
     def freeze(self) -> None:
         """From here on only files that are there now are planned."""
@@ -168,7 +168,7 @@ class FilePlanner:
                 " stream again if it is right now",
             )
 
-    def _meet(self, found: Found) -> None:
+    def _meet(self, found: ListedFile) -> None:
         file = FileId(str(found.path), found.stat.size, found.stat.mtime_ns)
         status = self._window.status(file)
         if status == "fresh":

@@ -22,7 +22,7 @@ from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_range
-from sparkhaven.ingest.values.typed_rows import Rows, typed_array
+from sparkhaven.ingest.values.typed_rows import TypedRows, typed_array
 
 One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
 
@@ -68,7 +68,7 @@ def requeue_file_rows(
     columns = tuple(next(made) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)
     numbers = np.array([row["Position"] for row in kept], np.int64)
     payloads = {row["Position"]: row["Payload"] for row in kept}
-    return RequeuedRows(source, Rows(columns, numbers), payloads, unit, complete)
+    return RequeuedRows(source, TypedRows(columns, numbers), payloads, unit, complete)
 
 
 def _decoder(spec: StreamSpec, options: FilesOptions, targets: Sequence[Target]) -> One:

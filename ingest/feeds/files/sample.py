@@ -13,7 +13,7 @@ from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.raw_file import chunks
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.ingest.feeds.base import SILENT
-from sparkhaven.ingest.feeds.files.decode import Known
+from sparkhaven.ingest.feeds.files.decode import KnownFile
 from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
 from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory
 from sparkhaven.ingest.feeds.files.header import header_doubt, header_remark
@@ -30,7 +30,7 @@ BLOCK = 1 << 18  # bytes looked at together
 KEPT = 1000  # unreadable records that are named
 WITHOUT_NAME = "a stream file cannot name a field without a name"
 
-File = tuple[FileId, Known]
+File = tuple[FileId, KnownFile]
 
 
 def sample_files(fs: Fs, options: FilesOptions, rows: int) -> Sample:
@@ -48,7 +48,7 @@ def sample_files(fs: Fs, options: FilesOptions, rows: int) -> Sample:
             hint="name a file that is there; names with a leading dot or underscore, or like .tmp, are passed over",
         )
     files.sort(key=lambda file: file.path)
-    return sample_of(fs, [(file, Known()) for file in files], options, rows)
+    return sample_of(fs, [(file, KnownFile()) for file in files], options, rows)
 
 
 def sample_of(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int) -> Sample:

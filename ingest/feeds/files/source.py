@@ -67,7 +67,7 @@ def source_options(
 
 
 @dataclass
-class Run(InputPartition):  # type: ignore[misc]
+class FileRun(InputPartition):  # type: ignore[misc]
     """The files of one task, a run of the batch's files in order; its number in the batch; the files left after it.
 
     ``large``: more than the driver of a cluster does itself.
@@ -173,11 +173,11 @@ class FilesReader(PlanningReader):
         runs = group_files(files, self.tasks_now(), cuttable=lambda file: self._parts and is_cuttable(self._fs, file))
         waiting, _ = self._planner.waiting()
         large = cost_of(files) > SMALL_BATCH
-        return [Run(run, task, waiting, large) for task, run in enumerate(runs)]
+        return [FileRun(run, task, waiting, large) for task, run in enumerate(runs)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int, int, int]]:
         """One row for each file of a run, or part of one."""
-        if isinstance(partition, Run):
+        if isinstance(partition, FileRun):
             for file in partition.files:
                 start, stop = (file.start, file.stop) if isinstance(file, FilePart) else (0, file.size)
                 yield file.path, file.size, file.mtime_ns, partition.task, partition.waiting, start, stop

@@ -18,8 +18,8 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import Block, Clock
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
-from sparkhaven.ingest.formats.parquet.parquet_batches import Batch, told_apart
-from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetRows
+from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, told_apart
+from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
@@ -141,8 +141,8 @@ def frame_blocks(
     batch = pa.RecordBatch.from_arrays(split.rows.columns, told_apart(split.rows.schema.names))
     places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
     rejects.complete = partial(_numbered, split.numbers)
-    decoder = ParquetRows(targets, (), alias=spec.allow_null_alias, unit=unit)
-    rows = decoder.typed(Batch(batch), places, origin, rejects)
+    decoder = ParquetDecoder(targets, (), alias=spec.allow_null_alias, unit=unit)
+    rows = decoder.typed(ParquetBatch(batch), places, origin, rejects)
     router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
 
     form = row_form(targets)

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, Rejects, bad_row
-from sparkhaven.ingest.decode_guard import Records, guarded_rows
+from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordRows
-from sparkhaven.ingest.formats.confluent import Decode, likely_frame, without_frames
+from sparkhaven.ingest.formats.confluent import FramedDecode, likely_frame, without_frames
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.formats.raw_payloads import RawRows
@@ -30,7 +30,7 @@ from sparkhaven.ingest.spec.payload_formats import UTF8, AvroSource, PayloadForm
 from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, out_of_range
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.types.frozen import frozen
 
 _UNREAD = ("not JSON", "not UTF-8", "not Protobuf", "not Avro")
@@ -43,7 +43,7 @@ class _Part:
     places: tuple[int, ...]
     targets: tuple[Target, ...]
     of: Part
-    decode: Decode
+    decode: FramedDecode
     encoding: str
     framed: bool  # by the settings
 
@@ -74,7 +74,7 @@ class MessageRows:
                 framed |= isinstance(schema, AvroSource) and schema.registry is not None
                 self._parts.append(_Part(tuple(places), wanted, of, decoder, encoding, framed))
 
-    def decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> Rows:
+    def decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> TypedRows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
 
         def part(start: int, stop: int) -> Messages:
@@ -85,14 +85,14 @@ class MessageRows:
             rejects.complete = None
             return _failed(block.at(int(block.offsets[index])), why, place, self._headers)
 
-        def decode(messages: Messages) -> Rows:
+        def decode(messages: Messages) -> TypedRows:
             return self._decode(messages, place, received_ns, rejects)
 
-        rows = guarded_rows(Records(len(block.offsets), part, decode, refused), rejects)
+        rows = guarded_rows(GuardedRecords(len(block.offsets), part, decode, refused), rejects)
         rejects.complete = partial(_completed, block, None, self._headers)
         return rows
 
-    def _decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> Rows:
+    def _decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> TypedRows:
         if self._feed.tombstones == "ignore":
             whole = block.where(block.valued())
             rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
@@ -120,7 +120,7 @@ class MessageRows:
         for n, target in enumerate(self._targets):
             if n not in columns:
                 columns[n] = _meta(target, block, (topic, int(partition)), received_ns)
-        return Rows(tuple(columns[n] for n in range(len(self._targets))), block.offsets)
+        return TypedRows(tuple(columns[n] for n in range(len(self._targets))), block.offsets)
 
 
 def _decoder(
@@ -131,7 +131,7 @@ def _decoder(
     spec: StreamSpec,
     *,
     framed: bool,
-) -> Decode:
+) -> FramedDecode:
     ignore, alias, bytes_too = spec.ignore, spec.allow_null_alias, feed.binary_as_text
     if format == "json":
         json_rows = JsonRows(targets, ignore, alias=alias)
@@ -154,7 +154,7 @@ def _decoder(
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 
-def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> Rows:
+def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> TypedRows:
     """Rows of one part; a message that has no such payload has nulls."""
     found = block.payloads(part.of, UTF8 if part.framed else part.encoding)
     made, there = part.decode(found.block, place, rejects), found.there
@@ -164,7 +164,7 @@ def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> Ro
     numbers = np.concatenate([made.numbers, missing])
     order = pa.array(np.argsort(numbers, kind="stable"))
     columns = [pa.concat_arrays([column, pa.nulls(len(missing), column.type)]).take(order) for column in made.columns]
-    return Rows(tuple(columns), np.sort(numbers))
+    return TypedRows(tuple(columns), np.sort(numbers))
 
 
 def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row: BadRow) -> BadRow:

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from fastavro.read import LOGICAL_READERS
 
-from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, MomentKind, Written, fraction_text
+from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, MomentKind, WireValue, fraction_text
 from sparkhaven.store.instants import UNIT_NS
 
 Schema = Any
-Make = Callable[[Any], Moment | Written | UUID]
+Make = Callable[[Any], Moment | WireValue | UUID]
 
 _PREFIX = "sparkhaven-"
 _DURATION_BYTES, _UUID_BYTES = 12, 16
@@ -27,11 +27,11 @@ def _moment(kind: MomentKind, unit_ns: int) -> Make:
     return lambda count: Moment(kind, count, unit_ns)
 
 
-def _duration(value: bytes) -> Written:
+def _duration(value: bytes) -> WireValue:
     """Months, days and milliseconds, as ISO 8601 writes an interval."""
     months, days, millis = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
     seconds, below = divmod(millis, 1000)
-    return Written("duration", f"P{months}M{days}DT{seconds}{fraction_text(below * UNIT_NS['ms'])}S")
+    return WireValue("duration", f"P{months}M{days}DT{seconds}{fraction_text(below * UNIT_NS['ms'])}S")
 
 
 def _uuid(value: bytes) -> UUID:
@@ -71,7 +71,7 @@ def with_own_names(schema: Schema) -> Schema:
     return made
 
 
-def _reader(make: Make) -> Callable[..., Moment | Written | UUID]:
+def _reader(make: Make) -> Callable[..., Moment | WireValue | UUID]:
     return lambda value, writer_schema=None, reader_schema=None: make(value)
 
 

@@ -29,13 +29,13 @@ from sparkhaven.ingest.formats.csv.csv_records import (
 )
 from sparkhaven.ingest.formats.csv.plain_records import plain_records
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner, csv_scanner
-from sparkhaven.ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Found, Span, Spans, fault_of, long_bytes
+from sparkhaven.ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, CutBlock, RecordSpan, Spans, fault_of, long_bytes
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
 from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
-from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 from sparkhaven.store.errors import SettingsError
 
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
@@ -47,7 +47,7 @@ class _Decoded:
 
     fast: Ints
     columns: list[pa.Array]
-    todo: list[Span]
+    todo: list[RecordSpan]
     used: int
     starts: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # of the records over lines, ascending
     stops: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -98,7 +98,7 @@ class CsvRows:
             source = "names of a CSV feed"
             require_columns(self._targets, options.names, "feed.names", missing, source=source, kind=SettingsError)
 
-    def decode(self, block: LineBlock, file: str, rejects: Rejects, *, last: bool = True) -> tuple[Rows, int]:
+    def decode(self, block: LineBlock, file: str, rejects: Rejects, *, last: bool = True) -> tuple[TypedRows, int]:
         """Typed rows of a block, and how many of its lines were used.
 
         Fewer than all when a record goes on beyond the block and ``last`` is not set; the rest belongs before the
@@ -196,7 +196,7 @@ class CsvRows:
         if block.too_long:
             self._reject_long_lines(block, [(0, hidden), *found.numbers(block)], file, rejects)
         fast, columns, doubtful = self._plain(block, plain, header, rejects)
-        todo = sorted([*found.spans, *(Span(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
+        todo = sorted([*found.spans, *(RecordSpan(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
         starts, stops = (np.array([getattr(s, end) for s in found.spans], np.int64) for end in ("start", "stop"))
         return _Decoded(fast, columns, todo, found.used, starts, stops)
 
@@ -227,11 +227,11 @@ class CsvRows:
             spans.leave_open(block, made.open, found)
         over_lines = _over_lines(found, made.starts, made.stops, made.odd, made.odd_stops)
         pairs = zip(made.odd.tolist(), made.odd_stops.tolist(), strict=True)
-        todo = [*found.spans, *(Span(start, stop, fault_of(block, start, stop)) for start, stop in pairs)]
+        todo = [*found.spans, *(RecordSpan(start, stop, fault_of(block, start, stop)) for start, stop in pairs)]
         return _Decoded(made.starts, made.columns, todo, found.used, *over_lines)
 
     def _exact(
-        self, block: LineBlock, records: list[Span], header: Header, file: str, rejects: Rejects
+        self, block: LineBlock, records: list[RecordSpan], header: Header, file: str, rejects: Rejects
     ) -> tuple[Ints, list[list[Value]]]:
         good: list[int] = []
         values: list[list[Value]] = []
@@ -294,7 +294,7 @@ def _is_whole(block: LineBlock) -> bool:
     return len(block) == 0 or int(block.numbers[-1] - block.numbers[0]) == len(block) - 1
 
 
-def _over_lines(found: Found, *lists: Ints) -> tuple[Ints, Ints]:
+def _over_lines(found: CutBlock, *lists: Ints) -> tuple[Ints, Ints]:
     """First lines and lines behind, of all records over lines among spans and pairs of lists."""
     starts = np.concatenate([np.array([s.start for s in found.spans], np.int64), *lists[::2]])
     stops = np.concatenate([np.array([s.stop for s in found.spans], np.int64), *lists[1::2]])

@@ -74,7 +74,7 @@ class RecordEnd:
 
 
 @frozen
-class Span:
+class RecordSpan:
     """Lines ``start`` to ``stop`` of a block that are one record; ``fault`` if it is bad whatever it says."""
 
     start: int
@@ -92,12 +92,12 @@ class LongRecord:
 
 
 @dataclass(slots=True)
-class Found:
+class CutBlock:
     """What a block was cut into: the lines before ``stop`` are to be decoded, those from ``used`` on come again."""
 
     stop: int
     used: int
-    spans: list[Span] = field(default_factory=list)
+    spans: list[RecordSpan] = field(default_factory=list)
 
     def inner(self, lines: int) -> npt.NDArray[np.bool_]:
         """Which lines of the block begin no record that is to be decoded."""
@@ -149,12 +149,12 @@ class Spans:
         place = int(np.searchsorted(block.numbers, self.alone))
         return place if place < len(block) and block.numbers[place] == self.alone else None
 
-    def resume(self, block: LineBlock, last: bool) -> Found:
+    def resume(self, block: LineBlock, last: bool) -> CutBlock:
         """The record that goes on from the block before, if there is one, as the only span."""
         going_on = np.zeros(1 if self._seen else 0, np.int64)
         return self.cut(block, going_on, last)
 
-    def leave_open(self, block: LineBlock, line: int, found: Found) -> None:
+    def leave_open(self, block: LineBlock, line: int, found: CutBlock) -> None:
         """Takes note of a record that begins at a line and whose quote is open at the end of the block."""
         start, stop = int(block.ends[line]), int(block.ends[-1])
         self.end.open, found.stop = True, line
@@ -165,11 +165,11 @@ class Spans:
             size = stop - start + long_bytes(block, number)
             self.open = LongRecord(number, block.data[start : start + HEAD], size)
 
-    def cut(self, block: LineBlock, odd: Ints, last: bool) -> Found:
+    def cut(self, block: LineBlock, odd: Ints, last: bool) -> CutBlock:
         """Records that begin at the odd lines of a block (indices, ascending), none of them inside another."""
-        found = Found(len(block), len(block))
+        found = CutBlock(len(block), len(block))
         if block.framed:
-            found.spans = [Span(start, start + 1) for start in odd.tolist()]
+            found.spans = [RecordSpan(start, start + 1) for start in odd.tolist()]
             return found
         stop, at = int(block.ends[-1]), -1
         seen, self._seen = self._seen, 0
@@ -178,7 +178,7 @@ class Spans:
                 continue
             if block.numbers[line] == self.alone:
                 at = line + 1
-                found.spans.append(Span(line, at))
+                found.spans.append(RecordSpan(line, at))
                 continue
             start = int(block.ends[line])
             if start or not seen:
@@ -186,10 +186,10 @@ class Spans:
             end = self.end.find(block.data, start or seen, stop)
             if end is not None:
                 at = int(np.searchsorted(block.ends, end))
-                found.spans.append(Span(line, at, fault_of(block, line, at)))
+                found.spans.append(RecordSpan(line, at, fault_of(block, line, at)))
             elif last:
                 at = line + 1
-                found.spans.append(Span(line, at))
+                found.spans.append(RecordSpan(line, at))
             else:
                 self.leave_open(block, line, found)
                 break

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.decode_guard import Records, guarded_rows, tried
+from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows, tried
 from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
 from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
 from sparkhaven.ingest.formats.json.source import SourceText
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import exact_number, from_json
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
-from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
 _STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
@@ -49,7 +49,7 @@ class JsonRows:
         self._known = frozenset(path[0] for path in self._paths) | frozenset(known)
         self._scanner = scanner_for(self._targets, self._paths) if compiled else None
 
-    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""
         rejects.read += len(block.too_long)
         rejects.add_all(too_long(file, line) for line in block.too_long)
@@ -59,10 +59,10 @@ class JsonRows:
             shown = line[:MAX_VALUE].decode("utf-8", "replace")
             return bad_row(file, int(block.numbers[index]), None, why.reason, why.expected, shown, line)
 
-        records = Records(len(block), block.part, partial(self._decode, file=file, rejects=rejects), refused)
+        records = GuardedRecords(len(block), block.part, partial(self._decode, file=file, rejects=rejects), refused)
         return guarded_rows(records, rejects)
 
-    def _decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
+    def _decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
         doubtful = np.arange(len(block), dtype=np.int64)
         scanner = self._scanner

@@ -27,7 +27,7 @@ from sparkhaven.store.native.library import core
 
 
 @dataclass(slots=True)
-class Scanned:
+class ScannedLines:
     """Accepted lines as indices with one array for each target; ``late`` are those that a conversion left in doubt.
 
     ``unknown`` counts the fields that no target wants, in accepted lines and late ones, by dotted name.
@@ -57,7 +57,7 @@ class Scanner:
         self._layout.names = ctypes.addressof(self._names.layout)
         self._layout.first = self._first.ctypes.data
 
-    def scan(self, block: LineBlock) -> Scanned:
+    def scan(self, block: LineBlock) -> ScannedLines:
         """Typed values of the lines that are plain; all others are in doubt."""
         count = len(block)
         self._columns.prepare(count, len(block.data))
@@ -70,8 +70,8 @@ class Scanner:
         columns, doubt = self._columns.arrays(rows)
         lines, unknown = lines[:rows], self._names.met()
         if doubt is None:
-            return Scanned(lines, columns, np.empty(0, np.int64), unknown)
-        return Scanned(lines[~doubt], columns, lines[doubt], unknown)
+            return ScannedLines(lines, columns, np.empty(0, np.int64), unknown)
+        return ScannedLines(lines[~doubt], columns, lines[doubt], unknown)
 
 
 def scanner_for(targets: Sequence[Target], paths: Sequence[Path]) -> Scanner | None:

@@ -42,7 +42,7 @@ _MS_NS = 1_000_000
 
 
 @frozen
-class Batch:
+class ParquetBatch:
     """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere.
 
     ``old`` names the columns of type INT96 whose writer does not say whether they are instants.
@@ -52,10 +52,10 @@ class Batch:
     far: Mapping[str, pa.TimestampArray] = field(default_factory=dict)
     old: frozenset[str] = frozenset()
 
-    def slice(self, start: int, count: int) -> Batch:
+    def slice(self, start: int, count: int) -> ParquetBatch:
         """Some rows."""
         far = {name: a.slice(start, count) for name, a in self.far.items()}
-        return Batch(self.rows.slice(start, count), far, self.old)
+        return ParquetBatch(self.rows.slice(start, count), far, self.old)
 
     def fields(self, row: int) -> dict[str, pa.Scalar]:
         """All values of one row."""
@@ -91,7 +91,7 @@ class ParquetFile:
         """Names that more than one column has, in order."""
         return [name for name, count in Counter(self.declared.names).items() if count > 1]
 
-    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
+    def batches(self, names: Sequence[str] | None) -> Iterator[ParquetBatch]:
         """Rows in order, with the columns of these names (None: all).
 
         Of columns with one name the second is called ``name (2)``, and so on.
@@ -106,7 +106,7 @@ class ParquetFile:
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
         plain = (self._plain(rows) for rows in read)
         for rows in plain if few == size or wide else _joined(plain, size):
-            whole = Batch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
+            whole = ParquetBatch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
             for start, stop in _cuts(rows):
                 yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
 
@@ -135,7 +135,7 @@ class ParquetFile:
         arrays = [as_logical(array, kind) for array, kind in zip(rows, kinds, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, told_apart(rows.schema.names))
 
-    def _exact(self, rows: pa.RecordBatch, true: pa.Table) -> Batch:
+    def _exact(self, rows: pa.RecordBatch, true: pa.Table) -> ParquetBatch:
         """Old timestamps with their zone, and those that wrapped beside them."""
         far: dict[str, pa.TimestampArray] = {}
         for name in true.column_names:
@@ -146,7 +146,7 @@ class ParquetFile:
             if wrapped.any():
                 far[name] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
             rows = rows.set_column(place, name, ns.view(pa.timestamp("ns", zone)))
-        return Batch(rows, far, self._old.unknown)
+        return ParquetBatch(rows, far, self._old.unknown)
 
     def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
         """Row group, its rows, and one of its columns."""

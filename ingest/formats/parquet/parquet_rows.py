@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
-from sparkhaven.ingest.decode_guard import Records, guarded_rows
-from sparkhaven.ingest.formats.parquet.parquet_batches import Batch, ParquetFile, column_twice, no_parquet
+from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows
+from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.typed_values import (
-    Source,
+    SourceColumn,
     check_type,
     exact_value,
     plain_source,
@@ -27,7 +27,7 @@ from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import NO_ZONE
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
-from sparkhaven.ingest.values.typed_rows import Ints, Rows, merge_rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 
@@ -35,7 +35,7 @@ _FLOATING = ("float", "double")
 AGAIN = "deliver the file again under a new name; nothing of it was committed"
 
 
-class ParquetRows:
+class ParquetDecoder:
     """Decoder of Parquet files, and of any other batches with types of their own.
 
     ``constants`` are columns beside those of a file, with one value for all rows, as text. ``numbers`` are those of
@@ -71,7 +71,7 @@ class ParquetRows:
 
     def decode(
         self, fs: Fs, split: FileId, rejects: Rejects, check: Callable[[Sequence[str]], None] = lambda names: None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[TypedRows]:
         """Typed rows of a file in batches; FeedError if it is no Parquet file, damaged, or has a wanted column twice.
 
         ``check`` gets the names of all columns before the first row is read, and may refuse the file.
@@ -111,47 +111,47 @@ class ParquetRows:
 
     def typed(
         self,
-        batch: Batch,
+        batch: ParquetBatch,
         numbers: Ints,
         file: str,
         rejects: Rejects,
         others: Callable[[int], Mapping[str, pa.Scalar]] = lambda number: {},
-    ) -> Rows:
+    ) -> TypedRows:
         """The good rows of a batch; ``numbers`` are their positions in ``file``.
 
         ``others`` gives fields of a bad row that the batch lacks.
         """
 
-        def part(start: int, stop: int) -> tuple[Batch, Ints]:
+        def part(start: int, stop: int) -> tuple[ParquetBatch, Ints]:
             return batch.slice(start, stop - start), numbers[start:stop]
 
         def refused(row: int, why: Refusal) -> BadRow:
             number = int(numbers[row])
             return bad_row(file, number, None, why.reason, why.expected, "", self._unread(batch, row), unit=self._unit)
 
-        def decode(rows: tuple[Batch, Ints]) -> Rows:
+        def decode(rows: tuple[ParquetBatch, Ints]) -> TypedRows:
             return self._typed(*rows, file, rejects, others)
 
-        return guarded_rows(Records(batch.rows.num_rows, part, decode, refused), rejects)
+        return guarded_rows(GuardedRecords(batch.rows.num_rows, part, decode, refused), rejects)
 
-    def _unread(self, batch: Batch, row: int) -> bytes:
+    def _unread(self, batch: ParquetBatch, row: int) -> bytes:
         """The text of a row that raised an exception, as far as it has one."""
         text = attempted(row_text, {**batch.fields(row), **self._written}, self._form)
         return b"" if isinstance(text, Refusal) else text
 
     def _typed(
         self,
-        batch: Batch,
+        batch: ParquetBatch,
         numbers: Ints,
         file: str,
         rejects: Rejects,
         others: Callable[[int], Mapping[str, pa.Scalar]],
-    ) -> Rows:
+    ) -> TypedRows:
         count = batch.rows.num_rows
         rejects.read += count
         doubt = np.zeros(count, np.bool_)
         columns: list[pa.Array] = []
-        sources: list[Source | None] = []
+        sources: list[SourceColumn | None] = []
         for target in self._targets:
             found = batch.rows.column(target.source) if target.source in batch.rows.schema.names else None
             if target.source in self._constants:
@@ -168,7 +168,7 @@ class ParquetRows:
             if odd is not None:
                 doubt |= odd
         if not doubt.any():
-            return Rows(tuple(columns), numbers)
+            return TypedRows(tuple(columns), numbers)
         fast, good = np.flatnonzero(~doubt), pa.array(~doubt)
         exact: list[int] = []
         values: list[list[Value]] = []
@@ -188,7 +188,7 @@ class ParquetRows:
         text = self._constants[target.source]
         return self._numbers.get(target.source, text) if target.column.type.name in _FLOATING else text
 
-    def _one(self, sources: list[Source | None], row: int, file: str, number: int) -> list[Value] | BadRow:
+    def _one(self, sources: list[SourceColumn | None], row: int, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []
         for target, values_of in zip(self._targets, sources, strict=True):
             value = None if values_of is None else attempted(exact_value, values_of, row, target, self._alias)
@@ -206,9 +206,9 @@ class _Others:
 
     def __init__(self, fs: Fs, split: FileId, names: list[str] | None, utc96: bool) -> None:
         self._fs, self._split, self._names, self._utc96 = fs, split, names, utc96
-        self._batches: Iterator[Batch] | None = None
+        self._batches: Iterator[ParquetBatch] | None = None
         self._start = self._stop = 1  # numbers of the rows in ``_batch``
-        self._batch: Batch | None = None
+        self._batch: ParquetBatch | None = None
 
     def fields(self, number: int) -> dict[str, pa.Scalar]:
         """Fields of the row with this number, counted from 1; rows are asked for in order. FeedError: damage."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from sparkhaven.ingest.formats.parquet.parquet_batches import Batch, ParquetFile, column_twice, no_parquet
+from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.sample_rows import TypedPart
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
@@ -32,7 +32,7 @@ def first_rows(
         file = ParquetFile(fs, split, utc96)
         if file.twice:
             raise column_twice(split.path, file.twice[0])
-        batches: list[Batch] = []
+        batches: list[ParquetBatch] = []
         count = 0
         whole = True
         for batch in file.batches(None):
@@ -52,7 +52,7 @@ def first_rows(
     return found, count, whole
 
 
-def _joined(batches: list[Batch], name: str, kind: pa.DataType, bytes_too: bool) -> TypedPart:
+def _joined(batches: list[ParquetBatch], name: str, kind: pa.DataType, bytes_too: bool) -> TypedPart:
     arrays = [_plain(batch.rows.column(name)) for batch in batches]
     array = _readable(pa.concat_arrays(arrays) if arrays else _plain(pa.array([], kind)), bytes_too)
     far = next((batch.far[name].type for batch in batches if name in batch.far), None)

@@ -32,7 +32,7 @@ _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
 
 @frozen
-class Source:
+class SourceColumn:
     """A column of a batch, plain. ``far`` has, in ms, the timestamps of type INT96 that ``array`` cannot hold.
 
     ``old``: its timestamps are of type INT96, by a writer that does not say whether they are instants.
@@ -49,9 +49,9 @@ class Source:
         return self.array[row]
 
 
-def plain_source(array: pa.Array, far: pa.TimestampArray | None = None, *, old: bool = False) -> Source:
+def plain_source(array: pa.Array, far: pa.TimestampArray | None = None, *, old: bool = False) -> SourceColumn:
     """A column as a file or a frame has it, made plain."""
-    return Source(plain(array), far, old)
+    return SourceColumn(plain(array), far, old)
 
 
 def show(value: pa.Scalar) -> str:
@@ -101,7 +101,7 @@ def _given(target: Target, bytes_too: bool) -> frozenset[str]:
     return frozenset(option for option, is_set in said.items() if is_set)
 
 
-def typed_values(found: Source, target: Target) -> Typed:
+def typed_values(found: SourceColumn, target: Target) -> Typed:
     """Typed values and rows in doubt, as in ``ingest.values.typed_columns``."""
     made, doubt = _typed(found.array, target)
     if found.far is not None:
@@ -182,7 +182,7 @@ def _is_utf8(value: bytes | None) -> bool:
     return True
 
 
-def exact_value(found: Source, row: int, target: Target, alias: bool) -> Value | Refusal:
+def exact_value(found: SourceColumn, row: int, target: Target, alias: bool) -> Value | Refusal:
     """One value by the rules of ``ingest.values.exact_values``."""
     scalar = found.scalar(row)
     if not scalar.is_valid:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.json_text import NoTextError, plain_text
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, Written
+from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, WireValue
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.conversions.number_arrays import DAY_MS
 from sparkhaven.store.conversions.plain_arrays import plain_scalar
@@ -110,7 +110,7 @@ def _structure(scalar: pa.Scalar) -> Any:
     if kinds.is_time(kind):
         return Moment("time of day", scalar.value, UNIT_NS[kind.unit])
     if kinds.is_duration(kind):
-        return Written("duration", f"{scalar.value} {kind.unit}")
+        return WireValue("duration", f"{scalar.value} {kind.unit}")
     if kinds.is_struct(kind):
         return {kind.field(place).name: _structure(scalar[place]) for place in range(kind.num_fields)}
     if kinds.is_map(kind):

@@ -66,7 +66,7 @@ class MessageType:
 
 
 @frozen
-class Leaf:
+class FieldPath:
     """The field that a column comes from: the fields on the way to it, the last one as declared, and its kind.
 
     ``steps`` are (name, whether it can be unset); ``kind`` is a key of ``TAKES``, ``BYTES`` or ``AS_TEXT``.
@@ -113,7 +113,7 @@ def _indexes(declared: Descriptor) -> frozenset[tuple[int, ...]]:
     return frozenset({tuple(every), tuple(own)})
 
 
-def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, bytes_too: bool = False) -> Leaf:
+def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, bytes_too: bool = False) -> FieldPath:
     """Where the values of a column come from; ``bytes_too``: bytes may be texts in UTF-8.
 
     SettingsError if there is no such field, or it does not fit.
@@ -142,14 +142,14 @@ def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, byt
                 raise _unfit(target, source, "has a path through no message", "a message", f"field {name}", hint)
             here = inner
     if target.as_text and (field.type != F.TYPE_STRING or field.is_repeated):
-        return Leaf(tuple(steps), field, AS_TEXT)
+        return FieldPath(tuple(steps), field, AS_TEXT)
     if inner is not None and inner.full_name in WRAPPERS:
         field = inner.fields_by_name["value"]
         steps.append(("value", False))
     kind = TIMESTAMP if inner is not None and inner.full_name == TIMESTAMP else _NAMES.get(field.type, "")
     fitted = "STRING" if kind == "BYTES" and bytes_too else kind
     _check_fit(target, source, fitted, inner if kind in ("MESSAGE", "GROUP") else None)
-    return Leaf(tuple(steps), field, kind)
+    return FieldPath(tuple(steps), field, kind)
 
 
 def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descriptor | None) -> None:

@@ -24,7 +24,7 @@ from sparkhaven.ingest.formats.protobuf.message_type import (
     BOUNDS,
     TIMESTAMP,
     WRAPPERS,
-    Leaf,
+    FieldPath,
     leaf_of,
     message_type,
 )
@@ -112,7 +112,7 @@ class ProtobufRecords:
             found = known.name
         return from_binary(found, target, self._alias, bytes_too=self._bytes_too)
 
-    def _as_text(self, found: Any, leaf: Leaf, target: Target) -> Value | Refusal:
+    def _as_text(self, found: Any, leaf: FieldPath, target: Target) -> Value | Refusal:
         try:
             return from_binary(structure(found, leaf.last), target, self._alias)
         except NoTextError as error:
@@ -128,7 +128,7 @@ class ProtobufRecords:
         return _unknown(message, self._paths, ())
 
 
-def _found(message: Message, leaf: Leaf) -> Any:
+def _found(message: Message, leaf: FieldPath) -> Any:
     for name, unsettable in leaf.steps:
         if unsettable and not message.HasField(name):
             return None

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from sparkhaven.ingest.formats.protobuf.message_type import BOUNDS, DURATION, TIMESTAMP, WRAPPERS, F
 from sparkhaven.ingest.values.json_text import NoTextError
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire_values import Moment, Written, fraction_text
+from sparkhaven.ingest.values.wire_values import Moment, WireValue, fraction_text
 from sparkhaven.store.instants import NS_PER_SECOND
 
 _MOST_NS = NS_PER_SECOND - 1
@@ -57,11 +57,11 @@ def _timestamp(value: Any) -> Moment:
     return Moment("instant", value.seconds * NS_PER_SECOND + value.nanos, 1)
 
 
-def _duration(value: Any) -> Written:
+def _duration(value: Any) -> WireValue:
     if abs(value.nanos) > _MOST_NS or value.seconds * value.nanos < 0:
         raise NoTextError(Refusal(f"no duration (nanos {value.nanos})", "nanos of the sign of the seconds"))
     sign = "-" if value.seconds < 0 or value.nanos < 0 else ""
-    return Written("duration", f"{sign}{abs(value.seconds)}{fraction_text(abs(value.nanos))}s")
+    return WireValue("duration", f"{sign}{abs(value.seconds)}{fraction_text(abs(value.nanos))}s")
 
 
 def _wrapped(value: Any) -> Any:

@@ -15,7 +15,7 @@ from sparkhaven.ingest.inference.field_readings import Reading
 from sparkhaven.ingest.inference.types import hints
 from sparkhaven.ingest.inference.types.moments import EPOCHS, moments, patterned, units
 from sparkhaven.ingest.inference.types.number_types import forms, numbers, quoted, written_otherwise
-from sparkhaven.ingest.inference.types.type_choice import Choice, Fits, first, seen
+from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, first, seen
 from sparkhaven.ingest.sample_rows import Form
 from sparkhaven.ingest.spec.stream_spec import TextForm
 from sparkhaven.store.conversions.source_types import Group, source_of
@@ -25,10 +25,12 @@ AS_TEXT = TextForm(as_text=True)
 _WORDS = (("1", "0"), ("t", "f"), ("T", "F"), ("y", "n"), ("Y", "N"), ("yes", "no"), ("Yes", "No"), ("YES", "NO"))
 
 
-def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> Choice:
+def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> TypeChoice:
     """The type of a field. ``zone`` is that of texts without an offset; ``fits`` asks the decoder."""
     if not facts.values:
-        return Choice(Reading("String"), f"String: all {facts.rows:,} values are null, so nothing is known of its type")
+        return TypeChoice(
+            Reading("String"), f"String: all {facts.rows:,} values are null, so nothing is known of its type"
+        )
     if form == "parquet":
         return _declared(facts, source, zone, fits)
     kinds, found = set(facts.kinds), None
@@ -65,12 +67,12 @@ def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Read
         yield from (Reading(kind, form=each) for each in (TextForm(quoted=True), *forms()))
 
 
-def _letters(facts: Facts, fits: Fits) -> Choice | None:
+def _letters(facts: Facts, fits: Fits) -> TypeChoice | None:
     letters = facts.values >= CHARS and all(len(t) == 1 and t.isascii() and t.isalpha() for t in facts.counts)
     return first(facts, [Reading("char")], fits, "", "single letters") if letters else None
 
 
-def _text(facts: Facts, form: Form) -> Choice:
+def _text(facts: Facts, form: Form) -> TypeChoice:
     plain = form == "csv" or facts.only == TEXT
     if plain:
         what = "texts" if facts.only == TEXT else "texts, as no one type takes all"
@@ -85,10 +87,10 @@ def _text(facts: Facts, form: Form) -> Choice:
         kinds = "; ".join(f"{facts.kinds[kind]:,} {PLURAL[kind]}, first {facts.first[kind]}" for kind in facts.first)
         also = (f"values conflict: {kinds}",)
     reading = Reading("String", form=None if plain else AS_TEXT)
-    return Choice(reading, f"String: {seen(facts, f'{what}; {facts.distinct:,} different')}", also)
+    return TypeChoice(reading, f"String: {seen(facts, f'{what}; {facts.distinct:,} different')}", also)
 
 
-def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> Choice:
+def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:
     """By the types that files declare; what no other type takes is kept as text."""
     every = facts.types
     groups = {source_of(kind).group for kind in every}
@@ -114,9 +116,9 @@ def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> Choice:
     for reading in [*tries, *([Reading("String", form=AS_TEXT)] if Group.BYTES not in groups else [])]:
         if fits(reading):
             notes = _notes(reading, groups, zone)
-            return Choice(reading, f"{reading.type}: {seen(facts, f'of Parquet type {named}')}", notes)
+            return TypeChoice(reading, f"{reading.type}: {seen(facts, f'of Parquet type {named}')}", notes)
     hint = "; if the bytes are texts, set binary_as_text = true in [feed]" if Group.BYTES in groups else ""
-    return Choice(None, f"Parquet type {named} has no column type in this release{hint}")
+    return TypeChoice(None, f"Parquet type {named} has no column type in this release{hint}")
 
 
 def _notes(reading: Reading, groups: set[Group], zone: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 
 from sparkhaven.ingest.inference.field_facts import FRACTION, WHOLE, Facts
 from sparkhaven.ingest.inference.field_readings import Reading
-from sparkhaven.ingest.inference.types.type_choice import Choice, Fits, first, seen
+from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, first, seen
 from sparkhaven.ingest.spec.stream_spec import TextForm, Unit
 
 EPOCHS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
@@ -32,30 +32,32 @@ _CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?\Z")
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100, in seconds since 1970
 
 
-def moments(facts: Facts, zone: str, fits: Fits) -> Choice | None:
+def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
     """An Instant for texts that are all moments; a String where this release has no type for what they are."""
     example = next(iter(facts.counts))
     if all(map(DAY.match, facts.counts)) and fits(Reading("Instant", zone=zone)):
-        return Choice(Reading("String"), f"String: {seen(facts, 'dates')}; this release stores no LocalDate")
+        return TypeChoice(Reading("String"), f"String: {seen(facts, 'dates')}; this release stores no LocalDate")
     if all(map(_CLOCK.match, facts.counts)):
-        return Choice(Reading("String"), f"String: {seen(facts, 'times of day')}; this release stores no LocalTime")
+        return TypeChoice(Reading("String"), f"String: {seen(facts, 'times of day')}; this release stores no LocalTime")
     found = first(facts, [Reading("Instant")], fits, "", f"ISO instants with their offset, like {example}")
     if found is not None:
         return found
     local = Reading("Instant", zone=zone)
     if fits(local):
         note = f"texts without an offset are taken for times in {zone}: give the right zone with --zone"
-        return Choice(local, f"Instant: {seen(facts, f'ISO instants like {example}')}, some without an offset", (note,))
+        return TypeChoice(
+            local, f"Instant: {seen(facts, f'ISO instants like {example}')}, some without an offset", (note,)
+        )
     fitting = [reading for reading in patterned(zone) if fits(reading)]
     if not fitting:
         return None
     known = " and ".join(str(reading.form.pattern) for reading in fitting if reading.form is not None)
     if len(fitting) > 1:
         also = f'{known} both fit: write dataType="Instant" here and the right format under [columns]'
-        return Choice(Reading("String"), f"String: {seen(facts, f'texts like {example}')}", (also,))
+        return TypeChoice(Reading("String"), f"String: {seen(facts, f'texts like {example}')}", (also,))
     note = f"they are taken for times in {zone}: give the right zone with --zone"
     what = f"instants like {example}, which are {known}"
-    return Choice(fitting[0], f"Instant: {seen(facts, what)}", (note,) if fitting[0].zone else ())
+    return TypeChoice(fitting[0], f"Instant: {seen(facts, what)}", (note,) if fitting[0].zone else ())
 
 
 def patterned(zone: str) -> list[Reading]:

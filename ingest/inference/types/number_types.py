@@ -8,7 +8,7 @@ from sparkhaven.ingest.inference.field_facts import TEXT, WHOLE, Facts
 from sparkhaven.ingest.inference.field_readings import Reading
 from sparkhaven.ingest.inference.types import hints
 from sparkhaven.ingest.inference.types.moments import units
-from sparkhaven.ingest.inference.types.type_choice import Choice, Fits, between, first, seen
+from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, between, first, seen
 from sparkhaven.ingest.spec.stream_spec import TextForm
 
 COMFORT = 2**31 // 16  # an int that is larger may soon be too large
@@ -17,7 +17,7 @@ _CODE = re.compile(r"[ \t]*[+-]?0[0-9]")
 _MARKS = ((False, ",", "."), (True, ",", "."), (False, ".", ","), (True, ".", ","))
 
 
-def numbers(facts: Facts, source: str, fits: Fits) -> Choice | None:
+def numbers(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
     """The type of a field of numbers."""
     if hints.moment(source):
         for unit in units(facts):
@@ -32,7 +32,7 @@ def numbers(facts: Facts, source: str, fits: Fits) -> Choice | None:
     return first(facts, [Reading("double")], fits, mixed, between(facts, "numbers"))
 
 
-def written_otherwise(facts: Facts, fits: Fits) -> Choice | None:
+def written_otherwise(facts: Facts, fits: Fits) -> TypeChoice | None:
     """Numbers of CSV with blanks around them, or with marks of their own."""
     texts = facts.counts
     if not all(map(_NUMERIC.match, texts)) or any(map(_CODE.match, texts)):  # leading zeros: codes, not numbers
@@ -44,11 +44,11 @@ def written_otherwise(facts: Facts, fits: Fits) -> Choice | None:
         for kind in ("long", "double"):
             if fits(Reading(kind, form=form)):
                 what = f"numbers {_as_written(form)}, like {next(iter(texts))}"
-                return Choice(Reading(kind, form=form), f"{kind}: {seen(facts, what)}")
+                return TypeChoice(Reading(kind, form=form), f"{kind}: {seen(facts, what)}")
     return None
 
 
-def quoted(facts: Facts, fits: Fits) -> Choice | None:
+def quoted(facts: Facts, fits: Fits) -> TypeChoice | None:
     """Numbers of JSON of which some stand in quotes."""
     what = f"numbers, {facts.kinds[TEXT]:,} of them in quotes or empty quotes"
     form = TextForm(quoted=True)
@@ -61,7 +61,7 @@ def forms() -> list[TextForm]:
     return [TextForm(trim=True), *marked, TextForm(decimal=","), TextForm(trim=True, decimal=",")]
 
 
-def _whole(facts: Facts, source: str, fits: Fits) -> Choice | None:
+def _whole(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
     what = between(facts, "whole numbers")
     low, high = facts.low, facts.high
     small = low is not None and high is not None and low >= -COMFORT and high <= COMFORT
@@ -76,7 +76,7 @@ def _whole(facts: Facts, source: str, fits: Fits) -> Choice | None:
     if made is None or not found_units:
         return made
     also = f'if they are instants in {found_units[0]} since 1970, write dataType="Instant": schema new finds the unit'
-    return Choice(made.reading, made.reason, (also,))
+    return TypeChoice(made.reading, made.reason, (also,))
 
 
 def _as_written(form: TextForm) -> str:

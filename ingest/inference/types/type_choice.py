@@ -14,7 +14,7 @@ Fits = Callable[[Reading], bool]
 
 
 @frozen
-class Choice:
+class TypeChoice:
     """A reading and why; ``also`` are further sentences. No reading: the field cannot be stored."""
 
     reading: Reading | None
@@ -22,12 +22,12 @@ class Choice:
     also: tuple[str, ...] = ()
 
 
-def first(facts: Facts, readings: list[Reading], fits: Fits, why: str, what: str | None = None) -> Choice | None:
+def first(facts: Facts, readings: list[Reading], fits: Fits, why: str, what: str | None = None) -> TypeChoice | None:
     """The first of some readings that fits; ``why`` is said of it, ``what`` its values are. None if none does."""
     what = what or PLURAL[facts.only or TEXT]
     for reading in readings:
         if fits(reading):
-            return Choice(reading, f"{reading.type}: {seen(facts, what)}{why}")
+            return TypeChoice(reading, f"{reading.type}: {seen(facts, what)}{why}")
     return None
 
 

@@ -35,7 +35,7 @@ from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.date_import import Imported, ImportOptions, ImportOutcome, import_dates
-from sparkhaven.writers.imports.foreign_values import Options
+from sparkhaven.writers.imports.foreign_values import AllowedConversions
 from sparkhaven.writers.imports.tree_leaves import FoundTree, find_tree
 from sparkhaven.writers.imports.value_template import ValueTemplate
 from sparkhaven.writers.merge.executor import LocalExecutor
@@ -118,7 +118,7 @@ def import_tree(
     template = None if value is None else ValueTemplate.parse(value)
     tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values, value=template)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
-    conversions = Options(_lossy(definition, lossy or []), binary_as_text)
+    conversions = AllowedConversions(_lossy(definition, lossy or []), binary_as_text)
     options = ImportOptions(tuple(dates) if dates else None, replace, merge, conversions)
     with ExitStack() as opened:
         executor = opened.enter_context(LocalExecutor(workers or 1))

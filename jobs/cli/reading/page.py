@@ -14,10 +14,10 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import Json, Verbose, help_end
-from sparkhaven.jobs.page.collect import Asked, Collector
+from sparkhaven.jobs.page.collect import Asked, FactCollector
 from sparkhaven.jobs.page.document import page as document
 from sparkhaven.jobs.page.drawing import Drawings, require_library
-from sparkhaven.jobs.page.server import LOOPBACK, Pages, own_hosts, serving
+from sparkhaven.jobs.page.server import LOOPBACK, PageCache, own_hosts, serving
 from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -69,13 +69,13 @@ def page(
             "--out is given with an option of the server", expected="--out, or --bind and --port", found="both"
         )
     asked = _asked(fs, layout, words or [], hours)
-    collector = Collector(fs, layout, asked, time.time, socket.gethostname(), os.environ)
+    collector = FactCollector(fs, layout, asked, time.time, socket.gethostname(), os.environ)
     require_library()
     drawings = Drawings()
     if out is not None:
         write(fs, collector, drawings, out, cli)
         return
-    pages = Pages(lambda: document(collector.collect(), drawings, live=True), time.monotonic)
+    pages = PageCache(lambda: document(collector.collect(), drawings, live=True), time.monotonic)
     stop = _stopped_by_signals()
     with serving(pages, bind, port, cli.note) as url:
         pages.newest()
@@ -86,7 +86,7 @@ def page(
     cli.note("stopped")
 
 
-def write(fs: Fs, collector: Collector, drawings: Drawings, out: Path, cli: CliContext) -> None:
+def write(fs: Fs, collector: FactCollector, drawings: Drawings, out: Path, cli: CliContext) -> None:
     """Writes the page into a file, which appears atomically."""
     if not out.absolute().parent.is_dir():
         raise SettingsError("no such directory", where=out.absolute().parent, hint="create it first")

@@ -12,7 +12,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
 from sparkhaven.jobs.doctor.checks import findings
-from sparkhaven.jobs.doctor.finding import CheckContext, Finding, headline
+from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding, headline
 from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.store.errors import EXIT_BAD_DATA
 from sparkhaven.store.io.fs import Fs
@@ -46,7 +46,7 @@ def doctor(
     found = findings(context)
     for one in unread:
         found.append(
-            Finding("feed", "wrong", headline(one.error), getattr(one.error, "hint", None) or "correct the file")
+            DoctorFinding("feed", "wrong", headline(one.error), getattr(one.error, "hint", None) or "correct the file")
         )
     wrong = sum(each.state == "wrong" for each in found)
     notes = sum(each.state == "note" for each in found)
@@ -59,6 +59,6 @@ def doctor(
         raise typer.Exit(EXIT_BAD_DATA)
 
 
-def _line(found: Finding) -> str:
+def _line(found: DoctorFinding) -> str:
     text = f"{found.state:<6}{found.check + ':':<13}{found.what}"
     return text + (f"\n{'':<6}{'':<13}next: {found.next}" if found.next else "")

@@ -25,7 +25,7 @@ Ask = Callable[[], Mapping[str, int]]
 
 
 @frozen
-class Seen:
+class SourceState:
     """What is known of a source: the ends of its partitions by ``topic/partition``, asked at ``at`` (None: never).
 
     ``since``: from when on it answers, or does not; then ``reason`` says why.
@@ -44,9 +44,9 @@ class SourceWatch:
     ``ask`` raises SparkhavenError without an answer. ``clock`` is monotonic, in seconds.
     """
 
-    def __init__(self, ask: Ask, clock: Callable[[], float], on_change: Callable[[Seen], None]) -> None:
+    def __init__(self, ask: Ask, clock: Callable[[], float], on_change: Callable[[SourceState], None]) -> None:
         self._ask, self._clock, self._on_change = ask, clock, on_change
-        self._seen = Seen({}, None, True, clock())
+        self._seen = SourceState({}, None, True, clock())
         self._lock = threading.Lock()
         self._begun = 0.0  # when the last request began
         self._waits = WaitingTimes()
@@ -54,7 +54,7 @@ class SourceWatch:
         self._thread: threading.Thread | None = None
 
     @property
-    def last(self) -> Seen:
+    def last(self) -> SourceState:
         """The result of the last request."""
         return self._seen
 
@@ -70,7 +70,7 @@ class SourceWatch:
         if self._thread is not None:
             self._thread.join()
 
-    def fresh(self, max_age: float = 0.0) -> Seen:
+    def fresh(self, max_age: float = 0.0) -> SourceState:
         """The result of a request that began at most ``max_age`` seconds ago; waits for one that runs.
 
         While the source does not answer only the thread asks, and the last result is returned at once.
@@ -104,7 +104,7 @@ class SourceWatch:
         else:
             since = before.since if before.reachable else self._begun
             self._waits.add(ends, self._begun)
-            self._seen = Seen(ends, self._begun, True, since)
+            self._seen = SourceState(ends, self._begun, True, since)
         if before.reachable != self._seen.reachable:
             self._on_change(self._seen)
 

@@ -38,8 +38,8 @@ from sparkhaven.store.epochs.files.saved_state import (
     TAIL_BYTES,
     Checkpoint,
     Data,
-    Saved,
     SavedLocations,
+    SavedState,
     damaged,
     read_tail,
 )
@@ -105,7 +105,7 @@ def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
     return found
 
 
-def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) -> Saved:
+def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) -> SavedState:
     """Opens the file by its first frame, index and tail. CorruptFileError: their checksums do not match."""
     epoch = read_header(data, magic, where)
     if version(data) == 1:
@@ -120,7 +120,7 @@ def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) ->
         locations = SavedLocations(data, names.payload, where)
     except BROKEN as error:
         raise damaged(where, index, "all keys of an index", repr(error)) from error
-    return Saved(epoch, load(opening.payload, where), locations, (opening.end, first), data, where)
+    return SavedState(epoch, load(opening.payload, where), locations, (opening.end, first), data, where)
 
 
 def _first(state: StreamState, removals: int, more: Mapping[str, Any] | None) -> dict[str, Any]:

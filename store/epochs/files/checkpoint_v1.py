@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from sparkhaven.store.epochs.files.saved_state import Saved, SavedLocations, damaged
+from sparkhaven.store.epochs.files.saved_state import SavedLocations, SavedState, damaged
 from sparkhaven.store.epochs.state.log_records import BROKEN, decode_files, decode_location
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.taken_files import Taken
@@ -51,7 +51,7 @@ class _Locations(SavedLocations):
 
 
 @frozen
-class _Saved(Saved):
+class _Saved(SavedState):
     parts: tuple[Frame, ...] = ()
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class _Saved(Saved):
             yield [f.path for f in found], [f.size for f in found], [f.mtime_ns for f in found]
 
 
-def open_v1(data: bytes, epoch: int, where: object) -> Saved:
+def open_v1(data: bytes, epoch: int, where: object) -> SavedState:
     """The file with its checksums looked at; CorruptFileError where they do not hold."""
     found = scan(data)
     if found.rest or len(found.frames) < 2:

@@ -31,11 +31,11 @@ from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_sav
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import last_removal
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
-from sparkhaven.store.epochs.files.saved_state import Checkpoint, Saved
+from sparkhaven.store.epochs.files.saved_state import Checkpoint, SavedState
 from sparkhaven.store.epochs.state.log_records import BROKEN, decode_key
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, Source
+from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, ByteSource
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.types.frozen import frozen
@@ -75,13 +75,18 @@ def encode_head(head: Head) -> bytes:
     return encode_checkpoint(Checkpoint(head.state, head.removals), magic=HEAD_MAGIC, more=more)
 
 
-def open_head(data: bytes | memoryview, where: object) -> Saved:
+def open_head(data: bytes | memoryview, where: object) -> SavedState:
     """The file with its checksums looked at; CorruptFileError where they do not hold."""
     return open_saved(data, where, magic=HEAD_MAGIC)
 
 
 def decode_head(
-    saved: Saved, stream: str, size: int, *, locations: bool = True, rescue: Callable[[int], StreamState] | None = None
+    saved: SavedState,
+    stream: str,
+    size: int,
+    *,
+    locations: bool = True,
+    rescue: Callable[[int], StreamState] | None = None,
 ) -> Head:
     """The head in a file. CorruptFileError: it is incomplete. Without ``locations`` the state has none."""
     found, first = saved.decode(stream, locations=locations, rescue=rescue), saved.first
@@ -123,14 +128,14 @@ class HeadFiles:
         data: memoryview,
         stream: str,
         floor: int,
-        log: Source,
+        log: ByteSource,
         *,
         locations: bool,
         rescue: Callable[[int], StreamState] | None = None,
     ) -> tuple[int, Head] | None:
         """The head in ``data``, and the offset in the log of the records after it; None if it is not usable.
 
-        Does not check whether a later record rolls back to before it. ``rescue`` as in ``Saved.decode``.
+        Does not check whether a later record rolls back to before it. ``rescue`` as in ``SavedState.decode``.
         """
         try:
             head = decode_head(open_head(data, self.path), stream, len(data), locations=locations, rescue=rescue)

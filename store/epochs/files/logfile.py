@@ -12,7 +12,7 @@ from typing import NoReturn
 from sparkhaven.store.epochs.files.lock import lock_lost
 from sparkhaven.store.epochs.state.log_records import Record, encode
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, phase_of
-from sparkhaven.store.framing.log_frames import FRAME, HEADER, LOG_MAGIC, Source, frame, header
+from sparkhaven.store.framing.log_frames import FRAME, HEADER, LOG_MAGIC, ByteSource, frame, header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 
@@ -20,13 +20,13 @@ PIECE = 8 << 20
 
 
 @frozen
-class Kept:
+class KeptRecords:
     """Bytes ``[start, end)`` of the previous log that a new log keeps; the new log begins at epoch ``base``."""
 
     base: int
     start: int = 0
     end: int = 0
-    source: Source | None = field(default=None, compare=False)
+    source: ByteSource | None = field(default=None, compare=False)
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes, piece by piece."""
@@ -62,7 +62,7 @@ class LogFile:
         self.length = 0
         self.last: tuple[int, bytes] = (HEADER.size, b"")
 
-    def begin(self, kept: Kept, more: bytes, record: Record) -> None:
+    def begin(self, kept: KeptRecords, more: bytes, record: Record) -> None:
         """Replaces the file by the kept bytes, ``more`` and a record, with a new inode, durably."""
         last = frame(encode(record))
         temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")

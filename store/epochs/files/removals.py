@@ -40,7 +40,7 @@ from sparkhaven.store.framing.log_frames import (
     HEADER,
     REMOVALS_MAGIC,
     REMOVALS_MAGIC_1,
-    Source,
+    ByteSource,
     Survey,
     ending,
     frame,
@@ -105,7 +105,7 @@ def _values(payload: bytes, where: object) -> list[dict[str, Any]]:
 class _File:
     """An open file, the place of its first byte, and the end of its folded record (without one: of its header)."""
 
-    source: Source
+    source: ByteSource
     base: int
     folded: int
     magic: bytes

@@ -100,7 +100,7 @@ class SavedLocations:
 
 
 @frozen
-class Saved:
+class SavedState:
     """Such a file: its ``first`` record, the rest undecoded. CorruptFileError, of every method: it is damaged."""
 
     epoch: int

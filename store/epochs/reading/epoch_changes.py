@@ -26,7 +26,7 @@ class Step:
 
 
 @frozen
-class Added:
+class AddedRows:
     """Rows ``[start, stop)`` of a location. ``since``: the epoch that created it; None: one that was read before."""
 
     since: int | None
@@ -34,7 +34,7 @@ class Added:
     stop: int
 
 
-class Changes:
+class EpochChanges:
     """The epochs of one stream above its floor, as of one moment."""
 
     def __init__(self, files: LogFiles) -> None:
@@ -44,7 +44,7 @@ class Changes:
         self.steps = tuple(self._steps())
 
     @classmethod
-    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str) -> Changes:
+    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str) -> EpochChanges:
         """Reads log and checkpoint; CorruptFileError if the log is damaged."""
         files = read_files(fs, layout, table, stream)
         refuse_damage(files.found, files.path)
@@ -64,14 +64,14 @@ class Changes:
                 return self.steps[place + 1 :]
         raise self._not_kept(epoch)
 
-    def added(self, after: int, until: int) -> dict[LocationKey, Added]:
+    def added(self, after: int, until: int) -> dict[LocationKey, AddedRows]:
         """The rows that the epochs after one, up to another, have added to each location.
 
         SnapshotMovedError: one of both is not kept or was rolled back; or a location was removed and created again in
         between, so that its first rows are gone.
         """
         wanted = {step.epoch for step in self.after(after)} - {step.epoch for step in self.after(until)}
-        found: dict[LocationKey, Added] = {}
+        found: dict[LocationKey, AddedRows] = {}
         for record in self._records:
             if not isinstance(record, CommitRecord) or record.epoch not in wanted:
                 continue
@@ -81,10 +81,10 @@ class Changes:
                 if report.base_epoch == 0:
                     if before is not None:
                         raise self.left_unread(report.key, after, until)
-                    found[report.key] = Added(record.epoch, 0, report.rows)
+                    found[report.key] = AddedRows(record.epoch, 0, report.rows)
                 else:
                     since, start = (before.since, before.start) if before else (None, report.base_rows)
-                    found[report.key] = Added(since, start, report.rows)
+                    found[report.key] = AddedRows(since, start, report.rows)
         return found
 
     def left_unread(self, key: LocationKey, after: int, until: int) -> SnapshotMovedError:

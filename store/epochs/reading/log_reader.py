@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.head import Head, HeadFiles
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
-from sparkhaven.store.epochs.files.saved_state import Checkpoint, Saved
+from sparkhaven.store.epochs.files.saved_state import Checkpoint, SavedState
 from sparkhaven.store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
 from sparkhaven.store.epochs.state.log_records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState, chain
@@ -24,8 +24,8 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import written
 from sparkhaven.store.framing.log_frames import (
     HEADER,
+    ByteSource,
     Frame,
-    Source,
     Survey,
     ending,
     frame_at,
@@ -47,9 +47,9 @@ class LogFiles:
 
     stream: str
     path: Path
-    saved: Saved | None
+    saved: SavedState | None
     checkpoint_bytes: int
-    source: Source
+    source: ByteSource
     base: int
     found: Survey
     places: tuple[tuple[int, int], ...]
@@ -96,7 +96,7 @@ class Newest:
     records: tuple[Record, ...]
     full: Callable[[Record], Record]
     found: Survey
-    source: Source
+    source: ByteSource
     at: int
     checkpoint_bytes: int
     folded: int
@@ -242,7 +242,7 @@ def _files(found: OpenedFiles) -> LogFiles:
 
 
 def _decoded(
-    path: Path, parts: Iterator[Frame], expected: int, reports: bool, source: Source, start: int
+    path: Path, parts: Iterator[Frame], expected: int, reports: bool, source: ByteSource, start: int
 ) -> tuple[tuple[tuple[int, int], ...], tuple[Record, ...], Survey]:
     """The records from number ``expected`` on, with their places. CorruptFileError: one is missing."""
     places: list[tuple[int, int]] = []

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from sparkhaven.store.epochs.files.checkpoint import open_saved
 from sparkhaven.store.epochs.files.head import HeadFiles
-from sparkhaven.store.epochs.files.saved_state import Saved
+from sparkhaven.store.epochs.files.saved_state import SavedState
 from sparkhaven.store.epochs.state.log_records import decode
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, Source, Survey, read_header, walk
+from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, ByteSource, Survey, read_header, walk
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.types.frozen import frozen
@@ -25,9 +25,9 @@ class OpenedFiles:
 
     stream: str
     path: Path
-    checkpoint: Saved | None
+    checkpoint: SavedState | None
     checkpoint_bytes: int
-    source: Source
+    source: ByteSource
     base: int
     head: memoryview | None
 
@@ -85,7 +85,7 @@ def require_reaches(found: OpenedFiles, end: Survey) -> None:
         )
 
 
-def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[Saved | None, int]:
+def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[SavedState | None, int]:
     data = mapped(fs, path)
     if data is None:
         return None, 0

@@ -16,7 +16,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.quarantine.ledger import read_ledger
 
 
-class Known(Protocol):
+class ComparedState(Protocol):
     """The fields of a stream's state that are compared."""
 
     @property
@@ -59,7 +59,7 @@ def named_by_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> in
         return 0
 
 
-def named_beyond(fs: Fs, layout: Layout, table: TableName, state: Known) -> int:
+def named_beyond(fs: Fs, layout: Layout, table: TableName, state: ComparedState) -> int:
     """The newest epoch that files beside a stream's log name, if it is later than the log's, else 0."""
     named = (
         read_named(fs, layout, table, state.stream).epoch,

@@ -3,8 +3,8 @@
 A location records its rows, lengths and checksums of its files, epoch, schema version and stream; all bytes are
 checked. It does not record source positions. Those come from the newest state that is still readable: log
 and checkpoint, either of the two, or the head. If locations are newer than that state, the caller states the positions
-(``Choice``); else the new log is marked, and the stream commits nothing until the positions are given, so no row is
-silently committed twice.
+(``PositionChoice``); else the new log is marked, and the stream commits nothing until the positions are given, so no
+row is silently committed twice.
 
 *Writer.* ``rebuild``, under all locks of the stream. In order: damaged locations are set aside if requested; old files
 are copied to ``.streams/.replaced-<generation>``; the new checkpoint is written; the new log is written; the head is
@@ -24,7 +24,7 @@ from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import empty_removals, read_removals
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.recovery.set_aside import NOTE, SET_ASIDE, SetAside
-from sparkhaven.store.epochs.recovery.survey import Found, read_tombstones
+from sparkhaven.store.epochs.recovery.survey import StreamSurvey, read_tombstones
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import OpenRecord, encode
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -43,7 +43,7 @@ REPLACED = ".replaced-"  # prefix of the directory with replaced files; the gene
 
 
 @frozen
-class Choice:
+class PositionChoice:
     """The source positions, for locations newer than the newest readable state.
 
     ``positions``: (topic, partition) -> next offset. ``taken_until``: files modified before it (ns) count as taken.
@@ -66,8 +66,8 @@ def rebuild(
     fs: Fs,
     layout: Layout,
     table: TableName,
-    found: Found,
-    choice: Choice,
+    found: StreamSurvey,
+    choice: PositionChoice,
     *,
     aside: Collection[LocationKey] = (),
     time_ms: int,
@@ -121,7 +121,12 @@ def rebuild(
 
 
 def plan_state(
-    layout: Layout, table: TableName, found: Found, choice: Choice, *, aside: Collection[LocationKey] = ()
+    layout: Layout,
+    table: TableName,
+    found: StreamSurvey,
+    choice: PositionChoice,
+    *,
+    aside: Collection[LocationKey] = (),
 ) -> StreamState:
     """The state at the start of the new log; raises what ``rebuild`` raises. Changes nothing."""
     known, epoch = found.known, found.epoch + 1
@@ -154,7 +159,7 @@ def plan_state(
     )
 
 
-def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
+def _back(table: TableName, found: StreamSurvey) -> dict[LocationKey, LocationState]:
     """The locations of the known state; refused if history has later rows, or if a location has changed since."""
     known = found.known
     if known.offsets.unsettled is not None or not known.epoch:
@@ -190,7 +195,7 @@ def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
     return locations
 
 
-def _refuse_damage(layout: Layout, table: TableName, found: Found, aside: Collection[LocationKey]) -> None:
+def _refuse_damage(layout: Layout, table: TableName, found: StreamSurvey, aside: Collection[LocationKey]) -> None:
     for key, wrong in [*found.damaged.items(), *((key, "it is not there") for key in found.missing)]:
         if key not in aside:
             raise CorruptFileError(
@@ -214,7 +219,7 @@ def _keep(fs: Fs, layout: Layout, place: Path, paths: Collection[Path]) -> None:
     fs.sync_dirs([place])
 
 
-def _dropped(layout: Layout, table: TableName, found: Found, choice: Choice) -> list[Path]:
+def _dropped(layout: Layout, table: TableName, found: StreamSurvey, choice: PositionChoice) -> list[Path]:
     """Directories to drop: never published, or not in the state that is restored."""
     gone = (key for key in found.locations if choice.back and key not in found.known.locations)
     return [*found.unpublished, *(layout.intraday_location(table, key) for key in gone)]
@@ -228,7 +233,7 @@ def _move_aside(fs: Fs, directory: Path, name: str) -> None:
 
 
 def _set_aside(
-    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, found: Found, time_ms: int
+    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, found: StreamSurvey, time_ms: int
 ) -> None:
     directory, then = layout.intraday_location(table, key), found.known.locations.get(key)
     try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.logfile import Kept
+from sparkhaven.store.epochs.files.logfile import KeptRecords
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.reading.log_reader import Newest, advance, read_newest, rolled_back_epochs_of
@@ -36,7 +36,7 @@ class Resumed:
     """
 
     state: StreamState
-    log: Kept
+    log: KeptRecords
     removals_end: int
     more: bytes = b""
     last_removal: tuple[int, bytes] = (HEADER.size, b"")
@@ -67,7 +67,7 @@ def resume(
     records, state, base = files.records, files.start, files.start.epoch
     begun = state.generation
     start = _first_kept(files, path)
-    kept_log = Kept(files.floor, start, max(start, found.end), files.source)
+    kept_log = KeptRecords(files.floor, start, max(start, found.end), files.source)
     for record in records:
         state.note(record)
     went_down = state.boot_id != boot_id and not state.syncs_each_batch
@@ -140,7 +140,7 @@ def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
 def _first(fs: Fs, layout: Layout, table: TableName, stream: str) -> Resumed:
     refuse(found for found in Witnesses(fs, layout, table, ()).all() if found.stream == stream)
     removals = read_removals(fs, layout, table, stream)
-    return Resumed(StreamState(stream), Kept(0), removals.end, last_removal=removals.last)
+    return Resumed(StreamState(stream), KeptRecords(0), removals.end, last_removal=removals.last)
 
 
 def _refuse_damage(found: Survey, path: Path, *, went_down: bool) -> None:

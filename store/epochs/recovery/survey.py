@@ -33,7 +33,7 @@ CHUNK = 8 << 20
 
 
 @frozen
-class Found:
+class StreamSurvey:
     """The sources for rebuilding a log.
 
     ``known``: the newest readable state. ``epoch``, ``generation``: the newest that any file names. ``damaged``:
@@ -65,7 +65,7 @@ class Found:
         return newest and same and self.known.offsets.unsettled is None
 
 
-def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
+def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSurvey:
     """Reads every location of the stream, all bytes. Changes nothing."""
     known = known_state(fs, layout, table, stream)
     tombstones = read_tombstones(fs, layout, table, stream)
@@ -104,7 +104,7 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
     named.append(removed.epoch)
     generation = max(known.generation, removed.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
     generation = max(generation, Named.by(tombstones or ()).generation)
-    return Found(
+    return StreamSurvey(
         known,
         max(named),
         generation,

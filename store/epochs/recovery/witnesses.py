@@ -21,7 +21,7 @@ from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.reading.stream_state import StreamState, load_stream
 from sparkhaven.store.epochs.recovery.deleted import gone_after_merge, words_of
-from sparkhaven.store.epochs.recovery.named_epochs import Known, named_by_head, named_by_ledger
+from sparkhaven.store.epochs.recovery.named_epochs import ComparedState, named_by_head, named_by_ledger
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
@@ -56,9 +56,9 @@ class Witness:
 class Witnesses:
     """The witnesses of one table, compared with states of its streams as they were loaded, at any of their epochs."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, states: Iterable[Known]) -> None:
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, states: Iterable[ComparedState]) -> None:
         self._fs, self._layout, self._table = fs, layout, table
-        self._states: dict[str, Known] = {state.stream: state for state in states}
+        self._states: dict[str, ComparedState] = {state.stream: state for state in states}
         self._newest: dict[str, StreamState | None] = {}
         self._reported: set[str] = set()  # streams whose missing log was reported
 
@@ -244,7 +244,7 @@ class Witnesses:
 
     # --- what they share -------------------------------------------------------------------------------
 
-    def _may_have_lost(self, state: Known) -> bool:
+    def _may_have_lost(self, state: ComparedState) -> bool:
         return not state.syncs_each_batch and state.boot_id != self._fs.boot_id()
 
     def _again(self, stream: str, enough: Callable[[StreamState], bool]) -> StreamState | None:

@@ -59,7 +59,7 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
     return LocationState(key, since, epoch, rows, files, stats, schema, time_ms, bool(truncated), made_ms)
 
 
-class Saved(Protocol):
+class LazyLocations(Protocol):
     """Locations stored in a file."""
 
     def keys(self) -> Iterator[LocationKey]:
@@ -84,7 +84,9 @@ class Locations(MutableMapping[LocationKey, LocationState]):
 
     __slots__ = ("_gone", "_known", "_later", "_saved")
 
-    def __init__(self, known: Mapping[LocationKey, LocationState] | None = None, saved: Saved | None = None) -> None:
+    def __init__(
+        self, known: Mapping[LocationKey, LocationState] | None = None, saved: LazyLocations | None = None
+    ) -> None:
         self._known: dict[LocationKey, LocationState] = dict(known or {})
         self._saved = saved
         self._gone: set[LocationKey] = set()

@@ -28,7 +28,7 @@ from typing import Any, get_args
 
 from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, LocationState, OffsetRange
-from sparkhaven.store.epochs.state.packed_location import Appended, Files, Stats
+from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Reports, encode_reports
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.canonical import BEHIND, dump, load, written
@@ -294,7 +294,7 @@ def _decode_report(v: dict[str, Any]) -> LocationReport:
         base_rows=int(v["base"][1]),
         rows=int(v["rows"]),
         files=_decode_sizes(v["files"]),
-        stats=Appended.of({str(name): decode_range(r) for name, r in v["stats"].items()}),
+        stats=AppendedStats.of({str(name): decode_range(r) for name, r in v["stats"].items()}),
     )
 
 

@@ -115,7 +115,7 @@ Group = tuple[Names, tuple[bytes, ...]]
 """Columns whose ranges lie at the same rows, and a row for each range."""
 
 
-class Appended(Mapping[str, RangeStats]):
+class AppendedStats(Mapping[str, RangeStats]):
     """Statistics of what one append has added, by column: each group has one row."""
 
     __slots__ = ("groups",)
@@ -124,9 +124,9 @@ class Appended(Mapping[str, RangeStats]):
         self.groups = groups
 
     @classmethod
-    def of(cls, stats: Mapping[str, RangeStats]) -> Appended:
+    def of(cls, stats: Mapping[str, RangeStats]) -> AppendedStats:
         """The same, packed."""
-        if isinstance(stats, Appended):
+        if isinstance(stats, AppendedStats):
             return stats
         names = sorted(stats)
         spans: dict[tuple[int, int], list[str]] = {}
@@ -149,7 +149,7 @@ class Appended(Mapping[str, RangeStats]):
         return {name: stats for names, found in rows for name, stats in zip(names, found, strict=True)}
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Appended) and self.groups == other.groups:
+        if isinstance(other, AppendedStats) and self.groups == other.groups:
             return True
         return self.unpacked() == dict(other) if isinstance(other, Mapping) else NotImplemented
 
@@ -189,7 +189,7 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
 
     def extended(self, appended: Mapping[str, RangeStats]) -> Stats:
         """The statistics after an append, which starts where the last range stops, or later."""
-        new = Appended.of(appended)
+        new = AppendedStats.of(appended)
         if len(self.groups) == len(new.groups) == 1 and self.groups[0][0] == new.groups[0][0]:
             names, rows = self.groups[0]
             return Stats(((names, _extended(rows, new.groups[0][1][0], len(names))),))
@@ -207,7 +207,7 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
                     alone = tuple(pack_row([each]) for each in ranges)
                     more = _extended(alone, pack_row([mine[name]]), 1) if name in mine else alone
                     groups.append((shared((name,)), more))
-        groups += [(names, rows) for names, rows in Appended.of(left).groups]
+        groups += [(names, rows) for names, rows in AppendedStats.of(left).groups]
         return Stats(tuple(sorted(groups)))
 
     def __getitem__(self, name: str) -> tuple[RangeStats, ...]:

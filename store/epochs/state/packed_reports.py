@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from sparkhaven.store.epochs.state.log_values import LocationReport
-from sparkhaven.store.epochs.state.packed_location import Appended, Files, Names, shared
+from sparkhaven.store.epochs.state.packed_location import AppendedStats, Files, Names, shared
 from sparkhaven.store.layout import LocationKey
 
 _ENTRY = struct.Struct("<IIIIqqq")
@@ -53,7 +53,7 @@ def encode_reports(reports: Sequence[LocationReport]) -> tuple[dict[str, Any], b
     internals, values, shapes = Numbering(), Numbering(), Numbering()
     entries, blobs = [], []
     for report in reports:
-        files, stats = Files.of(report.files), Appended.of(report.stats)
+        files, stats = Files.of(report.files), AppendedStats.of(report.stats)
         parts = [files.data]
         for _, (row,) in stats.groups:
             parts += (_LENGTH.pack(len(row)), row)
@@ -124,7 +124,7 @@ class Reports(Sequence[LocationReport]):
             groups.append((group, (data[at - length : at],)))
         if at != end:
             raise ValueError(f"location ends at byte {at}, not {end}")
-        return LocationReport(self._keys[place], base_epoch, base_rows, rows, files, Appended(tuple(groups)))
+        return LocationReport(self._keys[place], base_epoch, base_rows, rows, files, AppendedStats(tuple(groups)))
 
     def __iter__(self) -> Iterator[LocationReport]:
         return (self[place] for place in range(len(self)))

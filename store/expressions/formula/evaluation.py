@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
 from sparkhaven.store.expressions.formula.javatext import Ints, Text, absolute, divide, remainder
-from sparkhaven.store.expressions.formula.syntax import FormulaError, Node, Type, parse
+from sparkhaven.store.expressions.formula.syntax import FormulaError, FormulaNode, Type, parse
 from sparkhaven.store.expressions.tokens import columns_of
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -78,7 +78,7 @@ class Formula:
     """A parsed key formula. ``ungrouped``: by grouping column, but the table has none (W124)."""
 
     text: str
-    node: Node
+    node: FormulaNode
     nulls: Mapping[str, int | float | None]
     ungrouped: bool = False
 
@@ -176,7 +176,7 @@ class _Evaluation:
     columns: Mapping[str, pa.Array]
     nulls: Mapping[str, int | float | None]
 
-    def choose(self, node: Node) -> npt.NDArray[np.int32]:
+    def choose(self, node: FormulaNode) -> npt.NDArray[np.int32]:
         """Index of the partition that the formula names."""
         if node.op == "index":
             return self._index(node)
@@ -187,7 +187,7 @@ class _Evaluation:
                 raise _BadRow(entry, "key formula names no member of the partition array", repr(name))
         return np.array([position[name] for name in names], np.int32)
 
-    def _index(self, node: Node) -> npt.NDArray[np.int32]:
+    def _index(self, node: FormulaNode) -> npt.NDArray[np.int32]:
         index = self.number(node.parts[0])
         outside = (index < 0) | (index >= len(self.partitions))
         if outside.any():
@@ -196,7 +196,7 @@ class _Evaluation:
             raise _BadRow(entry, "key formula gives an index outside the partition array", found)
         return index.astype(np.int32)
 
-    def text(self, node: Node) -> Text:
+    def text(self, node: FormulaNode) -> Text:
         """A node as text, as Java joins it."""
         if node.op == "table":
             return self.table
@@ -214,7 +214,7 @@ class _Evaluation:
             return Text.of(array.cast(pa.string()).fill_null("null").to_pylist())
         return Text.of([str(v) for v in self.number(node).tolist()])
 
-    def number(self, node: Node) -> Ints:
+    def number(self, node: FormulaNode) -> Ints:
         """A node as int32 or int64."""
         constants = {"int": node.value, "day": self.day, "count": len(self.partitions)}
         if node.op in constants:
@@ -239,7 +239,7 @@ class _Evaluation:
             raise _BadRow(int(np.argmax(zero)), "key formula divides by zero", f"{node.op} 0")
         return divide(left, right) if node.op == "/" else remainder(left, right)
 
-    def _hash(self, node: Node) -> Ints:
+    def _hash(self, node: FormulaNode) -> Ints:
         codes = self.text(node).hash_code()
         if node.op == "column":
             return np.where(self.columns[str(node.value)].is_null().to_numpy(zero_copy_only=False), 0, codes)

@@ -66,12 +66,12 @@ COLUMN_TYPES = {
 
 
 @frozen
-class Node:
+class FormulaNode:
     """One operation on its parts. ``value`` is the constant, or the name of a column."""
 
     op: str  # int text column table day count array index neg + - * / % join abs hash
     type: Type
-    parts: tuple[Node, ...] = field(default=())
+    parts: tuple[FormulaNode, ...] = field(default=())
     value: int | str = 0
 
 
@@ -83,7 +83,7 @@ class FormulaError(Exception):
         self.code, self.at, self.expected, self.found, self.hint = code, at, expected, found, hint
 
 
-def parse(text: str, schema: TableSchema) -> tuple[Node, bool]:
+def parse(text: str, schema: TableSchema) -> tuple[FormulaNode, bool]:
     """The tree of a formula, and whether it is by-group without a grouping column. Raises FormulaError."""
     bare = text.strip()
     if bare in SINGLE:
@@ -106,16 +106,16 @@ def _refused(at: int, character: str) -> FormulaError:
     return FormulaError("E121", at, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(character))
 
 
-def _balanced(group: Node | None) -> Node:
+def _balanced(group: FormulaNode | None) -> FormulaNode:
     """``array[abs((table + text(group)).hashCode() + day) % count]``."""
-    table = Node("table", Type.TEXT)
-    key = table if group is None else Node("join", Type.TEXT, (table, group))
-    total = Node("+", Type.INT, (Node("hash", Type.INT, (key,)), Node("day", Type.INT)))
-    index = Node("%", Type.INT, (Node("abs", Type.INT, (total,)), Node("count", Type.INT)))
-    return Node("index", Type.TEXT, (index,))
+    table = FormulaNode("table", Type.TEXT)
+    key = table if group is None else FormulaNode("join", Type.TEXT, (table, group))
+    total = FormulaNode("+", Type.INT, (FormulaNode("hash", Type.INT, (key,)), FormulaNode("day", Type.INT)))
+    index = FormulaNode("%", Type.INT, (FormulaNode("abs", Type.INT, (total,)), FormulaNode("count", Type.INT)))
+    return FormulaNode("index", Type.TEXT, (index,))
 
 
-def _column(column: Column, at: int) -> Node:
+def _column(column: Column, at: int) -> FormulaNode:
     if column.kind is Kind.PARTITIONING or column.type.name not in COLUMN_TYPES:
         kind = "the partitioning column" if column.kind is Kind.PARTITIONING else f"of type {column.type.name}"
         raise FormulaError(
@@ -125,7 +125,7 @@ def _column(column: Column, at: int) -> Node:
             f"{column.name}, {kind}",
             "use another column; __DAY_OF_YEAR__ is the day of the year",
         )
-    return Node("column", COLUMN_TYPES[column.type.name], (), column.name)
+    return FormulaNode("column", COLUMN_TYPES[column.type.name], (), column.name)
 
 
 class _Parser(Cursor):
@@ -135,7 +135,7 @@ class _Parser(Cursor):
         super().__init__(found, lambda *parts: FormulaError("E121", *parts))
         self.columns = columns
 
-    def sum(self, depth: int) -> Node:
+    def sum(self, depth: int) -> FormulaNode:
         if depth > MAX_DEPTH:
             raise FormulaError("E121", self.here.at, f"at most {MAX_DEPTH} levels", "a deeper formula")
         node = self.product(depth)
@@ -144,26 +144,26 @@ class _Parser(Cursor):
             if token.text == "+" and Type.TEXT in (node.type, right.type):
                 if Type.ARRAY in (node.type, right.type):
                     raise FormulaError("E121", token.at, "texts, numbers, columns", Type.ARRAY.value, "index it")
-                node = Node("join", Type.TEXT, (node, right))
+                node = FormulaNode("join", Type.TEXT, (node, right))
             else:
                 node = self.arithmetic(token, node, right)
         return node
 
-    def product(self, depth: int) -> Node:
+    def product(self, depth: int) -> FormulaNode:
         node = self.unary(depth)
         while token := self.take("*", "/", "%"):
             node = self.arithmetic(token, node, self.unary(depth))
         return node
 
-    def arithmetic(self, token: Token, *parts: Node) -> Node:
+    def arithmetic(self, token: Token, *parts: FormulaNode) -> FormulaNode:
         for part in parts:
             if not part.type.number:
                 raise FormulaError("E121", token.at, f"numbers for {token.text}", part.type.value)
         wide = any(part.type is Type.LONG for part in parts)
         op = token.text if len(parts) == 2 else "neg"
-        return Node(op, Type.LONG if wide else Type.INT, parts)
+        return FormulaNode(op, Type.LONG if wide else Type.INT, parts)
 
-    def unary(self, depth: int) -> Node:
+    def unary(self, depth: int) -> FormulaNode:
         signs: list[Token] = []
         while token := self.take("+", "-"):
             signs.append(token)
@@ -171,15 +171,17 @@ class _Parser(Cursor):
         if smallest and signs and signs[-1].text == "-":
             self.position += 1
             signs.pop()
-            node = Node("int", Type.INT, (), -(2**31))
+            node = FormulaNode("int", Type.INT, (), -(2**31))
         else:
             node = self.postfix(depth)
         for token in reversed(signs):
             checked = self.arithmetic(token, node)
-            node = checked if token.text == "-" else Node("+", checked.type, (node, Node("int", Type.INT)))
+            node = (
+                checked if token.text == "-" else FormulaNode("+", checked.type, (node, FormulaNode("int", Type.INT)))
+            )
         return node
 
-    def postfix(self, depth: int) -> Node:
+    def postfix(self, depth: int) -> FormulaNode:
         node = self.primary(depth)
         while True:
             at = self.here.at
@@ -189,18 +191,18 @@ class _Parser(Cursor):
                 self.need(")")
                 if node.type is not Type.TEXT:
                     raise FormulaError("E121", at, "a text before .hashCode()", node.type.value, 'join it with ""')
-                node = Node("hash", Type.INT, (node,))
+                node = FormulaNode("hash", Type.INT, (node,))
             elif self.take("["):
                 index = self.sum(depth + 1)
                 self.need("]")
                 if node.type is not Type.ARRAY or index.type not in (Type.INT, Type.CHAR):
                     found = f"{node.type.value} indexed by {index.type.value}"
                     raise FormulaError("E121", at, f"{_ARRAY}[int]", found)
-                node = Node("index", Type.TEXT, (index,))
+                node = FormulaNode("index", Type.TEXT, (index,))
             else:
                 return node
 
-    def primary(self, depth: int) -> Node:
+    def primary(self, depth: int) -> FormulaNode:
         token = self.here
         if token.kind == "end":
             raise FormulaError("E121", token.at, "a number, text, column or token", "the end")
@@ -208,9 +210,9 @@ class _Parser(Cursor):
         if token.kind == "number":
             if len(token.text) > 10 or int(token.text) >= 2**31:
                 raise FormulaError("E121", token.at, "an int, at most 2147483647", token.text)
-            return Node("int", Type.INT, (), int(token.text))
+            return FormulaNode("int", Type.INT, (), int(token.text))
         if token.kind == "text":
-            return Node("text", Type.TEXT, (), _unquote(token))
+            return FormulaNode("text", Type.TEXT, (), _unquote(token))
         if token.kind == "sign" and token.text == "(":
             node = self.sum(depth + 1)
             self.need(")")
@@ -219,12 +221,12 @@ class _Parser(Cursor):
             return self.name(token, depth)
         raise FormulaError("E121", token.at, "a number, text, column or token", repr(token.text))
 
-    def name(self, token: Token, depth: int) -> Node:
+    def name(self, token: Token, depth: int) -> FormulaNode:
         special = {
-            _ARRAY: Node("array", Type.ARRAY),
-            _COUNT: Node("count", Type.INT),
-            _TABLE: Node("table", Type.TEXT),
-            _DAY: Node("day", Type.INT),
+            _ARRAY: FormulaNode("array", Type.ARRAY),
+            _COUNT: FormulaNode("count", Type.INT),
+            _TABLE: FormulaNode("table", Type.TEXT),
+            _DAY: FormulaNode("day", Type.INT),
         }
         if token.text in special:
             return special[token.text]
@@ -239,7 +241,7 @@ class _Parser(Cursor):
             inner = self.sum(depth + 1)
             self.need(")")
             wide = self.arithmetic(Token("name", "abs", token.at), inner)
-            return Node("abs", wide.type, (inner,))
+            return FormulaNode("abs", wide.type, (inner,))
         known = (*self.columns, *_TOKENS, "abs")
         found = f"Math.{self.here.text}" if dotted else token.text
         raise FormulaError("E121", token.at, "a column or token that exists", found, meant(token.text, known))

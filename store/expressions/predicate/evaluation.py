@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, Node, Sort
+from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, PredicateNode, Sort
 from sparkhaven.store.lazy_compute import pc
 
 _KERNELS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
-def condition(node: Node, rows: pa.RecordBatch) -> pa.Array:
+def condition(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     """A Boolean array with nulls where the outcome is not known."""
     if node.op in ("&&", "||"):
         kernel = pc.and_kleene if node.op == "&&" else pc.or_kleene
@@ -44,7 +44,7 @@ def _never(value: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_null(value), pa.scalar(None, pa.bool_()), False)
 
 
-def _compared(node: Node, rows: pa.RecordBatch) -> pa.Array:
+def _compared(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     left, right = node.parts
     if left.op == "literal" and right.op != "literal":
         return _against(MIRROR[node.op], _value(right, rows), right.sort, left)
@@ -53,7 +53,7 @@ def _compared(node: Node, rows: pa.RecordBatch) -> pa.Array:
     return _pairwise(node.op, _plain(_value(left, rows)), _plain(_value(right, rows)))
 
 
-def _against(op: str, values: pa.Array, sort: Sort, literal: Node) -> pa.Array:
+def _against(op: str, values: pa.Array, sort: Sort, literal: PredicateNode) -> pa.Array:
     """Values against one literal; a dictionary is compared entry by entry."""
     if isinstance(values, pa.DictionaryArray):
         return _against(op, values.dictionary, sort, literal).take(values.indices)
@@ -138,7 +138,7 @@ def _floats(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
     return same if op == "==" else pc.invert(same)
 
 
-def _member(node: Node, rows: pa.RecordBatch) -> pa.Array:
+def _member(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     part = node.parts[0]
     values = _value(part, rows)
     entries = values.dictionary if isinstance(values, pa.DictionaryArray) else values
@@ -168,7 +168,7 @@ def _plain(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
 
 
-def _value(node: Node, rows: pa.RecordBatch) -> pa.Array:
+def _value(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     if node.op == "column":
         return rows.column(str(node.value))
     if node.op == "literal":

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.evaluation import condition
-from sparkhaven.store.expressions.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateError
+from sparkhaven.store.expressions.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, PredicateError, PredicateNode
 from sparkhaven.store.expressions.predicate.pruning import TRUE, outcomes
 from sparkhaven.store.expressions.predicate.repair import repaired
 from sparkhaven.store.expressions.predicate.syntax import compared, parse
@@ -76,7 +76,7 @@ class Predicate:
     """A parsed expression."""
 
     text: str
-    node: Node
+    node: PredicateNode
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -44,12 +44,12 @@ SORTS = {
 
 
 @frozen
-class Node:
+class PredicateNode:
     """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``."""
 
     op: str  # literal column == != < <= > >= && || ! in isnull isnan + - * / % neg
     sort: Sort
-    parts: tuple[Node, ...] = field(default=())
+    parts: tuple[PredicateNode, ...] = field(default=())
     value: Literal | tuple[Literal, ...] = False
 
 
@@ -69,14 +69,14 @@ class PredicateError(Exception):
         self.kind, self.at, self.expected, self.found, self.hint = kind, at, expected, found, hint
 
 
-def asked(token: Token, node: Node) -> Node:
+def asked(token: Token, node: PredicateNode) -> PredicateNode:
     """``isNull`` or ``isNaN`` of a node."""
     if token.text == "isNaN" and not node.sort.number:
         raise PredicateError(TYPES, token.at, "a number for isNaN", node.sort.value)
-    return Node(token.text.lower(), Sort.BOOLEAN, (node,))
+    return PredicateNode(token.text.lower(), Sort.BOOLEAN, (node,))
 
 
-def arithmetic(token: Token, *parts: Node) -> Node:
+def arithmetic(token: Token, *parts: PredicateNode) -> PredicateNode:
     """An arithmetic operation on numbers."""
     for part in parts:
         if not part.sort.number:
@@ -84,10 +84,10 @@ def arithmetic(token: Token, *parts: Node) -> Node:
         if part.op == "literal" and isinstance(part.value, int) and not -(2**63) <= part.value < 2**63:
             raise PredicateError(TYPES, token.at, "a number that a long can hold", str(part.value))
     real = token.text == "/" or any(part.sort is Sort.FLOAT for part in parts)
-    return Node(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
+    return PredicateNode(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
 
 
-def comparable(left: Node, right: Node, token: Token) -> tuple[Node, Node]:
+def comparable(left: PredicateNode, right: PredicateNode, token: Token) -> tuple[PredicateNode, PredicateNode]:
     """Both sides in one sort; texts beside an Instant or a char become numbers."""
     if Sort.INSTANT in (left.sort, right.sort):
         left, right = (_as_instant(n, token) for n in (left, right))
@@ -103,24 +103,24 @@ def comparable(left: Node, right: Node, token: Token) -> tuple[Node, Node]:
     return left, right
 
 
-def _as_instant(node: Node, token: Token) -> Node:
+def _as_instant(node: PredicateNode, token: Token) -> PredicateNode:
     if node.op == "literal" and isinstance(node.value, str):
         try:
-            return Node("literal", Sort.INSTANT, (), parse_instant(node.value))
+            return PredicateNode("literal", Sort.INSTANT, (), parse_instant(node.value))
         except ValueError as error:
             raise PredicateError(TYPES, token.at, str(error), repr(node.value)) from None
     if node.op == "literal" and node.sort is Sort.INTEGER:
-        return Node("literal", Sort.INSTANT, (), node.value)
+        return PredicateNode("literal", Sort.INSTANT, (), node.value)
     return node
 
 
-def _as_char(node: Node, token: Token) -> Node:
+def _as_char(node: PredicateNode, token: Token) -> PredicateNode:
     if node.op != "literal":
         return node
     if isinstance(node.value, str):
         if len(node.value) != 1 or ord(node.value) > 0xFFFF:
             raise PredicateError(TYPES, token.at, "a text of one character beside a char", repr(node.value))
-        return Node("literal", Sort.CHAR, (), ord(node.value))
+        return PredicateNode("literal", Sort.CHAR, (), ord(node.value))
     if node.sort is Sort.INTEGER:
-        return Node("literal", Sort.CHAR, (), node.value)
+        return PredicateNode("literal", Sort.CHAR, (), node.value)
     return node

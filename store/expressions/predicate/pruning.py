@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, Literal, Node
+from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, Literal, PredicateNode
 from sparkhaven.store.types.committed_columns import RangeStats
 
 TRUE, FALSE, NULL = 1, 2, 4  # outcomes that a range may have, as bits
 ANY = TRUE | FALSE | NULL
 
 
-def outcomes(node: Node, stats: Mapping[str, RangeStats | None]) -> int:
+def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int:
     """Every outcome that some row of the range may have; may name too many, never too few."""
     if node.op == "literal":
         return TRUE if node.value else FALSE
@@ -44,7 +44,7 @@ def outcomes(node: Node, stats: Mapping[str, RangeStats | None]) -> int:
     return ANY
 
 
-def _null_outcomes(node: Node, stats: Mapping[str, RangeStats | None]) -> int:
+def _null_outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int:
     found = stats.get(str(node.value)) if node.op == "column" else None
     if found is None:
         return ANY
@@ -52,7 +52,7 @@ def _null_outcomes(node: Node, stats: Mapping[str, RangeStats | None]) -> int:
     return (TRUE if found.nulls > 0 else 0) | (FALSE if found.nulls < rows else 0)
 
 
-def _column_outcomes(op: str, node: Node, value: Literal, stats: Mapping[str, RangeStats | None]) -> int:
+def _column_outcomes(op: str, node: PredicateNode, value: Literal, stats: Mapping[str, RangeStats | None]) -> int:
     """Outcomes of ``column op value``."""
     found = stats.get(str(node.value)) if node.op == "column" else None
     if found is None:

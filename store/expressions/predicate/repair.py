@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, SYNTAX, TYPES, Node, PredicateError
+from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, SYNTAX, TYPES, PredicateError, PredicateNode
 
 STEPS = 20
 QUOTES, NO_QUOTES = "texts stand in quotes", "numbers, true and false stand without quotes"
@@ -23,7 +23,7 @@ _WORDS = frozenset({"and", "or", "not", "in", "isNull", "isNaN", "null"})
 
 
 def repaired(
-    text: str, error: PredicateError, parse: Callable[[str], Node], columns: Collection[str]
+    text: str, error: PredicateError, parse: Callable[[str], PredicateNode], columns: Collection[str]
 ) -> tuple[str, str] | None:
     """The hint and the expression as it was meant; None where quotes do not help. ``error``: that of the text."""
     hint = QUOTES
@@ -103,7 +103,7 @@ def _quote(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _compares_literals(node: Node) -> bool:
+def _compares_literals(node: PredicateNode) -> bool:
     compares = node.op == "in" or node.op in COMPARISONS
     if compares and all(part.op == "literal" for part in node.parts):
         return True

@@ -30,8 +30,8 @@ from sparkhaven.store.expressions.predicate.nodes import (
     TYPES,
     UNKNOWN_COLUMN,
     Literal,
-    Node,
     PredicateError,
+    PredicateNode,
     Sort,
     arithmetic,
     asked,
@@ -64,7 +64,7 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def parse(text: str, columns: Iterable[Column]) -> Node:
+def parse(text: str, columns: Iterable[Column]) -> PredicateNode:
     """The typed tree of an expression over these columns. Raises PredicateError."""
     parser = _Parser([_worded(token) for token in tokens(text, _LEXER, _refused)], {c.name: c for c in columns})
     node = parser.expression(0)
@@ -77,7 +77,7 @@ def parse(text: str, columns: Iterable[Column]) -> Node:
     return node
 
 
-def compared(sign: str, left: Column, right: Column) -> Node:
+def compared(sign: str, left: Column, right: Column) -> PredicateNode:
     """The comparison of two columns. Raises PredicateError where their types cannot be compared."""
     sides = []
     for column in (left, right):
@@ -85,8 +85,8 @@ def compared(sign: str, left: Column, right: Column) -> Node:
         if sort is None:
             found = f"{column.name} of type {column.type.name}"
             raise PredicateError(TYPES, 1, "a column of a basic type", found, "only basic types can be compared")
-        sides.append(Node("column", sort, (), column.name))
-    return Node(sign, Sort.BOOLEAN, comparable(sides[0], sides[1], Token("sign", sign, 1)))
+        sides.append(PredicateNode("column", sort, (), column.name))
+    return PredicateNode(sign, Sort.BOOLEAN, comparable(sides[0], sides[1], Token("sign", sign, 1)))
 
 
 def _refused(at: int, character: str) -> PredicateError:
@@ -113,11 +113,11 @@ class _Parser(Cursor):
             raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_DEPTH} levels", "a deeper expression")
         return depth + 1
 
-    def expression(self, depth: int) -> Node:
+    def expression(self, depth: int) -> PredicateNode:
         depth = self.deeper(depth)
         return self.joined("||", depth, lambda: self.joined("&&", depth, lambda: self.inverted(depth)))
 
-    def joined(self, sign: str, depth: int, part: Callable[[], Node]) -> Node:
+    def joined(self, sign: str, depth: int, part: Callable[[], PredicateNode]) -> PredicateNode:
         at = self.here.at
         parts = [part()]
         while self.take(sign):
@@ -127,38 +127,38 @@ class _Parser(Cursor):
             parts.append(part())
             if parts[-1].sort is not Sort.BOOLEAN:
                 raise PredicateError(TYPES, at, f"a condition after {sign}", parts[-1].sort.value)
-        return parts[0] if len(parts) == 1 else Node(sign, Sort.BOOLEAN, tuple(parts))
+        return parts[0] if len(parts) == 1 else PredicateNode(sign, Sort.BOOLEAN, tuple(parts))
 
-    def inverted(self, depth: int) -> Node:
+    def inverted(self, depth: int) -> PredicateNode:
         token = self.take("!", "not")
         if token is None:
             return self.comparison(depth)
         node = self.inverted(self.deeper(depth))
         if node.sort is not Sort.BOOLEAN:
             raise PredicateError(TYPES, token.at, "a condition after !", node.sort.value, "use parentheses")
-        return Node("!", Sort.BOOLEAN, (node,))
+        return PredicateNode("!", Sort.BOOLEAN, (node,))
 
-    def comparison(self, depth: int) -> Node:
+    def comparison(self, depth: int) -> PredicateNode:
         left = self.sum(depth)
         token = self.here
         if token.kind == "sign" and token.text in COMPARISONS:
             self.position += 1
             left, right = comparable(left, self.sum(depth), token)
-            return Node(token.text, Sort.BOOLEAN, (left, right))
+            return PredicateNode(token.text, Sort.BOOLEAN, (left, right))
         if token.text == "not" and self.following.text == "in":
             self.position += 2
-            return Node("!", Sort.BOOLEAN, (self.membership(left, Token("name", "in", token.at)),))
+            return PredicateNode("!", Sort.BOOLEAN, (self.membership(left, Token("name", "in", token.at)),))
         if self.take("in"):
             return self.membership(left, token)
         return left
 
-    def membership(self, left: Node, token: Token) -> Node:
+    def membership(self, left: PredicateNode, token: Token) -> PredicateNode:
         close = ")" if self.take("(") else "]"
         if close == "]":
             self.need("[")
         return self.literals(left, token, close)
 
-    def literals(self, left: Node, token: Token, close: str) -> Node:
+    def literals(self, left: PredicateNode, token: Token, close: str) -> PredicateNode:
         values: list[Literal] = []
         while True:
             item = self.unary(MAX_DEPTH - 2)
@@ -170,31 +170,31 @@ class _Parser(Cursor):
             if len(values) > MAX_LITERALS:
                 raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_LITERALS} values", "more")
             if self.take(close):
-                return Node("in", Sort.BOOLEAN, (left,), tuple(values))
+                return PredicateNode("in", Sort.BOOLEAN, (left,), tuple(values))
             self.need(",")
 
-    def sum(self, depth: int) -> Node:
+    def sum(self, depth: int) -> PredicateNode:
         node = self.product(depth)
         while token := self.take("+", "-"):
             node = arithmetic(token, node, self.product(depth))
         return node
 
-    def product(self, depth: int) -> Node:
+    def product(self, depth: int) -> PredicateNode:
         node = self.unary(depth)
         while token := self.take("*", "/", "%"):
             node = arithmetic(token, node, self.unary(depth))
         return node
 
-    def unary(self, depth: int) -> Node:
+    def unary(self, depth: int) -> PredicateNode:
         token = self.take("-")
         if token is None:
             return self.suffixed(depth)
         node = self.unary(self.deeper(depth))
         if node.op == "literal" and isinstance(node.value, int | float) and node.sort.number:
-            return Node("literal", node.sort, (), -node.value)
+            return PredicateNode("literal", node.sort, (), -node.value)
         return arithmetic(token, node)
 
-    def suffixed(self, depth: int) -> Node:
+    def suffixed(self, depth: int) -> PredicateNode:
         node = self.primary(depth)
         while token := self.take("."):
             word = self.take("isNull", "isNaN")
@@ -205,7 +205,7 @@ class _Parser(Cursor):
             node = asked(word, node)
         return node
 
-    def primary(self, depth: int) -> Node:
+    def primary(self, depth: int) -> PredicateNode:
         token = self.here
         if token.kind == "end":
             raise PredicateError(SYNTAX, token.at, "a column or a literal", "the end")
@@ -213,7 +213,7 @@ class _Parser(Cursor):
         if token.kind == "number":
             return _number(token)
         if token.kind == "text":
-            return Node("literal", Sort.TEXT, (), _unquote(token))
+            return PredicateNode("literal", Sort.TEXT, (), _unquote(token))
         if token.kind == "sign" and token.text == "(":
             node = self.expression(depth)
             self.need(")")
@@ -223,7 +223,7 @@ class _Parser(Cursor):
         hint = "write != for <>" if token.text == ">" else None
         raise PredicateError(SYNTAX, token.at, "a column or a literal", repr(token.text), hint)
 
-    def name(self, token: Token, depth: int) -> Node:
+    def name(self, token: Token, depth: int) -> PredicateNode:
         call = self.here.kind == "sign" and self.here.text == "("
         if call and token.text in ("isNull", "isNaN", "in"):
             self.need("(")
@@ -235,7 +235,7 @@ class _Parser(Cursor):
             return asked(token, inner)
         column = self.columns.get(token.text)
         if column is None and token.text in ("true", "false"):
-            return Node("literal", Sort.BOOLEAN, (), token.text == "true")
+            return PredicateNode("literal", Sort.BOOLEAN, (), token.text == "true")
         if column is None and token.text == "null":
             raise PredicateError(SYNTAX, token.at, "isNull(column)", "null", "a comparison with null is never true")
         if column is None:
@@ -247,18 +247,18 @@ class _Parser(Cursor):
         if sort is None:
             found = f"{column.name} of type {column.type.name}"
             raise PredicateError(TYPES, token.at, "a column of a basic type", found, "only basic types can be compared")
-        return Node("column", sort, (), column.name)
+        return PredicateNode("column", sort, (), column.name)
 
 
-def _number(token: Token) -> Node:
+def _number(token: Token) -> PredicateNode:
     if token.text.isdigit():
         if len(token.text) > 40:
             raise PredicateError(SYNTAX, token.at, "a number of at most 40 digits", f"{len(token.text)} digits")
-        return Node("literal", Sort.INTEGER, (), int(token.text))
+        return PredicateNode("literal", Sort.INTEGER, (), int(token.text))
     value = float(token.text)
     if math.isinf(value):
         raise PredicateError(SYNTAX, token.at, "a number that a double can hold", token.text)
-    return Node("literal", Sort.FLOAT, (), value)
+    return PredicateNode("literal", Sort.FLOAT, (), value)
 
 
 def _unquote(token: Token) -> str:

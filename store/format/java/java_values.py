@@ -128,7 +128,7 @@ class JNumbers:
 
 
 @frozen
-class Block:
+class OpaqueBytes:
     """Bytes that a class wrote itself; ``offset`` is their position in the file."""
 
     data: bytes

@@ -25,7 +25,6 @@ from sparkhaven.store.format.java.classes import (
 from sparkhaven.store.format.java.cursor import HINT, U2, StreamCursor
 from sparkhaven.store.format.java.java_values import (
     RESET,
-    Block,
     Descriptor,
     JArray,
     JByte,
@@ -39,6 +38,7 @@ from sparkhaven.store.format.java.java_values import (
     JNumbers,
     JObject,
     JShort,
+    OpaqueBytes,
 )
 from sparkhaven.store.format.java.object_writer import FIRST_HANDLE, STREAM_HEADER
 
@@ -148,7 +148,7 @@ class Reader(StreamCursor):
         self.pos += 1
         length = self._tag() if tag == 0x77 else self._number(_I4)
         start = self.pos
-        return Block(self._bytes(length), start)
+        return OpaqueBytes(self._bytes(length), start)
 
     def _reference(self) -> Any:
         at = self.pos
@@ -282,11 +282,11 @@ class Reader(StreamCursor):
 
     def _map(self, name: str, content: list[Any], at: int) -> JMap:
         head = content[0] if content else None
-        if type(head) is not Block or len(head.data) != 8:
+        if type(head) is not OpaqueBytes or len(head.data) != 8:
             raise self.fail("map header is not 8 bytes long", at)
         count = _I4.unpack_from(head.data, 4)[0]
         values = content[1:]
-        if len(values) != 2 * count or any(type(value) is Block for value in values):
+        if len(values) != 2 * count or any(type(value) is OpaqueBytes for value in values):
             raise self.fail(
                 "number of map entries differs from the map header", at, expected=count, found=len(values) / 2
             )

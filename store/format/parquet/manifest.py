@@ -33,7 +33,7 @@ FORMAT, VERSION, WITH_SUMS = "sparkhaven-export", 1, 2
 
 
 @frozen
-class Leaf:
+class TreeLeaf:
     """One file, or directory of column files; ``bytes``: of all its files."""
 
     path: str
@@ -65,7 +65,7 @@ class Manifest:
     columns: tuple[ExportedColumn, ...]
     rows: int
     digests: Mapping[str, str]
-    files: tuple[Leaf, ...]
+    files: tuple[TreeLeaf, ...]
     sums: Mapping[str, FileState] = field(default_factory=dict)
 
     @property
@@ -119,7 +119,9 @@ def decode_manifest(data: bytes, where: object) -> Manifest:
             rows=_number(found["rows"]),
             digests=_texts(found["digests"]),
             files=tuple(
-                Leaf(_text(f["path"]), _text(f["value"]), _number(f["rows"]), _number(f["bytes"]), _texts(f["digests"]))
+                TreeLeaf(
+                    _text(f["path"]), _text(f["value"]), _number(f["rows"]), _number(f["bytes"]), _texts(f["digests"])
+                )
                 for f in found["files"]
             ),
             sums=sums,

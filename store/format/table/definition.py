@@ -21,7 +21,7 @@ _ARRAYS = {"B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F":
 
 
 @frozen
-class ColumnRecord:
+class ColumnDefinition:
     """One column: classes as ``Class.getName()``, ``kind`` and ``encoding`` as codes; None = unset."""
 
     name: str
@@ -41,7 +41,7 @@ class Definition:
 
     namespace: str
     name: str
-    columns: tuple[ColumnRecord, ...]
+    columns: tuple[ColumnDefinition, ...]
     storage_type: int = NESTED
 
     def schema(self) -> TableSchema:
@@ -63,12 +63,12 @@ def class_name(type_: DataType) -> str:
     return _TO_CLASS.get(type_.name, type_.java)
 
 
-def _record(column: Column) -> ColumnRecord:
+def _record(column: Column) -> ColumnDefinition:
     component = column.component
     if component is None and column.type.name.endswith("[]"):
         component = data_type(column.type.name.removesuffix("[]"))
     text = column.type.java == _STRING
-    return ColumnRecord(
+    return ColumnDefinition(
         column.name,
         class_name(column.type),
         column.kind.value,
@@ -90,7 +90,7 @@ def _type(java: str) -> DataType:
     return data_type(_SIMPLE_NAMES.get(java.rpartition(".")[2], java))
 
 
-def charset_name(record: ColumnRecord) -> str | None:
+def charset_name(record: ColumnDefinition) -> str | None:
     """Name of the charset of a text column; None where it is unset. Unknown codes are an UnsupportedVersionError."""
     if record.encoding is None or record.encoding == _CHARSET_UNSET:
         return None
@@ -105,7 +105,7 @@ def charset_name(record: ColumnRecord) -> str | None:
     return row.name
 
 
-def _column(record: ColumnRecord, number: int) -> Column:
+def _column(record: ColumnDefinition, number: int) -> Column:
     if record.kind == COLUMN_TYPES[-1]:
         raise UnsupportedVersionError(f"column {record.name} is virtual, which has no data on disk")
     type_, kind = _type(record.data_type), Kind(record.kind)

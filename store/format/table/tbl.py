@@ -23,7 +23,7 @@ from sparkhaven.store.format.table.definition import (
     COLUMN_TYPES,
     NESTED,
     STORAGE_TYPES,
-    ColumnRecord,
+    ColumnDefinition,
     Definition,
     definition_of,
 )
@@ -141,7 +141,7 @@ def _number(value: int | None) -> bytes:
     return _INT.pack(UNSET if value is None else value)
 
 
-def _write_columns(writer: Writer, columns: tuple[ColumnRecord, ...]) -> None:
+def _write_columns(writer: Writer, columns: tuple[ColumnDefinition, ...]) -> None:
     classes: dict[str, int] = {}
     booleans: dict[bool, int] = {}
     writer.array_head(f"[L{COLUMN_DEFINITION};", len(columns))

@@ -13,9 +13,15 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.java import modified_utf8
 from sparkhaven.store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUMN, TABLE_DEFINITION
-from sparkhaven.store.format.java.java_values import RESET, Block, Descriptor, JArray, JClass, JObject
+from sparkhaven.store.format.java.java_values import RESET, Descriptor, JArray, JClass, JObject, OpaqueBytes
 from sparkhaven.store.format.java.object_reader import HINT, Reader
-from sparkhaven.store.format.table.definition import COLUMN_TYPES, STORAGE_TYPES, ColumnRecord, Definition, charset_name
+from sparkhaven.store.format.table.definition import (
+    COLUMN_TYPES,
+    STORAGE_TYPES,
+    ColumnDefinition,
+    Definition,
+    charset_name,
+)
 from sparkhaven.store.types.frozen import frozen
 
 _OBJECT, _CLASS, _NEW_CLASS = 0xFE, 0xFF, 0x01
@@ -59,7 +65,7 @@ class _Cursor:
 
     def __init__(self, items: list[Any], where: object) -> None:
         self._items: Iterator[Any] = iter(items)
-        self._block = Block(b"", 0)
+        self._block = OpaqueBytes(b"", 0)
         self._pos = 0
         self._where = where
 
@@ -72,7 +78,7 @@ class _Cursor:
         while count:
             if self._pos == len(self._block.data):
                 item = next(self._items, None)
-                if type(item) is not Block:
+                if type(item) is not OpaqueBytes:
                     raise self.fail("primitive data is truncated", expected=f"{count} more bytes")
                 self._block, self._pos = item, 0
             part = self._block.data[self._pos : self._pos + count]
@@ -87,7 +93,7 @@ class _Cursor:
                 "bytes found where an object is expected", found=f"{len(self._block.data) - self._pos} bytes"
             )
         item = next(self._items, self)
-        if item is self or type(item) is Block:
+        if item is self or type(item) is OpaqueBytes:
             raise self.fail("object is missing", found="the end" if item is self else "a block")
         return item
 
@@ -208,7 +214,7 @@ def _name(values: dict[str, Any], key: str, cursor: _Cursor) -> str:
     return value
 
 
-def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: object) -> tuple[ColumnRecord, ...]:
+def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: object) -> tuple[ColumnDefinition, ...]:
     if type(found) is not JArray or any(type(one) is not JObject for one in found.items):
         raise cursor.fail("definition has no array of columns", found=type(found).__name__)
     layout = _layout(layouts, "ColumnDefinition", cursor)
@@ -220,7 +226,7 @@ def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: ob
     return columns
 
 
-def _column(one: JObject, layout: _Layout, where: object) -> ColumnRecord:
+def _column(one: JObject, layout: _Layout, where: object) -> ColumnDefinition:
     cursor = _Cursor(one.content, where)
     if one.class_name not in _COLUMN_NAMES:
         raise cursor.fail(
@@ -233,7 +239,7 @@ def _column(one: JObject, layout: _Layout, where: object) -> ColumnRecord:
         raise cursor.fail("column has no class as its type", found=type(data_type).__name__)
     if type(var_size) not in (bool, type(None)):
         raise cursor.fail("IsVarSizeString is not a Boolean", found=type(var_size).__name__)
-    record = ColumnRecord(
+    record = ColumnDefinition(
         _name(values, "Name", cursor),
         data_type.name,
         values.get("ColumnType") or 0,

@@ -31,7 +31,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
-from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
+from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, decode_history, encode_history
 from sparkhaven.store.schema.deployed.numbering import (
     dropped_ids,
     ids,
@@ -159,7 +159,7 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         numbers = ids(file.schema, history, rename, returning=held)
         if data_exist or running:
             refuse_taken_names(file, name, numbers, history)
-    columns = tuple(ColumnRecord.of(column, numbers[column.name]) for column in file.schema.columns)
+    columns = tuple(ColumnVersion.of(column, numbers[column.name]) for column in file.schema.columns)
     dropped = dropped_ids(change, consent, history)
     version = Version(len(history) + 1, sha256(content).hexdigest(), columns, dropped, kept_text(content))
     history = [*history, version]

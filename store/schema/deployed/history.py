@@ -25,7 +25,7 @@ FORMAT = 2
 
 
 @frozen
-class ColumnRecord:
+class ColumnVersion:
     """One column of one version, as the history keeps it."""
 
     id: int
@@ -36,10 +36,10 @@ class ColumnRecord:
     kind: str
 
     @staticmethod
-    def of(column: Column, number: int) -> ColumnRecord:
+    def of(column: Column, number: int) -> ColumnVersion:
         """The record of a column under an id."""
         stored = (column.type.name, column.storage.value, column.encoding, column.kind.name)
-        return ColumnRecord(number, column.name, *stored)
+        return ColumnVersion(number, column.name, *stored)
 
     @property
     def identity(self) -> tuple[str, str, str, str | None]:
@@ -58,7 +58,7 @@ class Version:
 
     version: int
     sha256: str
-    columns: tuple[ColumnRecord, ...]
+    columns: tuple[ColumnVersion, ...]
     dropped: tuple[int, ...] = ()
     text: str | None = None
 
@@ -70,7 +70,7 @@ class Retired:
     ``declared``: a command dropped it by name; else its values belong to the table still.
     """
 
-    record: ColumnRecord
+    record: ColumnVersion
     version: int
     declared: bool
 
@@ -115,7 +115,7 @@ def decode_history(data: bytes, where: object) -> list[Version]:
 
 def retired_columns(history: Sequence[Version]) -> dict[int, Retired]:
     """Columns of earlier versions that the newest one lacks, by id; ``history`` ends with the deployed version."""
-    last: dict[int, tuple[ColumnRecord, int]] = {}
+    last: dict[int, tuple[ColumnVersion, int]] = {}
     declared: set[int] = set()
     for version in history:
         declared -= {column.id for column in version.columns}
@@ -157,7 +157,7 @@ def _crc(versions: Any) -> int:
 
 
 def _version(item: Any) -> Version:
-    columns = tuple(ColumnRecord(*column) for column in item["columns"])
+    columns = tuple(ColumnVersion(*column) for column in item["columns"])
     if type(item["version"]) is not int or any(type(c.id) is not int or c.id < 0 for c in columns):
         raise ValueError("version and ids are whole numbers")
     texts = [text for c in columns for text in (c.name, c.type, c.storage, c.kind)]

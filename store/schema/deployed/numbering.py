@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, names_of_ids, retired_columns
+from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, names_of_ids, retired_columns
 from sparkhaven.store.schema.deployed.schema_changes import Consent, SchemaChange
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
@@ -51,7 +51,7 @@ def ids(
     following = 1 + max((c.id for v in history for c in v.columns), default=-1)
     ids: dict[str, int] = {}
     for column in schema.columns:
-        record = ColumnRecord.of(column, 0)
+        record = ColumnVersion.of(column, 0)
         number = kept.get((targets.get(column.name, column.name), *record.stored))
         if number is None:
             number, following = following, following + 1
@@ -71,11 +71,11 @@ def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
     numbers = {c.name: c.id for c in version.columns}
     for column in schema.columns:
         recorded = next((c for c in version.columns if c.name == column.name), None)
-        if recorded != ColumnRecord.of(column, numbers.get(column.name, 0)) or len(numbers) != len(schema.columns):
+        if recorded != ColumnVersion.of(column, numbers.get(column.name, 0)) or len(numbers) != len(schema.columns):
             raise CorruptFileError(
                 "schema and its history disagree on a column",
                 where=f"{schema.full_name}, version {version.version}, column {column.name}",
-                expected=ColumnRecord.of(column, numbers.get(column.name, 0)),
+                expected=ColumnVersion.of(column, numbers.get(column.name, 0)),
                 found=recorded or f"only {', '.join(numbers)}",
                 hint="restore the history of the schema from a backup: column ids must not be given twice",
             )
@@ -95,6 +95,6 @@ def _labelled(column: Column, names: Mapping[int, tuple[str, ...]]) -> Column:
     return replace(column, labels=tuple(name for name in names.get(column.id, ()) if name != column.name))
 
 
-def _recorded(record: ColumnRecord) -> Column:
+def _recorded(record: ColumnVersion) -> Column:
     form = data_type(record.type), Kind[record.kind], Storage(record.storage)
     return Column(record.name, *form, record.id, record.encoding)

@@ -19,9 +19,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from sparkhaven.store.errors import SchemaChangeError, SettingsError
-from sparkhaven.store.schema.deployed.history import ColumnRecord, Retired, Version, retired_columns
+from sparkhaven.store.schema.deployed.history import ColumnVersion, Retired, Version, retired_columns
 from sparkhaven.store.schema.document.schema_file import SchemaFile
-from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
@@ -116,7 +116,7 @@ def compare(
 
 
 def _older(given: TableSchema, history: Sequence[Version]) -> int | None:
-    columns = [(ColumnRecord.of(column, 0).identity, column.kind.name) for column in given.columns]
+    columns = [(ColumnVersion.of(column, 0).identity, column.kind.name) for column in given.columns]
     for version in reversed(history[:-1]):
         if [(column.identity, column.kind) for column in version.columns] == columns:
             return version.version
@@ -252,7 +252,7 @@ def refuse_conflicts(
 
     ``running``: there are no data yet, but these streams may write some by the deployed schema at any moment.
     """
-    findings = Collector(name)
+    findings = FindingCollector(name)
     elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
     before = {column.name: column for column in deployed.columns}
     targets = {new: old for old, new in rename.items()}
@@ -268,9 +268,9 @@ def refuse_conflicts(
         old = before.get(targets.get(column.name, column.name))
         gone = retired.get(column.name)
         if old is None:
-            if gone is not None and ColumnRecord.of(column, 0).stored != gone.record.stored:
+            if gone is not None and ColumnVersion.of(column, 0).stored != gone.record.stored:
                 hint = "choose another name: the files of the retired column are still there"
-                refuse(element, _retired(gone), _stored(ColumnRecord.of(column, 0)), hint)
+                refuse(element, _retired(gone), _stored(ColumnVersion.of(column, 0)), hint)
             continue
         if "PARTITIONING" in (old.kind.name, column.kind.name) and old.kind is not column.kind:
             hint = "make a new table: the directories are named by this column"
@@ -280,7 +280,7 @@ def refuse_conflicts(
                 f"add a column of another name in its place, and drop this one: `sparkhaven schema deploy {name}"
                 f" --drop {old.name}`"
             )
-            refuse(element, _stored(ColumnRecord.of(old, 0), old), _stored(ColumnRecord.of(column, 0), column), hint)
+            refuse(element, _stored(ColumnVersion.of(old, 0), old), _stored(ColumnVersion.of(column, 0), column), hint)
     partitioning = next((c.name for c in deployed.columns if c.kind.name == "PARTITIONING"), None)
     if partitioning is not None and partitioning not in elements:
         refuse(file.root, f"{partitioning} as Partitioning column", "none", "make a new table")
@@ -289,7 +289,7 @@ def refuse_conflicts(
 
 def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], history: Sequence[Version]) -> None:
     """E161 for a name that files of another column still have. ``ids``: what the columns of the file would get."""
-    findings = Collector(name)
+    findings = FindingCollector(name)
     elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
     owners = {column.name: column.id for version in history for column in version.columns}
     for column, number in ids.items():
@@ -307,7 +307,7 @@ def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], hist
 def _kept_form(column: Column) -> tuple[object, ...]:
     """What the files of a column were written by."""
     component = column.component.name if column.component else None
-    stored = ColumnRecord.of(column, 0).stored
+    stored = ColumnVersion.of(column, 0).stored
     return (*stored, column.codec, column.codec_args, column.codec_width, component)
 
 
@@ -315,7 +315,7 @@ def _retired(gone: Retired) -> str:
     return f"{_stored(gone.record)}, a retired column of version {gone.version}"
 
 
-def _stored(record: ColumnRecord, column: Column | None = None) -> str:
+def _stored(record: ColumnVersion, column: Column | None = None) -> str:
     charset = f" in {record.encoding}" if record.encoding else ""
     codec = f" by {column.codec} {column.codec_args or ''}".rstrip() if column is not None and column.codec else ""
     return f"{record.name}: {record.type}, stored as {record.storage}{charset}{codec}"

@@ -6,7 +6,7 @@ from sparkhaven.store.errors import SchemaChangeError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.schema.deployed.history import ColumnRecord
+from sparkhaven.store.schema.deployed.history import ColumnVersion
 from sparkhaven.store.schema.deployed.schema_lock import locked_schemas
 from sparkhaven.store.types.model import Column, TableSchema
 
@@ -40,7 +40,7 @@ def _readable(column: Column, deployed: Column | None) -> bool:
     if deployed is None:
         return False
     kinds = {column.kind.name, deployed.kind.name}
-    same = ColumnRecord.of(column, 0).stored == ColumnRecord.of(deployed, 0).stored
+    same = ColumnVersion.of(column, 0).stored == ColumnVersion.of(deployed, 0).stored
     return (
         same and ("PARTITIONING" not in kinds or len(kinds) == 1) and column.name in (deployed.name, *deployed.labels)
     )

@@ -8,7 +8,7 @@ import re
 from sparkhaven.store.errors import InvalidNameError
 from sparkhaven.store.layout import check_identifier
 from sparkhaven.store.schema.document.vocabulary import COLUMN_TYPES, SYMBOL_TABLES, one_of
-from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.datatypes import TYPES, DataType, data_type, is_known
@@ -43,7 +43,7 @@ def is_identifier(name: str) -> bool:
     return True
 
 
-def read_columns(table: Element, findings: Collector, *, deployed: bool = False) -> tuple[Column, ...]:
+def read_columns(table: Element, findings: FindingCollector, *, deployed: bool = False) -> tuple[Column, ...]:
     """The columns in definition order, ids from 0; columns that cannot be read are left out.
 
     Names that differ in case only are an error, and of a schema that is ``deployed`` already a warning.
@@ -87,7 +87,7 @@ def read_columns(table: Element, findings: Collector, *, deployed: bool = False)
     return tuple(columns)
 
 
-def _column(element: Element, number: int, findings: Collector) -> Column | None:
+def _column(element: Element, number: int, findings: FindingCollector) -> Column | None:
     name, spelling = element.attributes.get("name", ""), element.attributes.get("dataType", "")
     if not name or not spelling or not is_identifier(name):
         missing = "dataType" if name else "name"
@@ -152,7 +152,7 @@ def _column(element: Element, number: int, findings: Collector) -> Column | None
     )
 
 
-def _check_role(element: Element, kind: Kind, found: DataType, findings: Collector) -> None:
+def _check_role(element: Element, kind: Kind, found: DataType, findings: FindingCollector) -> None:
     if kind is Kind.PARTITIONING and found.name != "String":
         findings.add(
             "E114",
@@ -171,7 +171,7 @@ def _check_role(element: Element, kind: Kind, found: DataType, findings: Collect
         )
 
 
-def _width(element: Element, found: DataType, findings: Collector) -> int | None:
+def _width(element: Element, found: DataType, findings: FindingCollector) -> int | None:
     """Fixed width that ``objectWidth`` or the arguments of a built-in codec give, or None; E117 when unfit."""
     attributes = element.attributes
     present = [a for a in ("objectCodec", "objectCodecArguments", "objectWidth") if a in attributes]

@@ -8,7 +8,7 @@ from typing import Any
 from sparkhaven.store.schema.document.import_sources import ImportSource
 from sparkhaven.store.schema.document.schema_file import SchemaFile
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
-from sparkhaven.store.schema.findings import Finding
+from sparkhaven.store.schema.findings import SchemaFinding
 from sparkhaven.store.types.model import Column, TableSchema
 
 
@@ -103,7 +103,7 @@ def _stored(column: Column) -> str:
     return text if column.type.stored else f"{text} (not by this release)"
 
 
-def findings_text(findings: Sequence[Finding]) -> str:
+def findings_text(findings: Sequence[SchemaFinding]) -> str:
     """Findings in file order and a last line that counts them."""
     errors = sum(f.severity == "error" for f in findings)
     count = f"{errors} error{'' if errors == 1 else 's'}, {len(findings) - errors} warning" + (

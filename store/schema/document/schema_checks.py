@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from sparkhaven.store.schema.document.import_sources import ImportColumn, ImportSource
 from sparkhaven.store.schema.document.validator_rules import check_rule
 from sparkhaven.store.schema.document.vocabulary import IMPORT_TYPES
-from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.model import Column, Kind, Rule, TableSchema
+from sparkhaven.store.types.model import Column, Kind, TableSchema, ValidatorRule
 
 
-def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[ImportSource, ...]:
+def read_imports(root: Element, columns: tuple[Column, ...], findings: FindingCollector) -> tuple[ImportSource, ...]:
     """The import blocks in document order."""
     names = {c.name: c for c in columns}
     blocks: list[ImportSource] = []
@@ -38,7 +38,7 @@ def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector
 
 
 def _import_column(
-    element: Element, names: dict[str, Column], mapped: dict[str, ImportColumn], findings: Collector
+    element: Element, names: dict[str, Column], mapped: dict[str, ImportColumn], findings: FindingCollector
 ) -> ImportColumn | None:
     given = element.attributes
     name = given.get("name", "")
@@ -58,7 +58,9 @@ def _import_column(
     return ImportColumn(name, given.get("sourceName"), given.get("default"))
 
 
-def check_indexes(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[tuple[str, ...], ...]:
+def check_indexes(
+    root: Element, columns: tuple[Column, ...], findings: FindingCollector
+) -> tuple[tuple[str, ...], ...]:
     """Key columns of each data index."""
     names = {c.name: c for c in columns}
     indexes: list[tuple[str, ...]] = []
@@ -99,11 +101,11 @@ def unbuilt_indexes(schema: TableSchema) -> str | None:
     )
 
 
-def check_rules(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[Rule, ...]:
+def check_rules(root: Element, columns: tuple[Column, ...], findings: FindingCollector) -> tuple[ValidatorRule, ...]:
     """The rules of all ``Validator`` elements, each checked against the table of rules."""
-    rules: list[Rule] = []
+    rules: list[ValidatorRule] = []
     for validator in root.all("Validator"):
         for element in validator.children:
             check_rule(element, columns, findings)
-            rules.append(Rule(element.name, dict(element.attributes), element.line))
+            rules.append(ValidatorRule(element.name, dict(element.attributes), element.line))
     return tuple(rules)

@@ -17,7 +17,7 @@ from sparkhaven.store.schema.document.column_elements import is_identifier, read
 from sparkhaven.store.schema.document.import_sources import ImportSource
 from sparkhaven.store.schema.document.schema_checks import check_indexes, check_rules, read_imports
 from sparkhaven.store.schema.document.vocabulary import EXTENDED_TYPES, MERGE_CODECS, STORAGE_TYPES, check_words, one_of
-from sparkhaven.store.schema.findings import Collector, Finding, FindingList, raise_errors
+from sparkhaven.store.schema.findings import FindingCollector, FindingList, SchemaFinding, raise_errors
 from sparkhaven.store.schema.xml_tree import Document, DocumentError, Element, parse_document
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
@@ -33,7 +33,7 @@ class SchemaFile:
     name: str
     document: Document
     schema: TableSchema
-    findings: tuple[Finding, ...]
+    findings: tuple[SchemaFinding, ...]
     imports: tuple[ImportSource, ...]
     origin: SchemaFile | None = None
 
@@ -105,12 +105,12 @@ def parse_schema(data: bytes, name: str, *, resolve: Resolve | None = None, depl
     ``deployed`` as in ``load_schema``. ``resolve(namespace, name)`` gives the schema that a CopyTable copies, or None.
     Raises SchemaParseError.
     """
-    findings = Collector(name or "<schema>")
+    findings = FindingCollector(name or "<schema>")
     try:
         document = parse_document(data)
     except DocumentError as error:
         at = (findings.file, error.line, error.column, "document")
-        raise_errors([Finding("E101", *at, error.expected, error.found, error.hint)])
+        raise_errors([SchemaFinding("E101", *at, error.expected, error.found, error.hint)])
         raise
     root = document.root
     if root.name not in ("Table", "CopyTable"):
@@ -135,7 +135,7 @@ def parse_schema(data: bytes, name: str, *, resolve: Resolve | None = None, depl
     return SchemaFile(name, document, schema, every, imports, origin)
 
 
-def _identity(root: Element, file: str, findings: Collector) -> tuple[str, str]:
+def _identity(root: Element, file: str, findings: FindingCollector) -> tuple[str, str]:
     namespace, table = root.attributes.get("namespace", ""), root.attributes.get("name", "")
     bad = [(a, v) for a, v in (("namespace", namespace), ("name", table)) if not is_identifier(v)]
     if bad:
@@ -156,7 +156,7 @@ def _identity(root: Element, file: str, findings: Collector) -> tuple[str, str]:
     return namespace, table
 
 
-def _origin(root: Element, resolve: Resolve | None, findings: Collector) -> SchemaFile | None:
+def _origin(root: Element, resolve: Resolve | None, findings: FindingCollector) -> SchemaFile | None:
     namespace, name = root.attributes.get("sourceNamespace", ""), root.attributes.get("sourceName", "")
     if not is_identifier(namespace) or not is_identifier(name):
         found = f"sourceNamespace {namespace!r}, sourceName {name!r}"
@@ -175,7 +175,7 @@ def _origin(root: Element, resolve: Resolve | None, findings: Collector) -> Sche
 
 
 def _table(
-    root: Element, namespace: str, table: str, findings: Collector, *, deployed: bool
+    root: Element, namespace: str, table: str, findings: FindingCollector, *, deployed: bool
 ) -> tuple[TableSchema, tuple[ImportSource, ...]]:
     storage = one_of(root, "storageType", STORAGE_TYPES, findings)
     if "storageType" not in root.attributes:
@@ -210,7 +210,7 @@ def _table(
 
 
 def _check_partitioning(
-    root: Element, columns: tuple[Column, ...], nested: bool, extended: str | None, findings: Collector
+    root: Element, columns: tuple[Column, ...], nested: bool, extended: str | None, findings: FindingCollector
 ) -> None:
     chosen = [c.name for c in columns if c.kind is Kind.PARTITIONING]
     wanted = 1 if nested else 0
@@ -236,7 +236,7 @@ def _check_partitioning(
     )
 
 
-def _check_formula(partitions: Element, schema: TableSchema, extended: str | None, findings: Collector) -> None:
+def _check_formula(partitions: Element, schema: TableSchema, extended: str | None, findings: FindingCollector) -> None:
     if schema.key_formula is None:
         return
     if extended is not None:
@@ -257,7 +257,7 @@ def _check_formula(partitions: Element, schema: TableSchema, extended: str | Non
         )
 
 
-def _merge_codec(root: Element, default_format: str, findings: Collector) -> str | None:
+def _merge_codec(root: Element, default_format: str, findings: FindingCollector) -> str | None:
     chosen: str | None = None
     for element in root.all("MergeAttributes"):
         target = one_of(element, "format", MERGE_FORMATS, findings) or default_format
@@ -275,7 +275,7 @@ def _merge_codec(root: Element, default_format: str, findings: Collector) -> str
     return chosen
 
 
-def _extended(root: Element, findings: Collector) -> str | None:
+def _extended(root: Element, findings: FindingCollector) -> str | None:
     """The layout that the table has instead of the nested one."""
     elements = root.all("ExtendedStorage")
     for element in elements:
@@ -291,7 +291,7 @@ def _extended(root: Element, findings: Collector) -> str | None:
     return elements[0].attributes.get("type", "") if elements else None
 
 
-def _extended_format(root: Element, extended: str | None, findings: Collector) -> str:
+def _extended_format(root: Element, extended: str | None, findings: FindingCollector) -> str:
     """The format of the leaves of a tree beside history, of which only ``coreplus:hive`` trees have a choice."""
     found = next((one_of(each, "format", MERGE_FORMATS, findings) for each in root.all("ExtendedStorage")), None)
     if found not in (None, "Parquet") and extended != "coreplus:hive":

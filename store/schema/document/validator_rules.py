@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.expression import UNKNOWN_COLUMN, parse_predicate
 from sparkhaven.store.instants import parse_instant
-from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.datatypes import DataType
@@ -183,7 +183,7 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def check_rule(element: Element, columns: tuple[Column, ...], findings: Collector) -> None:
+def check_rule(element: Element, columns: tuple[Column, ...], findings: FindingCollector) -> None:
     """Checks one child of ``Validator``: E141, then E142, then E143; a rule without findings can be bound."""
     spec = RULE_SPECS.get(element.name)
     if spec is None:
@@ -224,7 +224,7 @@ def check_rule(element: Element, columns: tuple[Column, ...], findings: Collecto
         _check_filter(element, columns, findings)
 
 
-def _check_columns(element: Element, spec: RuleSpec, by_name: dict[str, Column], findings: Collector) -> bool:
+def _check_columns(element: Element, spec: RuleSpec, by_name: dict[str, Column], findings: FindingCollector) -> bool:
     named = [(a, element.attributes[a]) for a in _COLUMN_ATTRIBUTES if a in element.attributes]
     for attribute in _LIST_ATTRIBUTES:
         named += [(attribute, part) for part in split_list(element.attributes.get(attribute, "")) if part]
@@ -249,7 +249,7 @@ def _check_columns(element: Element, spec: RuleSpec, by_name: dict[str, Column],
     return True
 
 
-def _check_bounds(element: Element, by_name: dict[str, Column], findings: Collector) -> None:
+def _check_bounds(element: Element, by_name: dict[str, Column], findings: FindingCollector) -> None:
     given = element.attributes
     column = by_name.get(given.get("column", ""))
     numbers = [a for a in ("min", "max", "partitionsBefore", "partitionsAfter", "percentile") if a in given]
@@ -284,7 +284,7 @@ def _check_bounds(element: Element, by_name: dict[str, Column], findings: Collec
             return
 
 
-def _check_list(element: Element, column: Column, findings: Collector) -> bool:
+def _check_list(element: Element, column: Column, findings: FindingCollector) -> bool:
     kind = column.component or column.type
     for text in split_list(element.attributes["expectedValues"]):
         try:
@@ -301,7 +301,7 @@ def _check_list(element: Element, column: Column, findings: Collector) -> bool:
     return True
 
 
-def _check_filter(element: Element, columns: tuple[Column, ...], findings: Collector) -> None:
+def _check_filter(element: Element, columns: tuple[Column, ...], findings: FindingCollector) -> None:
     text = element.attributes.get("filter")
     if text is None:
         return

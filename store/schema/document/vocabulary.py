@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkhaven.store.schema.findings import Collector
+from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.frozen import frozen
@@ -67,7 +67,7 @@ WORDS: dict[str, Word] = {
 }
 
 
-def check_words(root: Element, findings: Collector) -> None:
+def check_words(root: Element, findings: FindingCollector) -> None:
     """One warning for each unknown element or attribute; children of an unknown element are not checked."""
     todo = [root]
     while todo:
@@ -100,7 +100,7 @@ def check_words(root: Element, findings: Collector) -> None:
                 )
 
 
-def one_of(element: Element, attribute: str, allowed: tuple[str, ...], findings: Collector) -> str | None:
+def one_of(element: Element, attribute: str, allowed: tuple[str, ...], findings: FindingCollector) -> str | None:
     """The value of an attribute that must be one of a list; None if absent; E105 (and None) if it is not."""
     value = element.attributes.get(attribute)
     if value is None or value in allowed:

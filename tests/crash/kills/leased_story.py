@@ -10,7 +10,7 @@ from pathlib import Path
 from sparkhaven.jobs.dataframes.source_writers import BATCH_ID, QUERY_ID, begin, commit, run
 from sparkhaven.jobs.settings.source_options import write_options
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.spark.frame_writes import Source, batch_of_query
+from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.spark.data_source import TYPES, in_task, options, rows
 
@@ -33,7 +33,7 @@ def tell(fs: Fs, root: Path, committed: Callable[[int], None] = lambda batch: No
             with in_task(index, {QUERY_ID: "q", BATCH_ID: str(number)}):
                 messages.append(run(fs, write, iter(part), streaming=True))
         sent = [pickle.loads(pickle.dumps(message)) for message in messages]
-        commit(fs, given, sent, Source("q", number, batch_of_query("q", number)))
+        commit(fs, given, sent, FrameSource("q", number, batch_of_query("q", number)))
         committed(number)
 
 

@@ -15,7 +15,7 @@ from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.json.field_paths import path_of, value_at
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 
@@ -31,13 +31,13 @@ def target(source: str, kind: str) -> Target:
 TARGETS = [target("a.b", "int"), target("a.c.d", "String"), target("x", "long"), target("a.e", "double")]
 
 
-def decode(lines: list[bytes], *, compiled: bool) -> tuple[Rows, Rejects]:
+def decode(lines: list[bytes], *, compiled: bool) -> tuple[TypedRows, Rejects]:
     rejects = Rejects(BadRowBudget(max_rows=10**6))
     block = framed_block(lines, np.arange(len(lines), dtype=np.int64))
     return JsonRows(TARGETS, ["known"], compiled=compiled).decode(block, "t/0", rejects), rejects
 
 
-def same(lines: list[bytes]) -> tuple[Rows, Rejects]:
+def same(lines: list[bytes]) -> tuple[TypedRows, Rejects]:
     fast, fast_rejects = decode(lines, compiled=True)
     exact, exact_rejects = decode(lines, compiled=False)
     assert fast.numbers.tolist() == exact.numbers.tolist()

@@ -23,7 +23,7 @@ from sparkhaven.ingest.formats.scan import text_ids
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, ValueRule
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
@@ -52,7 +52,7 @@ LINES = st.lists(
 )
 
 
-def decoded(blocks: Sequence[Sequence[Line]], rejects: Rejects, *, csv: bool, compiled: bool) -> Iterator[Rows]:
+def decoded(blocks: Sequence[Sequence[Line]], rejects: Rejects, *, csv: bool, compiled: bool) -> Iterator[TypedRows]:
     first = 0
     names = ("place", "s", "n")
     options = CsvOptions(header=False, names=names)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.store.native import verified_bytes
 from sparkhaven.store.native.checked_columns import NULL_ID
-from sparkhaven.store.native.verified_bytes import Bounds
+from sparkhaven.store.native.verified_bytes import TextBounds
 from tests.support.guard_pages import guarded
 from tests.support.native_values import LANES, NULLS, fixed_values, limited
 
@@ -94,7 +94,7 @@ def check(texts: list[bytes], low: bytes, high: bytes | None, *, ascii_only: boo
     ends, data = lead + np.cumsum([len(text) for text in texts], dtype=np.int64), b"".join(texts)
     counts = texts.count(b""), (zlib.crc32(ends.tobytes(), 1), zlib.crc32(data, 2))
     with guarded(ends) as held, guarded(np.frombuffer(data, np.uint8)) as octets:
-        for bounds in (Bounds(low, high), None):
+        for bounds in (TextBounds(low, high), None):
             sound = are_text(texts, "ascii" if ascii_only else "utf-8") and are_within(texts, bounds)
             for way in WAYS:
                 assert way(held, lead, octets, bounds, (1, 2), ascii_only=ascii_only) == (counts if sound else None)
@@ -107,7 +107,7 @@ def are_text(texts: list[bytes], charset: str) -> bool:
         return False
 
 
-def are_within(texts: list[bytes], bounds: Bounds | None) -> bool:
+def are_within(texts: list[bytes], bounds: TextBounds | None) -> bool:
     plain = [b"" if text == b"\0" else text for text in texts if text]
     return bounds is None or all(bounds.low <= text and (bounds.high is None or text <= bounds.high) for text in plain)
 
@@ -172,8 +172,8 @@ def test_a_text_of_any_length_among_many(place: int, length: int) -> None:
 
 @pytest.mark.parametrize("place", [0, 63, 64, 1023, 1024, 1999])
 @pytest.mark.parametrize("odd", [-1, 0, 3, 19_981, 2**31, 2**32 + 12, 2**62, -(2**63), 2**63 - 1])
-@pytest.mark.parametrize("bounds", [None, Bounds(b"A", b"B")])
-def test_an_end_out_of_order_or_outside(place: int, odd: int, bounds: Bounds | None) -> None:
+@pytest.mark.parametrize("bounds", [None, TextBounds(b"A", b"B")])
+def test_an_end_out_of_order_or_outside(place: int, odd: int, bounds: TextBounds | None) -> None:
     ends, data = 7 + np.arange(1, 2001) * 10, np.full(20_000, 65, np.uint8)
     ends[place] = odd
     assert not (np.diff(ends, prepend=7) >= 0).all() or ends[-1] != 20_007

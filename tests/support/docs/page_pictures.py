@@ -13,7 +13,7 @@ from itertools import groupby, takewhile
 from pathlib import Path
 
 from demo.feed import TABLE, rows
-from sparkhaven.jobs.page.collect import Asked, Collector
+from sparkhaven.jobs.page.collect import Asked, FactCollector
 from sparkhaven.jobs.page.document import page
 from sparkhaven.jobs.page.drawing import Drawings
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
@@ -76,7 +76,7 @@ def main() -> None:
         root, file = Path(base) / "demo-db", Path(base) / "page.html"
         write_january(root, time.time() - 200)
         merge_some(root)
-        collector = Collector(Fs(), Layout(root), Asked(hours=HOURS), time.time, HOST, os.environ)
+        collector = FactCollector(Fs(), Layout(root), Asked(hours=HOURS), time.time, HOST, os.environ)
         file.write_bytes(page(collector.collect(), Drawings()))
         with browsing() as browser:
             for name, scheme, section in PICTURES:

@@ -29,7 +29,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.table_versions import TABLE, packed
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.imports.foreign_values import Options
+from sparkhaven.writers.imports.foreign_values import AllowedConversions
 from sparkhaven.writers.imports.parquet_leaf import LeafReader
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
 from tests.support.ingest.conversion_values import BAD
@@ -141,7 +141,7 @@ def frames(place: Path, array: pa.Array, kind: str, given: frozenset[str], spark
 
 def imported(place: Path, array: pa.Array, kind: str, given: frozenset[str]) -> list[Any]:
     """An import, which refuses a whole file: one file for each value."""
-    options = Options(frozenset({"v"} if "lossy" in given else ()), "binary_as_text" in given)
+    options = AllowedConversions(frozenset({"v"} if "lossy" in given else ()), "binary_as_text" in given)
     values: list[Any] = []
     for row in range(len(array)):
         path = place / f"{row}.parquet"

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
-from sparkhaven.ingest.feeds.files.decode import NOTHING, Known, file_blocks
+from sparkhaven.ingest.feeds.files.decode import NOTHING, KnownFile, file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.router import Routed
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns
@@ -102,7 +102,7 @@ def decode_split(
     rejects: Rejects,
     *,
     clock: Callable[[], float] = time.time,
-    known: Known = NOTHING,
+    known: KnownFile = NOTHING,
 ) -> Iterator[Routed]:
     """Routed batches of a file."""
     options: Any = spec.feed

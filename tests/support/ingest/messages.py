@@ -19,7 +19,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     ValueRule,
 )
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.schema.document.schema_file import parse_schema
 
 PLACE = "ticks/3"
@@ -54,7 +54,7 @@ class Fake:
 
 def decode(
     messages: Sequence[Fake], columns: dict[str, str], specs: Sequence[ColumnSpec] = (), **feed: Any
-) -> tuple[Rows, Rejects, dict[str, list[Any]]]:
+) -> tuple[TypedRows, Rejects, dict[str, list[Any]]]:
     """Rows, rejects, and the columns as Python values by name."""
     xml = "".join(f'<Column name="{name}" dataType="{kind}"/>' for name, kind in columns.items())
     text = f'<Table namespace="T" name="T" storageType="NestedPartitionedOnDisk"><Partitions keyFormula="${{autobalance_single}}"/><Column name="Date" dataType="String" columnType="Partitioning"/>{xml}</Table>'  # noqa: E501

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from tests.support.ingest.ingest_cases import target
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -146,7 +146,7 @@ def block_of(lines: Sequence[bytes]) -> LineBlock | None:
     return next(line_blocks([b"".join(line + b"\n" for line in lines)]), None)
 
 
-def typed(rows: Rows, targets: Sequence[Target]) -> list[tuple[int, tuple[Any, ...]]]:
+def typed(rows: TypedRows, targets: Sequence[Target]) -> list[tuple[int, tuple[Any, ...]]]:
     columns = []
     for one, array in zip(targets, rows.columns, strict=True):
         kind = array.type

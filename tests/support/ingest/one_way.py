@@ -8,7 +8,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import rejected, typed
 
@@ -30,7 +30,7 @@ class Scanning(JsonRows):
 def outcome(decoder: JsonRows, block: LineBlock, targets: Sequence[Target]) -> tuple[object, ...]:
     """All that decoding a block makes known."""
     rejects = Rejects(PLENTY)
-    rows: Rows = decoder.decode(block, "f", rejects)
+    rows: TypedRows = decoder.decode(block, "f", rejects)
     for array in rows.columns:
         array.validate(full=True)
     return typed(rows, targets), rejected(rejects), rejects.read, +rejects.ignored

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, KafkaException
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
-from sparkhaven.ingest.feeds.kafka.broker.reader import WAIT_SECONDS, RangeReader
+from sparkhaven.ingest.feeds.kafka.broker.reader import WAIT_SECONDS, MessageRangeReader
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 
@@ -78,7 +78,7 @@ class Client:
         self._note("close")
 
 
-class Reader(RangeReader[list[int]]):
+class Reader(MessageRangeReader[list[int]]):
     """Of offsets."""
 
     def __init__(self, script: Script) -> None:

@@ -14,8 +14,8 @@ from rich.console import Console
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.runners import SparkRunner
-from sparkhaven.jobs.streams.stream import Application, Options, open_stream, run_one
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -59,18 +59,18 @@ def stream_file(base: Path, bootstrap: str, feed: str) -> Path:
     return path
 
 
-def take(spark: SparkSession, base: Path, bootstrap: str, feed: str) -> Run:
+def take(spark: SparkSession, base: Path, bootstrap: str, feed: str) -> StreamRun:
     """What is there is taken, then the stream ends; its run, with an error if there was one."""
     fs, layout = Fs(), Layout(base / "db")
     settings = load_stream_file(fs, stream_file(base, bootstrap, feed), {})
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, progress)
-        run_one(Application(fs, layout, SparkRunner(spark), Options(once=True), progress, threading.Event()), run)
+        run_one(Application(fs, layout, SparkRunner(spark), RunOptions(once=True), progress, threading.Event()), run)
     return run
 
 
-def taken(spark: SparkSession, base: Path, bootstrap: str, feed: str) -> Run:
+def taken(spark: SparkSession, base: Path, bootstrap: str, feed: str) -> StreamRun:
     """As ``take``; an error of the run is raised."""
     run = take(spark, base, bootstrap, feed)
     if run.error is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
-from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_root import LiveRoot
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -51,8 +51,8 @@ class Attached:
 
     backend: LiveBackend
     key: TableKey
-    sizes: dict[Place, int] = field(default_factory=dict)
-    values: dict[Place, str] = field(default_factory=dict)
+    sizes: dict[LiveLocation, int] = field(default_factory=dict)
+    values: dict[LiveLocation, str] = field(default_factory=dict)
     errors: list[Exception] = field(default_factory=list)
     done: int = 0
 
@@ -63,7 +63,7 @@ class Attached:
     def _done(self) -> None:
         self.done += 1
 
-    def _place(self, place: Place, values: pa.Table) -> None:
+    def _place(self, place: LiveLocation, values: pa.Table) -> None:
         assert place not in self.sizes, "a place was delivered twice"
         self.sizes[place] = 0
         self.values[place] = values.column(0)[0].as_py()

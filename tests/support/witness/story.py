@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.log import StreamLog
@@ -134,7 +134,7 @@ class Writer:
                 query_id="query",
                 batch_id=number,
                 proposed=[file],
-                check_budget=Budget(given.bad_rows),
+                check_budget=ErrorBudget(given.bad_rows),
                 quarantine=quarantine_at(self.fs, self.root).add if given.stream == STREAM else None,
                 decode=decoder,
             ),

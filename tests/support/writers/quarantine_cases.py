@@ -14,7 +14,7 @@ import pyarrow as pa
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
 from sparkhaven.jobs.operations.requeue import Requeued, requeue_rows
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.log import StreamLog
@@ -148,7 +148,7 @@ def take(
             query_id="query",
             batch_id=batch_id,
             proposed=[split for group in groups for split in group],
-            check_budget=Budget(chosen.bad_rows),
+            check_budget=ErrorBudget(chosen.bad_rows),
             quarantine=quarantine,
             decode=decoder,
         ),

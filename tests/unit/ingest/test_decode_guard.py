@@ -14,7 +14,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import HELD_BYTES, Rejects, as_batch, bad_row
 from sparkhaven.ingest.content.lines import framed_block, line_blocks
-from sparkhaven.ingest.decode_guard import FAILED_BLOCKS, Records, guarded_file, guarded_rows, tried
+from sparkhaven.ingest.decode_guard import FAILED_BLOCKS, GuardedRecords, guarded_file, guarded_rows, tried
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
@@ -25,13 +25,13 @@ from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
 from sparkhaven.ingest.formats.binary_records import RecordRows
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
-from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetRows
+from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.refusals import unexpected
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import (
@@ -83,7 +83,7 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": at, "w": pa.array([7, 8, 9])}), tmp_path / "a.parquet")
     rejects = Rejects(PLENTY)
     split = file_id(tmp_path / "a.parquet")
-    (rows,) = ParquetRows([POISON, target("long", "w")], []).decode(Fs(), split, rejects)
+    (rows,) = ParquetDecoder([POISON, target("long", "w")], []).decode(Fs(), split, rejects)
     assert (rows.columns[1].to_pylist(), bad(rejects)) == (
         [9],
         [(1, "v", "decoder-failed"), (2, "v", "decoder-failed")],
@@ -141,7 +141,7 @@ def test_each_step_of_a_record(poison: bytes) -> None:
     block = framed_block(payloads, np.arange(5, dtype=np.int64))
     decoder = RecordRows([target("int")], [], Odd())
     rows = guarded_rows(
-        Records(
+        GuardedRecords(
             5,
             block.part,
             lambda part: decoder.decode(part, "t/0", rejects),
@@ -159,12 +159,12 @@ def test_each_step_of_a_record(poison: bytes) -> None:
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(28, "no space"), FeedError("x"), ImportError("x")])
 def test_what_is_no_fault_of_a_record_goes_through(error: Exception) -> None:
-    def fail(part: object) -> Rows:
+    def fail(part: object) -> TypedRows:
         raise error
 
     rejects = Rejects(PLENTY)
     with pytest.raises(type(error)):
-        guarded_rows(Records(2, lambda start, stop: None, fail, lambda index, why: pytest.fail()), rejects)
+        guarded_rows(GuardedRecords(2, lambda start, stop: None, fail, lambda index, why: pytest.fail()), rejects)
     with pytest.raises(type(error)):
         tried(lambda: fail(None), Rejects(PLENTY))
     with pytest.raises(type(error)), guarded_file("f"):
@@ -191,7 +191,7 @@ def test_a_row_that_raises_on_its_way_to_a_location() -> None:
     class Names(list[Any]):
         """The targets of a router, of which the third row finds none."""
 
-    rows = Rows((pa.array(["a", "b"]),), np.array([4, 5], np.int64))
+    rows = TypedRows((pa.array(["a", "b"]),), np.array([4, 5], np.int64))
     router = Router(Names(), part, "f", 0)
     rejects = Rejects(PLENTY)
     assert list(route(iter([(router, rows, lambda number: b"x")]), rejects)) == []

@@ -10,7 +10,7 @@ import pytest
 
 from sparkhaven.readers.sql.conditions import conjuncts
 from sparkhaven.readers.sql.engine import Tree, connected, syntax_tree
-from sparkhaven.readers.sql.pushdown import FILTER, SCAN, Scanned, pushed
+from sparkhaven.readers.sql.pushdown import FILTER, SCAN, ScannedTable, pushed
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.small_tables import SCHEMA
 
@@ -21,9 +21,9 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield made
 
 
-def table(prefix: str = "t0") -> Scanned:
+def table(prefix: str = "t0") -> ScannedTable:
     schema = parse_schema(SCHEMA.encode(), "NS.T.schema").schema
-    return Scanned(prefix, {f"{prefix}_{column.name}": column for column in schema.columns}, schema)
+    return ScannedTable(prefix, {f"{prefix}_{column.name}": column for column in schema.columns}, schema)
 
 
 def tree(connection: duckdb.DuckDBPyConnection, text: str) -> Tree:

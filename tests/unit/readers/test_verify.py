@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.readers.checks.findings import Finding, Report
+from sparkhaven.readers.checks.findings import CheckFinding, Report
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
@@ -41,7 +41,7 @@ def check(small: SmallTable, *, deep: bool = True) -> Report:
     return verify(small.fs, small.layout, small.table, deep=deep)
 
 
-def only(report: Report) -> Finding:
+def only(report: Report) -> CheckFinding:
     assert len(report.findings) == 1, "\n".join(f.text() for f in report.findings)
     return report.findings[0]
 
@@ -308,7 +308,7 @@ def test_links_that_lead_nowhere(small: SmallTable) -> None:
 
 
 def test_findings_as_text_and_json() -> None:
-    found = Finding("error", "/db/x", "what", "byte 1", "a", "b", "do")
+    found = CheckFinding("error", "/db/x", "what", "byte 1", "a", "b", "do")
     assert found.text() == "error: /db/x: what\n  at: byte 1\n  expected: a\n  found: b\n  to do: do"
     assert found.to_json()["severity"] == "error"
 

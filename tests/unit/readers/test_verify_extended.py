@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.readers.checks.findings import Finding
+from sparkhaven.readers.checks.findings import CheckFinding
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.table_stats import disk_use, table_stats
 from sparkhaven.store.format.parquet.manifest import decode_manifest, encode_manifest
@@ -52,7 +52,7 @@ def tree_of(root: Path, kind: str) -> tuple[IntradayRows, Path]:
     return db, db.layout.extended(TABLE)
 
 
-def check(db: IntradayRows, *, deep: bool = False) -> list[Finding]:
+def check(db: IntradayRows, *, deep: bool = False) -> list[CheckFinding]:
     return verify(FS, db.layout, TABLE, deep=deep).findings
 
 

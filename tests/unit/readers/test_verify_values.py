@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.checks.column_values import Seen, _Groups, parts_of
+from sparkhaven.readers.checks.column_values import SeenValues, _Groups, parts_of
 from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import BY_NAME
@@ -34,7 +34,7 @@ ABOVE = {"numbers": 1, "doubles": 0.25, "texts": "c", "symbols": "d", "instants"
 
 
 def seen(values: pa.Array, stats: RangeStats, step: int) -> tuple[str, str] | None:
-    found = Seen(stats)
+    found = SeenValues(stats)
     for first in range(0, len(values), step):
         found.add(values.slice(first, step))
     return found.wrong()

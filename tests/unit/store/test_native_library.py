@@ -18,7 +18,7 @@ from native.fuzz.run import TARGETS, run
 from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native import library
-from sparkhaven.store.native.library import NotUsableError, core, file_name, library_file, load
+from sparkhaven.store.native.library import CoreNotUsableError, core, file_name, library_file, load
 from tests.support.places import REPOSITORY
 
 MACHINE = platform.machine()
@@ -63,12 +63,12 @@ def test_from_a_zip_it_is_copied_once(zipped: str, tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written(zipped: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotUsableError, match="cannot be written"):
+    with pytest.raises(CoreNotUsableError, match="cannot be written"):
         library_file(Fs(), {"XDG_CACHE_HOME": str(tmp_path / "file")}, zipped)
 
 
 def test_a_package_without_it() -> None:
-    with pytest.raises(NotUsableError, match=f"there is no {BESIDE.name} in sparkhaven.store.io"):
+    with pytest.raises(CoreNotUsableError, match=f"there is no {BESIDE.name} in sparkhaven.store.io"):
         library_file(Fs(), {}, "sparkhaven.store.io")
 
 
@@ -77,13 +77,13 @@ def test_of_another_machine_or_damaged(tmp_path: Path) -> None:
     struct.pack_into("<H", data, 18, 8)  # MIPS
     for name, content in (("other.so", bytes(data)), ("damaged.so", data[:100]), ("text.so", b"no library")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(NotUsableError, match="cannot be loaded"):
+        with pytest.raises(CoreNotUsableError, match="cannot be loaded"):
             load(tmp_path / name)
 
 
 def test_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "ABI", 99)
-    with pytest.raises(NotUsableError, match="not 99: build the package again"):
+    with pytest.raises(CoreNotUsableError, match="not 99: build the package again"):
         load(BESIDE)
 
 

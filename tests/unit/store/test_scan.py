@@ -15,7 +15,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.phase import MergePhase
-from sparkhaven.store.scan.ranges import Filter, Plan, Snapshot, make_plan
+from sparkhaven.store.scan.ranges import Filter, ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, Tier
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import data_type
@@ -76,7 +76,7 @@ class Tree:
         values: object = None,
         sources: object = None,
         where: Filter | None = None,
-    ) -> Plan:
+    ) -> ReadPlan:
         selection = Selection.of(values, sources)  # type: ignore[arg-type]
         return make_plan(self.fs, self.layout, at, tier=tier, selection=selection, where=where)
 

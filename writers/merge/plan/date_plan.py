@@ -47,7 +47,7 @@ from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, hist
 from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
 from sparkhaven.writers.merge.plan.merge_proof import add_proofs
-from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
@@ -139,7 +139,7 @@ class Taken:
     ``supplement``: it is added to what history has, else replaces it. ``drops``: columns that a command dropped.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[MergeSource, ...]
     origin: str
     inputs: tuple[MergeInput, ...]
     supplement: bool = False
@@ -284,7 +284,7 @@ def _replaced(
     return tuple(n for n in names if fs.stat(layout.history_location(table, LocationKey(n, value))))
 
 
-def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[Source], copies: int) -> None:
+def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[MergeSource], copies: int) -> None:
     needed = copies * sum(state.size for source in sources for state in source.files.values())
     for place in {volume.staging: volume for volume in places}.values():
         free = fs.free_bytes(place.staging)

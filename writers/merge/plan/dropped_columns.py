@@ -11,10 +11,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.drops import ColumnDrop
 from sparkhaven.store.scan.column_file import open_column, open_parquet
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.merge_source import MergeSource
 
 
-def dropped_columns(fs: Fs, schema: TableSchema, value: str, sources: Sequence[Source]) -> tuple[ColumnDrop, ...]:
+def dropped_columns(fs: Fs, schema: TableSchema, value: str, sources: Sequence[MergeSource]) -> tuple[ColumnDrop, ...]:
     """What a command dropped of the sources, counted and digested; columns without values are not named.
 
     MergeError: a column has values that no command dropped. SnapshotMovedError: a column is newer than the schema.
@@ -40,7 +40,7 @@ def joined_drops(one: Iterable[ColumnDrop], other: Iterable[ColumnDrop]) -> tupl
     return tuple(found.values())
 
 
-def missing_columns(fs: Fs, schema: TableSchema, value: str, source: Source) -> Iterator[Column]:
+def missing_columns(fs: Fs, schema: TableSchema, value: str, source: MergeSource) -> Iterator[Column]:
     """The columns that a source has and the schema lacks."""
     if in_parquet(source.files):
         sizes = {NAME: source.files[NAME].size}
@@ -63,7 +63,7 @@ def missing_columns(fs: Fs, schema: TableSchema, value: str, source: Source) -> 
             yield retired[name]
 
 
-def _counted(fs: Fs, source: Source, column: Column) -> ColumnDrop:
+def _counted(fs: Fs, source: MergeSource, column: Column) -> ColumnDrop:
     sizes = {name: state.size for name, state in source.files.items()}
     opened = open_column(fs, source.directory, column, sizes, source.rows)
     rows = digest = 0

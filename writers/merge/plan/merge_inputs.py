@@ -17,7 +17,7 @@ from sparkhaven.store.merges.merge_records import InputKey, MergeInput, MergeRec
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import text_bytes
 
 
@@ -26,7 +26,7 @@ def unmerged(
     table: TableName,
     locations: Sequence[tuple[str, LocationState]],
     merged: dict[InputKey, int],
-) -> list[Source]:
+) -> list[MergeSource]:
     """Rows of intraday beyond those of ``merged``, by location.
 
     SnapshotMovedError: the stream was rolled back below rows that history has.
@@ -47,7 +47,7 @@ def unmerged(
             directory = layout.intraday_location(table, location.key)
             key = location.key.internal
             found.append(
-                Source(
+                MergeSource(
                     directory,
                     stream,
                     key,
@@ -68,14 +68,14 @@ def has_all(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -
     return all(i.rows == 0 or i.key in rows for i in base.inputs)
 
 
-def history_of(fs: Fs, layout: Layout, schema: TableSchema, base: MergeRecord) -> list[Source]:
+def history_of(fs: Fs, layout: Layout, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
     """All rows of a date as history has them."""
     found = []
     table = TableName(schema.namespace, schema.name)
     for output in sorted(base.outputs, key=lambda o: o.internal):
         directory = layout.history_location(table, LocationKey(output.internal, base.value))
         rows = output.rows
-        source = Source(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
+        source = MergeSource(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
         found.append(replace(source, text_bytes=text_bytes(fs, source, schema.stored)))
     return found
 

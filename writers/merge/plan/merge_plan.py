@@ -10,7 +10,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.writers.merge.plan.merge_source import Source
+from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
 
 Format = Literal["deephaven", "parquet", "both"]
@@ -67,7 +67,7 @@ class MergePlan:
     value: str
     generation: int
     schema: TableSchema
-    sources: tuple[Source, ...]
+    sources: tuple[MergeSource, ...]
     destinations: tuple[Destination, ...]
     options: MergeOptions
     work: Path

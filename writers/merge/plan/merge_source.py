@@ -37,7 +37,7 @@ ALL = slice(None)
 
 
 @frozen
-class Source:
+class MergeSource:
     """Rows ``[start, stop)`` of a location that has ``rows`` committed ones in ``files``.
 
     ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state.
@@ -70,7 +70,7 @@ class Source:
 class ColumnSource:
     """One column of one source. Raises CorruptFileError, SchemaMismatchError, UnsupportedVersionError at opening."""
 
-    def __init__(self, fs: Fs, source: Source, column: Column) -> None:
+    def __init__(self, fs: Fs, source: MergeSource, column: Column) -> None:
         self.fs, self.source, self.column = fs, source, (column := column.within(source.files))
         self._dat = source.directory / column.files[0]
         self._header: Prefix | None = None

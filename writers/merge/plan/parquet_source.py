@@ -22,16 +22,16 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import open_parquet
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick, Source
+from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, MergeSource, Pick
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, look_up, rank_lut, sorted_symbols
 
 
-def open_source(fs: Fs, source: Source, column: Column) -> ColumnSource:
+def open_source(fs: Fs, source: MergeSource, column: Column) -> ColumnSource:
     """A column of a source, by the format of its location. Raises as ``ColumnSource``."""
     return ParquetSource(fs, source, column) if in_parquet(source.files) else ColumnSource(fs, source, column)
 
 
-def text_bytes(fs: Fs, source: Source, columns: tuple[Column, ...]) -> dict[str, int]:
+def text_bytes(fs: Fs, source: MergeSource, columns: tuple[Column, ...]) -> dict[str, int]:
     """About how many bytes the texts of each text column take; empty for a location of column files."""
     if not in_parquet(source.files):
         return {}
@@ -43,7 +43,7 @@ def text_bytes(fs: Fs, source: Source, columns: tuple[Column, ...]) -> dict[str,
 class ParquetSource(ColumnSource):
     """One column of one ``table.parquet``. Raises CorruptFileError, SchemaMismatchError at opening."""
 
-    def __init__(self, fs: Fs, source: Source, column: Column) -> None:
+    def __init__(self, fs: Fs, source: MergeSource, column: Column) -> None:
         self.fs, self.source, self.column = fs, source, column
         sizes = {name: state.size for name, state in source.files.items()}
         self._rows = open_parquet(fs, source.directory, sizes, source.rows)

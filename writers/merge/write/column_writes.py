@@ -37,7 +37,7 @@ Segment = tuple[int, int, int]  # destination, positions from and to in the orde
 
 
 @frozen
-class Place:
+class WriteOffsets:
     """Where rows go in each destination: the first row, the first byte of each blob column, the symbols in use there.
 
     ``used`` None: the rows are all rows of the date, so the symbols in use are counted here.
@@ -54,7 +54,7 @@ class ColumnWriter:
     def __init__(
         self,
         fs: Fs,
-        place: Place,
+        place: WriteOffsets,
         keys: Keys,
         unions: Unions,
         rows: Rows,

@@ -1,10 +1,10 @@
 """The distinct texts of a date's columns by external merge sort, and the rank of each source's symbols among them.
 
 Slices of the sources' symbol tables are sorted and stored as runs in the merge's work directory; the runs are then
-merged window by window. In memory are one slice and the windows, whose bytes ``Budget`` bounds, and 4 bytes for each
-symbol of the merged column (its rank). A set of texts is two work files: ``<name>.texts`` has the concatenated UTF-8
-bytes, ``<name>.ends`` a little-endian i4 before the first text and after each. A run also has ``<name>.ids``, the u4
-number of each text in its source.
+merged window by window. In memory are one slice and the windows, whose bytes ``SortBudget`` bounds, and 4 bytes for
+each symbol of the merged column (its rank). A set of texts is two work files: ``<name>.texts`` has the concatenated
+UTF-8 bytes, ``<name>.ends`` a little-endian i4 before the first text and after each. A run also has ``<name>.ids``, the
+u4 number of each text in its source.
 
 Texts are compared by UTF-16 code unit. UTF-8 orders by code point, which differs in one place: U+10000 and above (first
 byte F0 to F4) sort before U+E000 to U+FFFF (EE and EF). Those seven bytes occur as first bytes only, so a run stores
@@ -43,15 +43,15 @@ _LOWERED = bytes.maketrans(b"\xf3\xf4\xee\xef\xf0\xf1\xf2", b"\xee\xef\xf0\xf1\x
 
 
 @frozen
-class Budget:
+class SortBudget:
     """Bytes of one slice before it is sorted, and of all windows together."""
 
     slice: int
 
     @staticmethod
-    def of(plan: MergePlan) -> Budget:
+    def of(plan: MergePlan) -> SortBudget:
         """A sixteenth of what rows may take: sorting a slice makes copies of it."""
-        return Budget(max(MIN_SLICE, plan.options.usable // 16))
+        return SortBudget(max(MIN_SLICE, plan.options.usable // 16))
 
     def window(self, runs: int) -> int:
         """Bytes of the window of one of ``runs`` runs."""
@@ -97,7 +97,7 @@ def load_texts(fs: Fs, path: Path) -> pa.StringArray:
 
 def fits_slice(plan: MergePlan) -> bool:
     """Whether the stored texts of every column whose distinct texts are needed fit one slice."""
-    return all(stored_texts(plan, column) <= Budget.of(plan).slice for column in union_columns(plan))
+    return all(stored_texts(plan, column) <= SortBudget.of(plan).slice for column in union_columns(plan))
 
 
 def stored_texts(plan: MergePlan, column: Column) -> int:
@@ -133,11 +133,11 @@ def find_union(fs: Fs, plan: MergePlan, column: Column) -> Unions:
 
 
 def _sorted_at_once(plan: MergePlan, column: Column) -> bool:
-    return column.storage is Storage.SYMBOL and stored_texts(plan, column) <= WHOLE * Budget.of(plan).slice
+    return column.storage is Storage.SYMBOL and stored_texts(plan, column) <= WHOLE * SortBudget.of(plan).slice
 
 
 def _store_union(fs: Fs, plan: MergePlan, column: Column) -> None:
-    budget = Budget.of(plan)
+    budget = SortBudget.of(plan)
     found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
     if _sorted_at_once(plan, column):
         union, ranks = ranked_symbols(Columns(fs, plan).symbols(column))
@@ -180,7 +180,7 @@ class _Stored(Mapping[str, pa.StringArray]):
 # --- runs ----------------------------------------------------------------------------------------------
 
 
-def _runs(fs: Fs, plan: MergePlan, column: Column, budget: Budget) -> tuple[list[_Run], list[int]]:
+def _runs(fs: Fs, plan: MergePlan, column: Column, budget: SortBudget) -> tuple[list[_Run], list[int]]:
     """Sorted runs of all sources, and the number of symbols of each source (0 for texts without table)."""
     runs: list[_Run] = []
     sizes: list[int] = []
@@ -200,7 +200,7 @@ def _runs(fs: Fs, plan: MergePlan, column: Column, budget: Budget) -> tuple[list
     return runs, sizes
 
 
-def _texts_of(source: ColumnSource, budget: Budget) -> Iterator[tuple[int, pa.Array]]:
+def _texts_of(source: ColumnSource, budget: SortBudget) -> Iterator[tuple[int, pa.Array]]:
     """Texts with the number of the first; without a symbol table the numbers are meaningless."""
     if source.column.storage is Storage.SYMBOL:
         yield from source.symbol_parts(budget.slice)
@@ -290,7 +290,7 @@ class _Run:
 # --- merge ---------------------------------------------------------------------------------------------
 
 
-def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], found: TextFiles, budget: Budget) -> None:
+def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], found: TextFiles, budget: SortBudget) -> None:
     """Merges runs into ``found`` and stores the rank of every text that has a number in its source.
 
     Values up to the smallest of the windows' last values are complete: no run has more of them.

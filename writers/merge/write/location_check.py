@@ -21,7 +21,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.plan.merge_source import BLOCK_ROWS, ColumnSource, Source
+from sparkhaven.writers.merge.plan.merge_source import BLOCK_ROWS, ColumnSource, MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of
 from sparkhaven.writers.merge.write.staging import Runs
@@ -50,11 +50,11 @@ class ColumnFound:
     stats: tuple[RangeStats, ...] = field(default=())
 
 
-def staged_source(plan: MergePlan, finished: Finished) -> Source:
+def staged_source(plan: MergePlan, finished: Finished) -> MergeSource:
     """The staged location as a source, without checksums."""
     directory = plan.destinations[finished.destination].stage(plan.table, plan.value)
     files = {name: FileState(size, 0) for name, size in finished.sizes.items()}
-    return Source(directory, "", "", 0, 0, 0, finished.rows, finished.rows, files)
+    return MergeSource(directory, "", "", 0, 0, 0, finished.rows, finished.rows, files)
 
 
 def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:

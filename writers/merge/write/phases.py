@@ -36,7 +36,7 @@ from sparkhaven.writers.merge.write.date_survey import source_files, verify_file
 from sparkhaven.writers.merge.write.finish import Finished, size_record
 from sparkhaven.writers.merge.write.indexes import directories_of
 from sparkhaven.writers.merge.write.location_check import ColumnFound, ColumnTask, check_column
-from sparkhaven.writers.merge.write.staging import Run, Written, here
+from sparkhaven.writers.merge.write.staging import Run, StagedPiece, here
 from sparkhaven.writers.merge.write.work_shares import stage_date
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Failure:
 @frozen
 class _Staged:
     plan: MergePlan
-    written: list[Written]
+    written: list[StagedPiece]
     finished: list[Finished]
 
 

@@ -224,7 +224,7 @@ def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
 
 
 @frozen
-class Selection:
+class RowSelection:
     """Rows of a piece: per source their numbers from its start (None = all), and their keys in source order."""
 
     rows: Rows
@@ -237,7 +237,7 @@ class Selection:
         return sum(self.counts)
 
 
-def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool = False) -> Selection:
+def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool = False) -> RowSelection:
     """The rows between two bounds; without bounds all of them. ``keep``: their columns may stay in memory."""
     plan = keys.plan
     rows: list[npt.NDArray[np.uint32] | None] = []
@@ -245,7 +245,7 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool =
     parts: list[list[Words]] = []
     depth, last = max(len(lower or ()), len(upper or ())), keys.depth()
     if not depth and (found := keys.all_words(keep=keep)) is not None:
-        return Selection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(found))
+        return RowSelection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(found))
     for index, source in enumerate(plan.sources):
         chosen: list[npt.NDArray[np.uint32]] = []
         for first, stop in source.blocks():
@@ -273,10 +273,10 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool =
         merged.append(np.concatenate([part[key] for part in parts]))
         for part in parts:
             part[key] = merged[-1][:0]  # releases the block
-    return Selection(tuple(rows), tuple(counts), tuple(merged))
+    return RowSelection(tuple(rows), tuple(counts), tuple(merged))
 
 
-def order_of(selection: Selection) -> npt.NDArray[np.uint32]:
+def order_of(selection: RowSelection) -> npt.NDArray[np.uint32]:
     """Positions of the selected rows (in source order), in result order."""
     if not selection.keys:
         return np.arange(selection.total, dtype=np.uint32)

@@ -18,10 +18,10 @@ from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.row_blocks import Rows
 from sparkhaven.writers.merge.plan.sort_keys import Words, distinct
 from sparkhaven.writers.merge.plan.unions import Unions
-from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Place, Segment
+from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, WriteOffsets
 from sparkhaven.writers.merge.write.date_survey import load_used
 from sparkhaven.writers.merge.write.dictionaries import find_union, load_unions
-from sparkhaven.writers.merge.write.row_order import Bound, Keys, Selection, order_of, select
+from sparkhaven.writers.merge.write.row_order import Bound, Keys, RowSelection, order_of, select
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,7 +55,7 @@ class Runs:
 
 
 @frozen
-class Written:
+class StagedPiece:
     """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
 
     A run list is None if equal values are not contiguous; then the column is not grouped. ``verified``: source and
@@ -100,7 +100,7 @@ class ColumnWrite:
     late: bool = False
 
 
-def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any, Any] = here) -> Written:
+def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any, Any] = here) -> StagedPiece:
     """Writes the rows of a piece. MergeError: their number differs from the count."""
     plan = piece.plan
     if unions is None:
@@ -123,18 +123,18 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
     del selection
     wide = (0,) * len(segments)
     used = load_used(fs, plan) if piece.counted else None
-    place = Place(piece.first_rows or wide, piece.first_bytes or {}, used)
+    place = WriteOffsets(piece.first_rows or wide, piece.first_bytes or {}, used)
     writer = ColumnWriter(fs, place, keys, unions, rows, order, segments)
     for _ in run(writer.column, plan.columns):  # columns have nothing in common but what they only read
         pass
-    return Written(counts, writer.digests.totals, runs, keys.columns.verified)
+    return StagedPiece(counts, writer.digests.totals, runs, keys.columns.verified)
 
 
-def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[Selection, npt.NDArray[np.uint32]]:
+def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[RowSelection, npt.NDArray[np.uint32]]:
     """The rows of a piece and their order; other workers read columns meanwhile."""
     columns = _columns_ahead(piece) if run is not here else []
 
-    def step(column: Column | None) -> tuple[Selection, npt.NDArray[np.uint32]] | None:
+    def step(column: Column | None) -> tuple[RowSelection, npt.NDArray[np.uint32]] | None:
         if column is None:
             selection = select(keys, piece.lower, piece.upper, keep=bool(columns))
             return selection, order_of(selection)
@@ -174,7 +174,7 @@ def order_piece(fs: Fs, task: OrderTask) -> Ordered:
     return Ordered(tuple(stop - start for _, start, stop in segments), runs)
 
 
-def write_column(fs: Fs, task: ColumnWrite) -> Written:
+def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
     """Writes one column of all destinations."""
     plan = task.plan
     parts = []
@@ -187,14 +187,14 @@ def write_column(fs: Fs, task: ColumnWrite) -> Written:
     segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
     unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)
     everything: Rows = (None,) * len(plan.sources)
-    place = Place((0,) * len(task.rows), {})
+    place = WriteOffsets((0,) * len(task.rows), {})
     keys = Keys(fs, plan, unions)
     writer = ColumnWriter(fs, place, keys, unions, everything, order, segments)
     writer.column(task.column)
-    return Written((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
+    return StagedPiece((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
 
 
-def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
+def _segments(selection: RowSelection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
     if destinations == 1:
         return [(0, 0, len(order))]
     ends = np.cumsum(np.bincount(selection.keys[0], minlength=destinations)).tolist()
@@ -204,7 +204,7 @@ def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations:
 def _all_runs(
     plan: MergePlan,
     first_rows: tuple[int, ...] | None,
-    selection: Selection,
+    selection: RowSelection,
     order: npt.NDArray[np.uint32],
     segments: list[Segment],
 ) -> dict[str, tuple[Runs | None, ...]]:

@@ -31,7 +31,7 @@ from sparkhaven.writers.merge.write.staging import (
     Piece,
     Run,
     Runs,
-    Written,
+    StagedPiece,
     order_piece,
     write_column,
     write_piece,
@@ -45,7 +45,7 @@ SORTED = 4  # times as long as copying a text takes until it is sorted
 
 def stage_date(
     fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool, now_ms: int
-) -> tuple[list[Written], list[Finished]]:
+) -> tuple[list[StagedPiece], list[Finished]]:
     """Writes every destination's location, complete except ``table.size``; ``split`` cuts the date as planned.
 
     ``now_ms``: the time of the merge.
@@ -87,17 +87,17 @@ def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = (
     return load_unions(fs, plan)
 
 
-def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
+def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[StagedPiece]:
     """Orders one piece per worker; then writes the columns, those that take longest first."""
     cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
     orders = [
         OrderTask(plan, lower, upper, plan.work / f"order-{index}")
         for index, (lower, upper) in enumerate(pairwise(cuts))
     ]
-    written: list[Written] = []
+    written: list[StagedPiece] = []
     before = [0] * len(plan.destinations)
     for ordered in run(partial(order_piece, fs), orders):
-        written.append(Written(ordered.rows, {}, _moved(ordered, before)))
+        written.append(StagedPiece(ordered.rows, {}, _moved(ordered, before)))
         before = [sum(pair) for pair in zip(before, ordered.rows, strict=True)]
     if sum(before) != plan.rows:
         raise MergeError(
@@ -133,7 +133,7 @@ def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | No
 
 def _stage_pieces(
     fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions
-) -> tuple[list[Written], Mapping[str, npt.NDArray[np.bool_]]]:
+) -> tuple[list[StagedPiece], Mapping[str, npt.NDArray[np.bool_]]]:
     """The pieces, and per column and destination the symbols in use."""
     cuts = tuple(bounds(Keys(fs, plan, found), plan.ranges()))
     stretches = [

@@ -38,7 +38,7 @@ SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again
 
 
 @frozen
-class Found:
+class ListedFile:
     """A file of the feed. ``came``: it was not there at an earlier look of this process; ``again``: it was."""
 
     path: Path
@@ -71,7 +71,7 @@ class _Directory:
     version: int = 0
     directories: list[str] = field(default_factory=list)
     links: set[str] = field(default_factory=set)
-    files: dict[str, Found] = field(default_factory=dict)
+    files: dict[str, ListedFile] = field(default_factory=dict)
     linked: set[str] = field(default_factory=set)
     passed: Passed = field(default_factory=Passed)
 
@@ -102,7 +102,7 @@ class FeedListing:
         self._own = Passed()  # what is of no listed directory
         self._matched = self._looked = False
 
-    def look(self, now_ns: int) -> Iterator[Found]:
+    def look(self, now_ns: int) -> Iterator[ListedFile]:
         """The files of directories that changed since the last look.
 
         RetryableFeedError if the root is away: ``exists`` asks beforehand. SettingsError for the directory of a table
@@ -119,7 +119,7 @@ class FeedListing:
         sink = self._sinks.above(self.root, first=not self._looked)
         if not self._parts and not stat.is_dir:
             if sink is None or sink.takes(self.root, stat, self._own):
-                yield Found(self.root, stat, again=self._looked)
+                yield ListedFile(self.root, stat, again=self._looked)
         else:
             self._links.append(_Step(self.root, self._parts or ("*",), sink))
             while self._links:
@@ -151,7 +151,7 @@ class FeedListing:
         self.root, self._parts = split_pattern(self._fs, self._path)  # a name with wildcards may be there now
         return self._fs.stat(self.root)
 
-    def _walk(self, step: _Step, now_ns: int) -> Iterator[Found]:
+    def _walk(self, step: _Step, now_ns: int) -> Iterator[ListedFile]:
         directory, parts = step.directory, step.parts
         stat = self._fs.stat(directory)
         if stat is None or not stat.is_dir:
@@ -178,7 +178,7 @@ class FeedListing:
 
     def _below(
         self, directory: Path, listing: _Directory, parts: tuple[str, ...], part: str, sink: SinkLog | None, now_ns: int
-    ) -> Iterator[Found]:
+    ) -> Iterator[ListedFile]:
         """Files below the directories whose names fit a part of the pattern; links come later."""
         for name in listing.directories:
             if fits(name, part):
@@ -188,7 +188,7 @@ class FeedListing:
                 else:
                     yield from self._walk(step, now_ns)
 
-    def _under_other_names(self) -> Iterator[Found]:
+    def _under_other_names(self) -> Iterator[ListedFile]:
         """Files that are links, but for those to files of the feed."""
         linked = [(listing, name) for listing in self._listed.values() for name in sorted(listing.linked)]
         last = self._parts[-1] if self._parts and self._parts[-1] != ANY_DEPTH else "*"
@@ -249,7 +249,7 @@ class FeedListing:
             listing.passed.add(NO_FILE, str(path))
         elif sink is None or sink.takes(path, stat, listing.passed):
             again = before is not None and before.has(name)
-            listing.files[name] = Found(path, stat, came=self._looked and not again, again=again)
+            listing.files[name] = ListedFile(path, stat, came=self._looked and not again, again=again)
             if is_link:
                 listing.linked.add(name)
         elif sink.committed(path) is not None:  # it may still be copied

@@ -65,7 +65,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
 }
 
 
-class NotUsableError(Exception):
+class ClientNotUsableError(Exception):
     """Why the library cannot be used here."""
 
 
@@ -83,7 +83,7 @@ class Librdkafka:
                 function = getattr(library, f"rd_kafka_{name}")
                 function.restype, function.argtypes = result, arguments
         except (OSError, AttributeError) as error:
-            raise NotUsableError(f"its C library does not answer: {error}") from error
+            raise ClientNotUsableError(f"its C library does not answer: {error}") from error
         self._library = library
         self.time_of = ctypes.cast(library.rd_kafka_message_timestamp, _at).value or 0
         self.free = ctypes.cast(library.rd_kafka_message_destroy, _at).value or 0
@@ -130,7 +130,7 @@ def librdkafka() -> Librdkafka | None:
     try:
         found = Librdkafka(cimpl.__file__)
         _prove(found)
-    except NotUsableError as error:
+    except ClientNotUsableError as error:
         LOG.warning("librdkafka is not asked directly (%s): same results, but reading takes longer", error)
         return None
     return found
@@ -140,13 +140,13 @@ def _prove(library: Librdkafka) -> None:
     """NotUsableError unless it is the client's own library, and its messages read as they should."""
     version, named = library.version(), confluent_kafka.libversion()[1]
     if version != named or version not in VERSIONS:
-        raise NotUsableError(f"it is version {version:#x}, the client has {named:#x}")
+        raise ClientNotUsableError(f"it is version {version:#x}, the client has {named:#x}")
     try:
         conf = library.conf({"log_level": 2})
         library.conf_set_events(conf, _DELIVERY)
         client = library.client(_PRODUCER, conf)
     except RefusedError as error:
-        raise NotUsableError(f"it makes no client: {error}") from error
+        raise ClientNotUsableError(f"it makes no client: {error}") from error
     queue, topic = library.queue_get_main(client), library.topic_new(client, b"proof", None)
     found: list[tuple[int, bytes | None, bytes | None]] = []
     try:
@@ -157,7 +157,7 @@ def _prove(library: Librdkafka) -> None:
         while len(found) < len(_SENT):
             event = library.queue_poll(queue, 1000)
             if not event:
-                raise NotUsableError("it does not return messages that were purged")
+                raise ClientNotUsableError("it does not return messages that were purged")
             try:
                 found += _returned(library, event)
             finally:
@@ -167,7 +167,7 @@ def _prove(library: Librdkafka) -> None:
         library.queue_destroy(queue)
         library.destroy(client)
     if found != _SENT:
-        raise NotUsableError(f"its messages are not laid out as in rdkafka.h: {found}, expected {_SENT}")
+        raise ClientNotUsableError(f"its messages are not laid out as in rdkafka.h: {found}, expected {_SENT}")
 
 
 def _returned(library: Librdkafka, event: int) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -177,7 +177,7 @@ def _returned(library: Librdkafka, event: int) -> list[tuple[int, bytes | None, 
     facts = MessageFacts.room(len(pointers))
     look(pointers, 0, library.time_of, facts)
     if (facts.errors != _PURGED).any() or (facts.offsets != _NO_OFFSET).any():
-        raise NotUsableError(f"purged messages have the errors {facts.errors} and the offsets {facts.offsets}")
+        raise ClientNotUsableError(f"purged messages have the errors {facts.errors} and the offsets {facts.offsets}")
     messages = [MessageLayout.from_address(pointer) for pointer in pointers.tolist()]
     parts = []
     for lengths, keys in (
@@ -187,7 +187,7 @@ def _returned(library: Librdkafka, event: int) -> list[tuple[int, bytes | None, 
         try:
             data, ends = frame(pointers, np.array(lengths, np.int64), keys=keys)
         except (ValueError, OverflowError) as error:  # of another layout any number may be a length
-            raise NotUsableError(f"its messages are not laid out as in rdkafka.h: {error}") from error
+            raise ClientNotUsableError(f"its messages are not laid out as in rdkafka.h: {error}") from error
         texts = iter([data[start : stop - 1] for start, stop in pairwise(ends.tolist())])
         parts.append([None if length < 0 else next(texts) for length in lengths])
     return [(one.partition, value, key) for one, value, key in zip(messages, *parts, strict=True)]

@@ -90,7 +90,7 @@ class _Held(Generic[Some]):
     position: int
 
 
-class RangeReader(ABC, Generic[Some]):
+class MessageRangeReader(ABC, Generic[Some]):
     """Reads ranges of one feed in one process."""
 
     def __init__(
@@ -213,14 +213,14 @@ class RangeReader(ABC, Generic[Some]):
             raise recreated(wanted.topic, wanted.topic_id, found)
 
 
-class KafkaReader(RangeReader[list[Message]]):
+class KafkaReader(MessageRangeReader[list[Message]]):
     """Hands out lists of the Python client's messages."""
 
     def _open(self, topic: str, partition: int) -> ObjectClient:
         return ObjectClient(self._feed, self._troubles, topic, partition)
 
 
-class BatchReader(RangeReader[FramedMessages]):
+class BatchReader(MessageRangeReader[FramedMessages]):
     """Hands out blocks of framed messages, without an object for each."""
 
     def __init__(self, library: Librdkafka, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS) -> None:

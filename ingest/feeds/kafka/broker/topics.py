@@ -29,7 +29,7 @@ _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._
 
 
 @frozen
-class Bounds:
+class OffsetBounds:
     """Messages of a partition lie in ``[beginning, end)``; those of open transactions are beyond ``end``."""
 
     beginning: int
@@ -41,7 +41,7 @@ class TopicView:
     """One topic as it is now. ``topic_id`` is "" at brokers that have none (before Kafka 2.8)."""
 
     topic_id: str
-    partitions: Mapping[int, Bounds]
+    partitions: Mapping[int, OffsetBounds]
 
 
 class KafkaTopics:
@@ -71,7 +71,7 @@ class KafkaTopics:
         ends = self._ask(partitions, lambda partition: OffsetSpec.latest())
         first, last = self._offsets(beginnings), self._offsets(ends)
         return {
-            name: TopicView(topic_id, {n: Bounds(first[name, n], last[name, n]) for n in numbers})
+            name: TopicView(topic_id, {n: OffsetBounds(first[name, n], last[name, n]) for n in numbers})
             for name, (topic_id, numbers) in described.items()
         }
 

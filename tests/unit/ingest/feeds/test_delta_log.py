@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.ingest.feeds.delta.log import Actions, Added, read_version
+from sparkhaven.ingest.feeds.delta.log import Actions, AddedFile, read_version
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.store.delta.log import data_path, list_log, version_file
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, UnsupportedVersionError
@@ -25,7 +25,7 @@ def read(table: Path, version: int) -> Actions:
     return found
 
 
-def ids(files: list[Added]) -> list[int]:
+def ids(files: list[AddedFile]) -> list[int]:
     """The ids in data files, sorted."""
     return sorted(value for file in files for value in pq.read_table(file.path, columns=["id"])["id"].to_pylist())
 

@@ -24,7 +24,7 @@ from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordRows
 from sparkhaven.ingest.formats.confluent import HEAD
 from sparkhaven.ingest.spec.payload_formats import AvroSource
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -61,7 +61,7 @@ def record(number: int, **changed: Any) -> bytes:
     return out.getvalue()
 
 
-def decode(payloads: list[bytes], source: AvroSource) -> tuple[Rows, Rejects]:
+def decode(payloads: list[bytes], source: AvroSource) -> tuple[TypedRows, Rejects]:
     rejects = Rejects(BadRowBudget(max_rows=100))
     block = framed_block(payloads, np.arange(len(payloads), dtype=np.int64))
     return RecordRows(TARGETS, [], AvroRecords(TARGETS, source)).decode(block, "t/0", rejects), rejects

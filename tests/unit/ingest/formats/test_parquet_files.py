@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.feeds.files.decode import Known
+from sparkhaven.ingest.feeds.files.decode import KnownFile
 from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_BYTES, ParquetFile
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.store.io.fs import Fs
@@ -54,7 +54,7 @@ def test_old_timestamps_that_nanoseconds_do_not_reach_are_bad_rows(tmp_path: Pat
     spec = stream(ZONED, form="parquet")
     rejects = Rejects(spec.bad_rows)
     table = schema(n="int", v="Instant")
-    routed = list(decode_split(Fs(), file_id(path), spec, table, rejects, known=Known(utc96=utc96)))
+    routed = list(decode_split(Fs(), file_id(path), spec, table, rejects, known=KnownFile(utc96=utc96)))
     at = 1_357_016_400_123_456_000
     assert values(routed) == [at, None, at]
     assert [(row.line, row.reason) for row in rejects.rows] == [(2, FAR), (3, FAR), (4, FAR)]

@@ -29,7 +29,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     Unit,
     ValueRule,
 )
-from sparkhaven.ingest.values.typed_rows import Rows
+from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -104,14 +104,14 @@ def target(name: str, kind: str, unit: Unit = "iso") -> Target:
     return Target(column, name, unit, None, None, True)
 
 
-def decode(payloads: list[bytes], targets: list[Target], of: ProtobufSource | None = None) -> tuple[Rows, Rejects]:
+def decode(payloads: list[bytes], targets: list[Target], of: ProtobufSource | None = None) -> tuple[TypedRows, Rejects]:
     rejects = Rejects(BadRowBudget(max_rows=100))
     block = framed_block(payloads, np.arange(len(payloads), dtype=np.int64))
     records = ProtobufRecords(targets, of or source())
     return RecordRows(targets, ["f64"], records).decode(block, "t/0", rejects), rejects
 
 
-def values(rows: Rows) -> list[list[object]]:
+def values(rows: TypedRows) -> list[list[object]]:
     plain = (c.cast("int64") if str(c.type).startswith("timestamp") else c for c in rows.columns)
     return [c.to_pylist() for c in plain]
 

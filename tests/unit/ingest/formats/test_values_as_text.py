@@ -21,7 +21,7 @@ from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.json_text import json_text, plain_text
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, Written
+from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, WireValue
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.messages import decode as decode_messages
@@ -125,7 +125,7 @@ CANONICAL: list[tuple[Any, str]] = [
     (Moment("date", -719529, DAY_NS), "-0001-12-31"),
     (Moment("time of day", 34200000, 10**6), "09:30:00"),
     (Moment("instant", 253402300800000, 10**6), "10000-01-01T00:00:00Z"),
-    (Written("duration", "P1M2DT3.004S"), "P1M2DT3.004S"),
+    (WireValue("duration", "P1M2DT3.004S"), "P1M2DT3.004S"),
     (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     ('é"', 'é"'),
 ]

@@ -22,7 +22,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import process, runners
 from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.reports.progress import Progress
-from sparkhaven.jobs.streams.stream_run import Run
+from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -92,7 +92,7 @@ def test_a_misspelt_setting_of_the_client_is_reported_before_spark_starts(
 def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def keep(app: object, run: Run) -> None:
+    def keep(app: object, run: StreamRun) -> None:
         ran.append(run.name)
         run.totals = StreamTotals()
 
@@ -162,7 +162,7 @@ def test_progress_names_newcomers_that_are_too_old() -> None:
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
     spec: Any = SimpleNamespace(stream="s", feed=FilesOptions("/feed"))
-    run = Run(SimpleNamespace(spec=spec, feed=FilesFeed(spec)), None, None)  # type: ignore[arg-type]
+    run = StreamRun(SimpleNamespace(spec=spec, feed=FilesFeed(spec)), None, None)  # type: ignore[arg-type]
     listen = run.listener(progress)
     listen({"waiting_files": 3})
     assert out.getvalue() == ""
@@ -210,7 +210,7 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
         progress = Progress(console=Console(file=out, width=200))
         stop = threading.Event()
         runner = runners.SparkRunner(None)  # type: ignore[arg-type]
-        ingest_run.run_one(ingest_run.Application(fs, layout, runner, ingest_run.Options(), progress, stop), run)
+        ingest_run.run_one(ingest_run.Application(fs, layout, runner, ingest_run.RunOptions(), progress, stop), run)
     assert run.error is None
     assert targets[0].policy.loss_window_s == {"fsync": 0.0, "periodic": 2.5, "none": math.inf}[durability]
     said = out.getvalue()
@@ -254,8 +254,8 @@ def test_a_signal_while_spark_starts_ends_well(
     before = signal.getsignal(number)
     settings = load_stream_file(Fs(), write_stream(tmp_path), {})
     quiet = Progress(console=Console(quiet=True))
-    (ended,) = process.run_streams(Fs(), Layout(tmp_path / "db"), [settings], ingest_run.Options(), quiet)
-    assert isinstance(ended, Run) and (ended.error, ended.totals) == (None, StreamTotals())
+    (ended,) = process.run_streams(Fs(), Layout(tmp_path / "db"), [settings], ingest_run.RunOptions(), quiet)
+    assert isinstance(ended, StreamRun) and (ended.error, ended.totals) == (None, StreamTotals())
     assert signal.getsignal(number) is before
     assert {path.name for path in (tmp_path / "db").iterdir()} == {"Schemas"}  # nothing was ingested
 
@@ -278,7 +278,7 @@ def test_a_jvm_that_is_gone_is_reported_by_its_name_wherever_it_is_missed(
             run = ingest_run.open_stream(fs, layout, settings, opened, progress)
             spark: Any = None
             runner = runners.SparkRunner(spark)
-            app = ingest_run.Application(fs, layout, runner, ingest_run.Options(), progress, threading.Event())
+            app = ingest_run.Application(fs, layout, runner, ingest_run.RunOptions(), progress, threading.Event())
             ingest_run.run_one(app, run)
         assert isinstance(run.error, CommitError) and "JVM has ended" in str(run.error)
         assert run.error.exit_code == EXIT_RETRY

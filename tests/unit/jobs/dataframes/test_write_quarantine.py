@@ -16,7 +16,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.frame_writes import Source
+from sparkhaven.writers.spark.frame_writes import FrameSource
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.data_source import TYPES, Write, options, rows, write
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers
@@ -74,7 +74,7 @@ def test_a_row_is_durable_before_its_epoch_and_goes_if_that_never_came(root: Pat
     sent = [pickle.loads(message) for message in begun.tasks([rows(range(3)), bad(3)])]
     with pytest.raises(Crash):
         fs = CrashingFs(crash_at="commit-record:before")
-        commit(fs, write_options(given, {}, streaming=False), sent, Source("write", 0))
+        commit(fs, write_options(given, {}, streaming=False), sent, FrameSource("write", 0))
     assert [(reason, epoch) for _, _, reason, epoch in quarantined(root)] == [("overflow", 1)]
     assert epochs(root) == 0
     write(root, [rows(range(4))], badRows=ANY)  # corrected

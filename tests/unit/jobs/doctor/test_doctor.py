@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.doctor.checks import findings
-from sparkhaven.jobs.doctor.finding import CheckContext, Finding, checked
+from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding, checked
 from sparkhaven.jobs.doctor.volumes import Mount, guarantees, mount_of
 from sparkhaven.store.epochs.files.lock import held_locks
 from sparkhaven.store.errors import CorruptFileError
@@ -53,12 +53,12 @@ class ReadOnly(Fs):
 
 def run_checks(
     root: Path, fs: Fs | None = None, *, now_s: float | None = None, environ: Mapping[str, str] = os.environ
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     now = time.time() if now_s is None else now_s
     return findings(CheckContext(fs or ReadOnly(), Layout(root), now, socket.gethostname(), environ))
 
 
-def of(found: list[Finding], check: str, state: str) -> list[Finding]:
+def of(found: list[DoctorFinding], check: str, state: str) -> list[DoctorFinding]:
     return [each for each in found if (each.check, each.state) == (check, state)]
 
 
@@ -168,7 +168,7 @@ def test_a_check_that_fails_is_a_finding(tmp_path: Path) -> None:
 
     assert [each.state for each in checked("c", breaks, seen)] == ["ok", "wrong"]
     assert "ZeroDivisionError: by zero" in checked("c", breaks, seen)[1].what
-    assert checked("c", refused, seen) == [Finding("c", "wrong", "cut (/x): found 3 bytes", "restore it")]
+    assert checked("c", refused, seen) == [DoctorFinding("c", "wrong", "cut (/x): found 3 bytes", "restore it")]
 
 
 def test_of_each_location_no_column_is_read(tmp_path: Path) -> None:

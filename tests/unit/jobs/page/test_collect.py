@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.doctor.finding import CheckContext, Finding
+from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding
 from sparkhaven.jobs.page import collect
 from sparkhaven.jobs.page import table_facts as facts_of_tables
-from sparkhaven.jobs.page.collect import Asked, Collector
+from sparkhaven.jobs.page.collect import Asked, FactCollector
 from sparkhaven.jobs.page.document import page
 from sparkhaven.jobs.page.drawing import Drawings
 from sparkhaven.jobs.page.facts import Cell, PageFacts, QuarantineFacts, TableFacts
@@ -67,9 +67,9 @@ def small(tmp_path: Path) -> SmallTable:
     return made
 
 
-def collector(root: Path, fs: Fs | None = None, *, now: float = NOW, asked: Asked | None = None) -> Collector:
+def collector(root: Path, fs: Fs | None = None, *, now: float = NOW, asked: Asked | None = None) -> FactCollector:
     environ: Mapping[str, str] = {"JAVA_HOME": "/no/such/jdk", "HOME": os.environ.get("HOME", "/")}
-    return Collector(fs or Fs(), Layout(root), asked or Asked(), lambda: now, "here", environ)
+    return FactCollector(fs or Fs(), Layout(root), asked or Asked(), lambda: now, "here", environ)
 
 
 def one(found: PageFacts) -> TableFacts:
@@ -328,7 +328,7 @@ def test_the_same_root_at_the_same_time_gives_the_same_bytes(small: SmallTable) 
 
 def test_findings_are_those_of_doctor(small: SmallTable) -> None:
     found = collector(small.root).collect()
-    assert Finding("root", "ok", f"{small.root} has 1 tables") in found.findings
+    assert DoctorFinding("root", "ok", f"{small.root} has 1 tables") in found.findings
     next_ = {each.next for each in found.findings if each.check == "dates"}
     assert f"sparkhaven --root {small.root} merge NS.T --dates 2026-01-02" in next_
 

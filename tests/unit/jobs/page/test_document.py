@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sparkhaven.jobs.doctor.finding import Finding
+from sparkhaven.jobs.doctor.finding import DoctorFinding
 from sparkhaven.jobs.page.document import SECTIONS, page
 from sparkhaven.jobs.page.drawing import Drawings
 from sparkhaven.jobs.page.facts import (
@@ -147,7 +147,7 @@ def hostile() -> PageFacts:
         tuple(QuarantineFacts(bad, {bad: 3}, bad) for bad in HOSTILE),
         tuple(ErrorFacts(10**18, bad, bad) for bad in HOSTILE),
     )
-    found = tuple(Finding(bad, "wrong", bad, bad) for bad in HOSTILE)
+    found = tuple(DoctorFinding(bad, "wrong", bad, bad) for bad in HOSTILE)
     return facts(table, findings=found, others=HOSTILE, root=HOSTILE[0], command=HOSTILE[1])
 
 

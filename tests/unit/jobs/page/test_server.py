@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sparkhaven.jobs.page.document import policy
-from sparkhaven.jobs.page.server import Pages, serving
+from sparkhaven.jobs.page.server import PageCache, serving
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from tests.support.html_tree import parse
 from tests.support.tables.small_tables import SmallTable
@@ -28,7 +28,7 @@ class Site:
     def __init__(self) -> None:
         self.now, self.made, self.takes, self.notes = 0.0, 0, 0.0, list[str]()
         self.error: Exception | None = None
-        self.pages = Pages(self.make, lambda: self.now)
+        self.pages = PageCache(self.make, lambda: self.now)
         self.port = 0
 
     def make(self) -> bytes:

@@ -16,7 +16,7 @@ import pytest
 from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
 from sparkhaven.jobs.session import spark_or_local
-from sparkhaven.jobs.session.spark_or_local import Choice, choose, choose_by_input
+from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input
 from sparkhaven.jobs.streams import process
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
@@ -134,11 +134,11 @@ def test_what_the_choice_depends_on() -> None:
     assert choose_by_input([Waiting({}, "just", bytes=64 << 20)]).local
     assert not choose_by_input([many]).local and not choose_by_input([few, replace(few, bytes=64 << 20)]).local
     assert not choose_by_input([Waiting({}, "half", bytes=33 << 20), Waiting({}, "half", rows=250_000)]).local
-    assert choose_by_input([few, Waiting({}, "who knows")]) == Choice(False, "a feed does not tell how much waits")
+    assert choose_by_input([few, Waiting({}, "who knows")]) == RunChoice(False, "a feed does not tell how much waits")
     assert choose("auto", submitted=False) is None
-    assert choose("auto", submitted=True) == Choice(False, "spark-submit has started it")
-    assert choose("local", submitted=True) == Choice(True, "as --local says")
-    assert choose("spark", submitted=False) == Choice(False, "as --spark says")
+    assert choose("auto", submitted=True) == RunChoice(False, "spark-submit has started it")
+    assert choose("local", submitted=True) == RunChoice(True, "as --local says")
+    assert choose("spark", submitted=False) == RunChoice(False, "as --spark says")
 
 
 def test_options_that_exclude_each_other(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
             file.write_text(text.replace("../schemas", str(REPOSITORY / "conf/schemas")))
             settings = load_stream_file(Fs(), file, {"FLIGHTS_FEED": str(tmp_path)})
             runs.append(ingest_run.open_stream(Fs(), Layout(tmp_path / "db"), settings, opened, progress))
-        app = ingest_run.Application(Fs(), Layout(tmp_path / "db"), runner, ingest_run.Options(), progress, stop)
+        app = ingest_run.Application(Fs(), Layout(tmp_path / "db"), runner, ingest_run.RunOptions(), progress, stop)
         threads = [threading.Thread(target=ingest_run.keep_one, args=(app, run)) for run in runs]
         for thread in threads:
             thread.start()

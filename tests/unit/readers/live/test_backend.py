@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.live.live_locations import Place
+from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_root import LiveRoot
 from sparkhaven.readers.live.service import PAGE_ROWS, EngineOptions, page_rows
 from sparkhaven.store.errors import SettingsError
@@ -39,7 +39,7 @@ def test_each_place_comes_once_also_when_it_appears_during_the_subscription(tmp_
     engine = Engine(tmp_path)
     told: list[str] = []
 
-    def on_place(place: Place, values: pa.Table) -> None:
+    def on_place(place: LiveLocation, values: pa.Table) -> None:
         told.append(place.at.internal)
         if place.at.internal == "a":  # another thread delivers meanwhile
             house.commit({("b", DAY): one()})

@@ -14,7 +14,6 @@ from sparkhaven.store.errors import CorruptFileError, FormatError, UnsupportedVe
 from sparkhaven.store.format.java import modified_utf8
 from sparkhaven.store.format.java.classes import ALL_CLASSES
 from sparkhaven.store.format.java.java_values import (
-    Block,
     JByte,
     JChar,
     JDouble,
@@ -24,6 +23,7 @@ from sparkhaven.store.format.java.java_values import (
     JMap,
     JNumbers,
     JShort,
+    OpaqueBytes,
 )
 from sparkhaven.store.format.java.object_reader import Reader, loads
 from sparkhaven.store.format.java.object_writer import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
@@ -133,7 +133,7 @@ def test_number_arrays_and_blocks() -> None:
     found, short, long = Reader(data, "x").items()
     assert type(found) is JNumbers
     assert found.values.tolist() == [1, -1]
-    assert (short, long) == (Block(b"ab", len(data) - 8), Block(b"c", len(data) - 1))
+    assert (short, long) == (OpaqueBytes(b"ab", len(data) - 8), OpaqueBytes(b"c", len(data) - 1))
 
 
 @pytest.mark.parametrize(

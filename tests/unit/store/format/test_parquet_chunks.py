@@ -14,7 +14,7 @@ from sparkhaven.ingest.formats.parquet.sample import first_rows
 from sparkhaven.store.errors import CorruptFileError, FeedError
 from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.parquet_file import ParquetRows
+from sparkhaven.store.scan.parquet_file import CommittedParquet
 from tests.support.ingest.ingest_cases import file_id, schema
 
 OPTIONAL, REQUIRED = (b"\x15\x0a\x25" + repetition + b"\x18\x01k" for repetition in (b"\x02", b"\x00"))
@@ -76,7 +76,7 @@ def test_a_feed_refuses_the_file_by_name(tmp_path: Path) -> None:
 def test_a_merge_refuses_the_file_by_name() -> None:
     column = schema(k="double").column("k")
     assert column is not None
-    rows = ParquetRows(Path("/d/table.parquet"), pa.py_buffer(damaged()), 2)
+    rows = CommittedParquet(Path("/d/table.parquet"), pa.py_buffer(damaged()), 2)
     with pytest.raises(CorruptFileError) as caught:
         rows.uncompressed(column)
     assert "table.parquet" in str(caught.value.where)

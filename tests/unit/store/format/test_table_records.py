@@ -15,7 +15,7 @@ from sparkhaven.store.format.java.classes import DB_DATE_TIME
 from sparkhaven.store.format.java.java_values import JInt, JLong
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.format.table.definition import ColumnRecord, Definition
+from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
 from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.tbl import column_sets, decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
@@ -144,7 +144,7 @@ TEXTS = st.none() | st.text(st.characters(codec="utf-8"), max_size=400).filter(l
 NUMBERS = st.none() | st.integers(-(2**31) + 1, 2**31 - 1)
 CLASSES = st.sampled_from(["int", "java.lang.String", DB_DATE_TIME, "[D", "java.math.BigInteger", "com.example.Odd"])
 COLUMNS = st.builds(
-    ColumnRecord,
+    ColumnDefinition,
     name=st.text("abcdefghXYZ_0", min_size=1, max_size=12),
     data_type=CLASSES,
     kind=st.sampled_from([1, 2, 4, 8]),
@@ -160,7 +160,7 @@ COLUMNS = st.builds(
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(COLUMNS, max_size=8, unique_by=lambda column: column.name), st.sampled_from([1, 2, 4, 8]))
-def test_tbl_round_trip(columns: list[ColumnRecord], storage_type: int) -> None:
+def test_tbl_round_trip(columns: list[ColumnDefinition], storage_type: int) -> None:
     definition = Definition("NS", "T", tuple(columns), storage_type)
     assert decode_tbl(encode_tbl(definition), "x") == definition
 
@@ -241,7 +241,7 @@ def test_tbl_that_is_wrong(change: Any, error: type[SparkhavenError], words: str
 
 
 def test_virtual_columns_have_no_schema() -> None:
-    definition = Definition("NS", "T", (ColumnRecord("V", "int", kind=8),))
+    definition = Definition("NS", "T", (ColumnDefinition("V", "int", kind=8),))
     assert decode_tbl(encode_tbl(definition), "x") == definition
     with pytest.raises(UnsupportedVersionError, match="column V is virtual"):
         definition.schema()

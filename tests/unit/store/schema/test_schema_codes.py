@@ -6,7 +6,7 @@ import pytest
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.schema.document.schema_file import parse_schema
-from sparkhaven.store.schema.findings import RULES, Finding, FindingList
+from sparkhaven.store.schema.findings import RULES, FindingList, SchemaFinding
 
 NAME = "Ns.Tab.schema"
 HEAD = '<Table namespace="Ns" name="Tab" storageType="NestedPartitionedOnDisk">'
@@ -270,7 +270,7 @@ def test_an_error_crosses_a_process_border() -> None:
         parse_schema(b"<x/>", NAME)
     back = pickle.loads(pickle.dumps(caught.value))
     assert (back.code, back.line, str(back)) == ("E102", 1, str(caught.value))
-    assert isinstance(back.findings[0], Finding)
+    assert isinstance(back.findings[0], SchemaFinding)
 
 
 def test_an_index_of_a_grouping_column_is_built() -> None:

@@ -18,7 +18,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_history
-from sparkhaven.store.schema.deployed.history import ColumnRecord, Version, encode_history
+from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, encode_history
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
@@ -280,7 +280,7 @@ def test_names_that_differ_in_case_only_are_refused_and_stay_readable_where_they
 
 def as_deployed_by_an_earlier_release(layout: Layout, text: bytes) -> None:
     columns = parse_schema(text, "", deployed=True).schema.columns
-    records = tuple(ColumnRecord.of(column, number) for number, column in enumerate(columns))
+    records = tuple(ColumnVersion.of(column, number) for number, column in enumerate(columns))
     layout.schemas().mkdir(parents=True)
     layout.schema(TABLE).write_bytes(text)
     history = [Version(1, sha256(text).hexdigest(), records)]

@@ -6,7 +6,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
-from sparkhaven.jobs.streams.budget import Budget
+from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.task.notes import SplitNotes
@@ -17,7 +17,7 @@ class Stream:
 
     def __init__(self, budget: BadRowBudget) -> None:
         self.now = 0.0
-        self.budget = Budget(budget, lambda: self.now)
+        self.budget = ErrorBudget(budget, lambda: self.now)
 
     def batch(self, good: int, bad: int, *, at: float) -> None:
         self.now = at

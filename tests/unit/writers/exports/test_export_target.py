@@ -18,7 +18,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.exports.export_target import locked, target_of
-from sparkhaven.writers.exports.leaves import Written, write_parquet_leaf
+from sparkhaven.writers.exports.leaves import WrittenLeaf, write_parquet_leaf
 from tests.support.writers.export_cases import by_duckdb, export, files, found, two_days, wanted
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import FS, Killed, KillingFs
@@ -122,7 +122,7 @@ def test_a_file_that_reads_back_otherwise_is_not_published(tmp_path: Path, monke
 
     kinds = ["cut", "other"]
 
-    def damaged(fs: Any, path: Path, *rest: Any) -> Written:
+    def damaged(fs: Any, path: Path, *rest: Any) -> WrittenLeaf:
         written = write_parquet_leaf(fs, path, *rest)
         if not path.name.endswith("-00000.parquet"):
             return written

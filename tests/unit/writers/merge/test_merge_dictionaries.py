@@ -26,7 +26,7 @@ from sparkhaven.writers.merge.plan.merge_source import ColumnSource
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from sparkhaven.writers.merge.plan.unions import ranks_file
 from sparkhaven.writers.merge.write import date_survey, dictionaries, work_shares
-from sparkhaven.writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
+from sparkhaven.writers.merge.write.dictionaries import SortBudget, load_texts, load_unions, store_unions
 from tests.support.writers.merge_cases import DAY, STRINGS, TABLE
 from tests.support.writers.merge_runs import FS, check_tree, history_bytes, make, merge
 
@@ -60,7 +60,7 @@ def test_runs_and_windows_of_any_size_give_what_one_table_gives(
             path = tmp_path / f"run-{len(runs)}"
             runs.append(dictionaries._write_run(FS, path, index, each[low : low + step]))
     ranks = [np.full(len(array) + 1, INT_NULL, np.int32) for array in arrays]
-    dictionaries._merge(runs, ranks, dictionaries.TextFiles(FS, tmp_path / "union", "here"), Budget(size))
+    dictionaries._merge(runs, ranks, dictionaries.TextFiles(FS, tmp_path / "union", "here"), SortBudget(size))
     union = load_texts(FS, tmp_path / "union")
     union.validate(full=True)
     assert union.equals(sorted_symbols(arrays))
@@ -75,7 +75,7 @@ def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
     plan = planned(db.layout, TABLE, DAY)
     monkeypatch.setattr(dictionaries, "MIN_SLICE", 64)
     monkeypatch.setattr(merge_source, "SYMBOLS", 3)
-    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
+    monkeypatch.setattr(SortBudget, "of", staticmethod(lambda _: SortBudget(64)))
     held: list[int] = []
     write = dictionaries._write_run
 
@@ -105,13 +105,13 @@ def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
     (within,) = merge(db.layout, sort=sort)
     other, _ = make(tmp_path / "files", 200)
     unions = date_survey.unions
-    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
+    monkeypatch.setattr(SortBudget, "of", staticmethod(lambda _: SortBudget(64)))
     monkeypatch.setattr(work_shares, "unions", lambda *_: pytest.fail("all texts are in memory"))
     (found,) = merge(other.layout, sort=sort)
     assert (within.pieces, found.pieces, found.outcome) == (1, 1, "merged")
     assert history_bytes(other.layout) == history_bytes(db.layout)
     check_tree(other.layout)  # no work files are left
-    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(1 << 20)))
+    monkeypatch.setattr(SortBudget, "of", staticmethod(lambda _: SortBudget(1 << 20)))
     asked: list[object] = []
     monkeypatch.setattr(work_shares, "unions", lambda fs, plan: asked.append(plan) or unions(fs, plan))
     merge(other.layout, sort=sort, rewrite=True)

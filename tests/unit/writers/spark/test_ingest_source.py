@@ -16,9 +16,9 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import (
     FILE_COST,
     SCHEMA,
+    FileRun,
     FilesReader,
     FilesSource,
-    Run,
     group_files,
     source_options,
 )
@@ -208,5 +208,5 @@ def test_parts_go_the_way_to_the_driver_and_back(tmp_path: Path) -> None:
 
 
 def _read(reader: FilesReader, run: Any) -> list[FileId]:
-    assert isinstance(run, Run)
+    assert isinstance(run, FileRun)
     return [FileId(*row[:3]) for row in reader.read(run)]

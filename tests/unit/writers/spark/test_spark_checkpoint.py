@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.store.errors import TableExistsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.spark.checkpoint_repair import Repair, apply_repair, plan_repair
+from sparkhaven.writers.spark.checkpoint_repair import CheckpointRepair, apply_repair, plan_repair
 
 FS = Fs()
 ID = "4d9ff0a5-0d35-4b43-a0a3-07b9d4a2a3a1"
@@ -37,7 +37,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return place
 
 
-def repaired(checkpoint: Path, **known: object) -> Repair:
+def repaired(checkpoint: Path, **known: object) -> CheckpointRepair:
     plan = plan_repair(FS, checkpoint, new_id="new", **known)  # type: ignore[arg-type]
     apply_repair(FS, plan, checkpoint.with_name("backup"))
     again = plan_repair(FS, checkpoint, new_id="newer", **known)  # type: ignore[arg-type]

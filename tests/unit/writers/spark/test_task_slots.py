@@ -13,13 +13,13 @@ from py4j.protocol import Py4JError
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.feeds.delta.log import Added
+from sparkhaven.ingest.feeds.delta.log import AddedFile
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import Entry, Planned
 from sparkhaven.ingest.feeds.delta.source import VersionReader
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesReader, source_options
-from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
 from sparkhaven.ingest.feeds.kafka.source import TopicReader
@@ -152,7 +152,7 @@ class Topics:
     """A broker with one topic of three partitions."""
 
     def look(self) -> Mapping[str, TopicView]:
-        return {"t": TopicView("id", {n: Bounds(0, 30_000) for n in range(3)})}
+        return {"t": TopicView("id", {n: OffsetBounds(0, 30_000) for n in range(3)})}
 
     def at_time(self, places: list[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int | None]:
         return dict.fromkeys(places)
@@ -185,7 +185,7 @@ def test_few_messages_that_are_heavy_are_no_small_batch(
 
 
 def test_versions_are_shared_out_over_the_executors_that_are_there_now(tmp_path: Path) -> None:
-    files = [Entry(packed(1, n), Added(f"/{n}", 4 << 20, None)) for n in range(8)]
+    files = [Entry(packed(1, n), AddedFile(f"/{n}", 4 << 20, None)) for n in range(8)]
     planner = SimpleNamespace(position=0, table_id="id", waiting=lambda: (0, 0), look=lambda: None)
     planner.plan = lambda limit: Planned(packed(1), packed(2), tuple(files))
     stream = RangeStream(tmp_path / "db", TABLE, STREAM, DeltaOptions("/table"), 2)

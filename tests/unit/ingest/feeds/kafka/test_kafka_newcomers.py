@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, Start
 from sparkhaven.ingest.feeds.kafka.planner import Position
 from sparkhaven.ingest.feeds.kafka.source import KafkaStream, TopicReader
@@ -24,7 +24,7 @@ class Topics:
 
     def look(self) -> View:
         return {
-            name: TopicView(f"id-{name}", {n: Bounds(0, end) for n, end in enumerate(ends)})
+            name: TopicView(f"id-{name}", {n: OffsetBounds(0, end) for n, end in enumerate(ends)})
             for name, ends in self.now.items()
         }
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.feeds.kafka.broker.topics import Bounds, TopicView
+from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
@@ -23,7 +23,7 @@ from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError
 
-VIEW = {"t": TopicView("one", {0: Bounds(10, 100), 1: Bounds(0, 50)})}
+VIEW = {"t": TopicView("one", {0: OffsetBounds(10, 100), 1: OffsetBounds(0, 50)})}
 
 
 class At:
@@ -67,7 +67,7 @@ def test_a_partition_that_is_gone_is_an_error() -> None:
 
 
 def test_newcomers_are_partitions_without_a_position() -> None:
-    view = {**VIEW, "u": TopicView("three", {0: Bounds(0, 5)})}
+    view = {**VIEW, "u": TopicView("three", {0: OffsetBounds(0, 5)})}
     assert newcomers({("t", 0): Position(10)}, view) == [("t", 1), ("u", 0)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from sparkhaven.jobs.streams.reports.source_watch import SAMPLES, Seen, SourceWatch, WaitingTimes
+from sparkhaven.jobs.streams.reports.source_watch import SAMPLES, SourceState, SourceWatch, WaitingTimes
 from sparkhaven.jobs.streams.restarts import Reminders
 from sparkhaven.store.errors import RetryableFeedError
 
@@ -15,7 +15,7 @@ class Broker:
     def __init__(self) -> None:
         self.now, self.asked, self.away = 100.0, 0, False
         self.ends = {"t/0": 5}
-        self.reported: list[Seen] = []
+        self.reported: list[SourceState] = []
         self.changed = threading.Semaphore(0)
         self.watch = SourceWatch(self.ask, lambda: self.now, self.tell)
 
@@ -25,18 +25,18 @@ class Broker:
             raise RetryableFeedError("the broker cannot be read", found="refused")
         return dict(self.ends)
 
-    def tell(self, seen: Seen) -> None:
+    def tell(self, seen: SourceState) -> None:
         self.reported.append(seen)
         self.changed.release()
 
 
 def test_ends_are_asked_again_when_they_are_older_than_wanted() -> None:
     broker = Broker()
-    assert broker.watch.last == Seen({}, None, True, 100.0)
+    assert broker.watch.last == SourceState({}, None, True, 100.0)
     assert broker.watch.fresh(5).ends == {"t/0": 5}
     broker.ends, broker.now = {"t/0": 9}, 104.0
-    assert broker.watch.fresh(5) == Seen({"t/0": 5}, 100.0, True, 100.0) and broker.asked == 1
-    assert broker.watch.fresh(3) == Seen({"t/0": 9}, 104.0, True, 100.0)
+    assert broker.watch.fresh(5) == SourceState({"t/0": 5}, 100.0, True, 100.0) and broker.asked == 1
+    assert broker.watch.fresh(3) == SourceState({"t/0": 9}, 104.0, True, 100.0)
     broker.now = 104.5
     assert broker.watch.fresh().at == 104.5 and broker.asked == 3
 
@@ -47,9 +47,9 @@ def test_silence_is_reported_once_with_its_reason_and_so_is_the_next_answer() ->
     broker.away = True
     for broker.now in (110.0, 120.0):
         seen = broker.watch.fresh()
-    assert seen == Seen({"t/0": 5}, 100.0, False, 110.0, "the broker cannot be read: refused")
+    assert seen == SourceState({"t/0": 5}, 100.0, False, 110.0, "the broker cannot be read: refused")
     broker.away, broker.now = False, 160.0
-    assert broker.watch.fresh() == Seen({"t/0": 5}, 160.0, True, 160.0)
+    assert broker.watch.fresh() == SourceState({"t/0": 5}, 160.0, True, 160.0)
     assert [(seen.reachable, seen.since) for seen in broker.reported] == [(False, 110.0), (True, 160.0)]
 
 

@@ -11,7 +11,7 @@ import pytest
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.recovery.rebuild import Choice, rebuild
+from sparkhaven.store.epochs.recovery.rebuild import PositionChoice, rebuild
 from sparkhaven.store.epochs.recovery.survey import find
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.tombstone import Removal
@@ -244,7 +244,7 @@ def _tiny(root: Path) -> None:
 
 def _rebuild(fs: Fs, root: Path) -> None:
     layout = Layout(root)
-    rebuild(fs, layout, TABLE, find(fs, layout, TABLE, STREAM), Choice(), time_ms=1)
+    rebuild(fs, layout, TABLE, find(fs, layout, TABLE, STREAM), PositionChoice(), time_ms=1)
 
 
 @pytest.mark.slow
