@@ -8,7 +8,6 @@ place for them; the driver adds up the splits of a batch with ``check_budget`` b
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +17,10 @@ import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LongLine
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.epochs.state.log_values import IGNORED
 from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.types.frozen import frozen
 
@@ -31,7 +32,7 @@ NAMED = 20  # ignored fields of a split that are counted by name; all are counte
 MAX_NAME = 64
 
 Unit = Literal["line", "row", "offset"]
-_NO_WORD = re.compile(r"[^a-z0-9]+")
+MessagePart = Literal["value", "key", "header"]
 
 
 @frozen
@@ -39,17 +40,15 @@ class BadRow:
     """One rejected row. ``file`` and ``line`` are its position: path and physical line from 1 (Parquet: the row), or
     topic/partition and offset; ``unit`` says which. ``column`` None = the whole row.
 
-    ``reason`` is a few words, with what is special about this row in parentheses at the end; ``value`` the offending
-    text of at most 1 KiB, ``payload`` at most the first MiB of the row as it came, of ``size`` bytes in all.
-    A message without a value has None. ``header`` names the fields of a CSV record, ``key`` and ``time_ns`` are of
-    a message or file.
+    ``value`` is the offending text of at most 1 KiB, ``payload`` at most the first MiB of the row as it came, of
+    ``size`` bytes in all. A message without a value has None. ``header`` names the fields of a CSV record, ``key`` and
+    ``time_ns`` are of a message or file. ``part``: of a message, what was refused.
     """
 
     file: str
     line: int
     column: str | None
-    reason: str
-    expected: str
+    refusal: Refusal
     value: str
     payload: bytes | None = b""
     size: int = 0
@@ -57,21 +56,25 @@ class BadRow:
     header: tuple[str, ...] | None = None
     key: bytes | None = None
     time_ns: int | None = None
+    part: MessagePart = "value"
 
     def __str__(self) -> str:
         column = f"column {self.column}" if self.column is not None else "the whole row"
         place = f"{self.file} {self.unit} {self.line}"
-        return f"{place}, {column}: {self.reason}, found {self.value or 'nothing'}, expected {self.expected}"
+        found, expected = self.value or "nothing", self.refusal.expected
+        return f"{place}, {column}: {self.explanation}, found {found}, expected {expected}"
 
     @property
     def code(self) -> str:
-        """The reason as quarantine and counters have it: ``not UTF-8 (at byte 6)`` is ``not-utf-8``."""
-        return reason_code(self.reason)
+        """The reason as quarantine and counters have it; ``key-`` or ``header-`` before it names that part."""
+        code = self.refusal.reason.value
+        return code if self.part == "value" else f"{self.part}-{code}"
 
-
-def reason_code(reason: str) -> str:
-    """The words of a reason without what is in parentheses, in lower case, with dashes."""
-    return _NO_WORD.sub("-", reason.partition(" (")[0].lower()).strip("-")
+    @property
+    def explanation(self) -> str:
+        """The reason for people, with what is special about this row."""
+        words = self.refusal.explanation
+        return words if self.part == "value" else f"{self.part}: {words}"
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
@@ -86,22 +89,21 @@ def bad_row(
     file: str,
     line: int,
     column: str | None,
-    reason: str,
-    expected: str,
+    refusal: Refusal,
     value: str,
     payload: bytes = b"",
     *,
     unit: Unit = "line",
 ) -> BadRow:
     """A BadRow with its texts cut to their limits, whose payload was read whole."""
-    return BadRow(file, line, column, reason, expected, shorten(value), payload[:MAX_PAYLOAD], len(payload), unit)
+    return BadRow(file, line, column, refusal, shorten(value), payload[:MAX_PAYLOAD], len(payload), unit)
 
 
 def too_long(file: str, line: LongLine) -> BadRow:
     """A line that was not read whole."""
     head = line.head.decode("utf-8", "replace")
-    row = bad_row(file, line.number, None, "line too long", "at most 16 MiB a line", head, line.head)
-    return replace(row, size=line.size)
+    why = Refusal(Reason.LINE_TOO_LONG, "at most 16 MiB a line")
+    return replace(bad_row(file, line.number, None, why, head, line.head), size=line.size)
 
 
 def as_batch(rows: Sequence[BadRow]) -> pa.RecordBatch:
@@ -112,9 +114,9 @@ def as_batch(rows: Sequence[BadRow]) -> pa.RecordBatch:
                 "SourcePartition": row.file,
                 "Position": row.line,
                 "Reason": row.code,
-                "Detail": row.reason,
+                "Detail": row.explanation,
                 "Column": row.column,
-                "Expected": row.expected,
+                "Expected": row.refusal.expected,
                 "Value": row.value,
                 "Payload": row.payload,
                 "PayloadBytes": row.size,

@@ -82,7 +82,7 @@ def guarded_file(file: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = unexpected(error).reason
+        found = unexpected(error).explanation
         raise FeedError(
             "feed file cannot be decoded",
             where=file,

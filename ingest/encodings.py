@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow
 from sparkhaven.ingest.spec.payload_formats import UTF8
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import FeedError
+from sparkhaven.store.quarantine.reasons import Reason
 
 ENCODINGS = {
     UTF8: UTF8,
@@ -26,6 +28,15 @@ ENCODINGS = {
     "utf-16le": "utf-16-le",
     "utf-16be": "utf-16-be",
 }
+_REFUSING = {
+    "windows-1250": Reason.NOT_WINDOWS_1250,
+    "windows-1251": Reason.NOT_WINDOWS_1251,
+    "windows-1252": Reason.NOT_WINDOWS_1252,
+    "utf-16": Reason.NOT_UTF16,
+    "utf-16le": Reason.NOT_UTF16LE,
+    "utf-16be": Reason.NOT_UTF16BE,
+}
+"""Encodings that lack some bytes; in the others all bytes are text."""
 _HALF = "\ud800"  # before a byte that is half a character; two surrogates that are a pair never come apart otherwise
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -96,9 +107,9 @@ def in_own_bytes(encoding: str, row: BadRow) -> BadRow:
 
 def reencoded(encoding: str, row: BadRow) -> BadRow:
     """The row with a reason that names its encoding where it named UTF-8."""
-    if not row.reason.startswith("not UTF-8"):
+    if encoding not in _REFUSING or row.refusal.reason is not Reason.NOT_UTF8:
         return row
-    return replace(row, reason=f"not {encoding}", expected=f"text in {encoding}")
+    return replace(row, refusal=Refusal(_REFUSING[encoding], f"text in {encoding}"))
 
 
 def _marked(head: bytes, where: str) -> str:

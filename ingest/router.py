@@ -9,7 +9,8 @@ location is that of the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +21,15 @@ import pyarrow.compute as pc
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from sparkhaven.ingest.spec.stream_spec import PartitionSpec, Target, ValueRule
 from sparkhaven.ingest.targets.declared_columns import near_name
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows
 from sparkhaven.ingest.values.zones import ZoneTable, zone_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError
 from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS
 from sparkhaven.store.layout import LocationKey, encode_internal
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
-NULL_DATE, OUT_OF_BOUNDS = "null partition value", "instant out of bounds"
 FEW_TEXTS = 256  # of a dictionary, which is not worth decoding
 _HOUR_S, _DAY_S = 3600, 86_400
 _POSITION_NAMES: dict[str, Callable[[str], str]] = {
@@ -47,12 +49,12 @@ class Routed:
 
 @frozen
 class _Keys:
-    """One name for each code, one code for each row; -1 = the row has no key, for the reason given."""
+    """One name for each code, one code for each row; -1 = the row has no key: why, and what stands there instead."""
 
     names: list[str]
     codes: Ints
     column: str | None = None
-    reasons: dict[int, tuple[str, str, str]] | None = None  # row -> reason, expected, value
+    refused: Mapping[int, tuple[Refusal, str]] = field(default_factory=dict)  # by row
 
 
 @frozen
@@ -123,21 +125,21 @@ class Router:
         return len(late)
 
     def _late(self, number: int, key: LocationKey, payload: Callable[[int], bytes]) -> BadRow:
-        reason, expected = f"late ({key.internal}/{key.value} was truncated)", "a date that is not in history yet"
-        column = self.partition.value.column
-        return bad_row(self.file, number, column, reason, expected, key.value, payload(number), unit=self.unit)
+        detail = f"{key.internal}/{key.value} was truncated"
+        why, column = Refusal(Reason.LATE, "a date that is not in history yet", detail), self.partition.value.column
+        return bad_row(self.file, number, column, why, key.value, payload(number), unit=self.unit)
 
     def _rejected(
         self, rows: TypedRows, bad: Ints, internal: _Keys, value: _Keys, payload: Callable[[int], bytes]
     ) -> Iterator[BadRow]:
         for row in bad.tolist():
             keys = internal if internal.codes[row] < 0 else value
-            reason, expected, found = (keys.reasons or {})[row]
+            why, found = keys.refused[row]
             number = int(rows.numbers[row])
             text = payload(number)
             if found == "null":
-                expected += self._meant(str(keys.column), text)
-            yield bad_row(self.file, number, keys.column, reason, expected, found, text, unit=self.unit)
+                why = replace(why, expected=why.expected + self._meant(str(keys.column), text))
+            yield bad_row(self.file, number, keys.column, why, found, text, unit=self.unit)
 
     def _meant(self, column: str, payload: bytes) -> str:
         """The field of a row of JSON that may be meant by the column that it lacks."""
@@ -160,7 +162,7 @@ class Router:
         encoded = array.dictionary_encode()
         names: list[str] = []
         code_of: list[int] = []
-        refused: dict[int, tuple[str, str, str]] = {}
+        refused: dict[int, tuple[Refusal, str]] = {}
         for place, found in enumerate(encoded.dictionary.to_pylist()):
             text = _name_text(found, array.type)
             try:
@@ -168,12 +170,12 @@ class Router:
                 code_of.append(len(names) - 1)
             except InvalidNameError as error:
                 code_of.append(-1)
-                refused[place] = ("cannot name an internal partition", str(error.expected), text)
+                refused[place] = (Refusal(Reason.NO_INTERNAL_NAME, str(error.expected)), text)
         indices = encoded.indices.fill_null(len(code_of)).to_numpy(zero_copy_only=False)
         codes = np.array([*code_of, -1], np.int64)[indices]
-        refused[len(code_of)] = ("null internal partition", "a value", "null")
-        reasons = {row: refused[int(indices[row])] for row in np.flatnonzero(codes < 0).tolist()}
-        return _Keys(names or [""], codes, rule.name, reasons)
+        refused[len(code_of)] = (Refusal(Reason.NULL_INTERNAL, "a value"), "null")
+        by_row = {row: refused[int(indices[row])] for row in np.flatnonzero(codes < 0).tolist()}
+        return _Keys(names or [""], codes, rule.name, by_row)
 
     def _value(self, rows: TypedRows) -> _Keys:
         rule = self.partition.value
@@ -187,15 +189,16 @@ class Router:
             return _Keys(*date_names(instants, rule), rule.column)
         outside = ((instants < low) | (instants > high)) & ~null
         bad = null | outside
-        reasons = dict.fromkeys(np.flatnonzero(null).tolist(), (NULL_DATE, "an instant", "null"))
+        refused = dict.fromkeys(np.flatnonzero(null).tolist(), (Refusal(Reason.NULL_DATE, "an instant"), "null"))
         if outside.any():
             expected = f"an instant from {_iso(low)} to {_iso(high)} (max_past, max_future around the clock)"
+            why = Refusal(Reason.OUT_OF_BOUNDS, expected)
             for row in np.flatnonzero(outside).tolist():
-                reasons[row] = (OUT_OF_BOUNDS, expected, _iso(int(instants[row])))
+                refused[row] = (why, _iso(int(instants[row])))
         names, codes = date_names(instants[~bad], rule)
         whole = np.full(len(rows), -1, np.int64)
         whole[~bad] = codes
-        return _Keys(names or [""], whole, rule.column, reasons)
+        return _Keys(names or [""], whole, rule.column, refused)
 
 
 def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
@@ -203,8 +206,8 @@ def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
     return ErrorBudgetExceeded(
         "a row has a date that the stream refuses",
         where=f"{row.file} {row.unit} {row.line}",
-        expected=row.expected,
-        found=f"{row.reason}, {row.value}",
+        expected=row.refusal.expected,
+        found=f"{row.explanation}, {row.value}",
         hint=f'correct the row, or set partition.{setting} = "quarantine" to set such rows aside;'
         " nothing of this batch was committed",
     )

@@ -243,9 +243,7 @@ def _routed(router: Router, rows: TypedRows, payload: Callable[[int], bytes], re
     rejects.undo(mark)
     if len(rows) == 1:
         number = int(rows.numbers[0])
-        raw = payload(number)
-        row = bad_row(router.file, number, None, found.reason, found.expected, "", raw, unit=router.unit)
-        rejects.add_all([row])
+        rejects.add_all([bad_row(router.file, number, None, found, "", payload(number), unit=router.unit)])
         return []
     rejects.others[FAILED_BLOCKS] += 1
     return [routed for row in range(len(rows)) for routed in _routed(router, rows.part(row, row + 1), payload, rejects)]

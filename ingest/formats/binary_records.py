@@ -21,11 +21,12 @@ from sparkhaven.ingest.values.declared_numbers import number_value
 from sparkhaven.ingest.values.exact_values import check_integer, from_json
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import TypedRows, merge_rows
 from sparkhaven.ingest.values.wire_values import Moment, WireValue
 from sparkhaven.store.conversions import source_types
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, rule
+from sparkhaven.store.quarantine.reasons import Reason
 
 Record = TypeVar("Record")
 SHOWN_BYTES = 256
@@ -47,6 +48,7 @@ class RecordFormat(Protocol[Record]):
     """One format: payload to record, record to the value of a target (by its place among them)."""
 
     format: str
+    not_a_record: Reason
 
     def read(self, payload: bytes) -> Record:
         """The record of a payload; NotARecordError if it is none, or if anything is left over."""
@@ -92,14 +94,14 @@ class RecordRows:
         try:
             record = records.read(payload)
         except NotARecordError as error:
-            reason, expected = f"not {records.format} ({error})", f"a record of {records.format} by the schema"
-            return bad_row(file, number, None, reason, expected, payload[:SHOWN_BYTES].hex(" "), payload)
+            why = Refusal(records.not_a_record, f"a record of {records.format} by the schema", str(error))
+            return bad_row(file, number, None, why, payload[:SHOWN_BYTES].hex(" "), payload)
         values: list[Value] = []
         for place, target in enumerate(self._targets):
             value = attempted(records.value, record, place)
             if isinstance(value, Refusal):
                 shown = records.shown(record, place)
-                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, payload)
+                return bad_row(file, number, target.column.name, value, shown, payload)
             values.append(value)
         for name in records.unknown(record):
             if name not in self._known:
@@ -116,15 +118,15 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
         try:
             value = value.decode("utf-8")
         except UnicodeDecodeError as error:
-            return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+            return not_utf8(error)
     if isinstance(value, UUID):
         value = str(value)
     if target.as_text:
         return _as_text(value, target, alias)
     if isinstance(value, bytes | bytearray):
-        return Refusal("wrong type (bytes)", f"a value for {target.column.type.name}; {_BYTES}")
+        return Refusal(Reason.WRONG_TYPE, f"a value for {target.column.type.name}; {_BYTES}", "bytes")
     if isinstance(value, WireValue):
-        return Refusal(f"wrong type ({value.kind})", "a String with as_text = true")
+        return Refusal(Reason.WRONG_TYPE, "a String with as_text = true", value.kind)
     if isinstance(value, Moment):
         return _moment(value, target, alias)
     return number_value(value, target, alias) if isinstance(value, _NUMBERS) else from_json(value, target, alias)
@@ -154,4 +156,5 @@ def _moment(value: Moment, target: Target, alias: bool) -> Value | Refusal:
         return local_instant(value.ns, target, alias)
     if name in INTEGER_BITS and rule(_SOURCES[value.kind], name).takes():
         return check_integer(value.count, name, alias)
-    return Refusal(f"wrong type ({value.kind})", f"a value for {name}; an int or long of dates and times, or as_text")
+    expected = f"a value for {name}; an int or long of dates and times, or as_text"
+    return Refusal(Reason.WRONG_TYPE, expected, value.kind)

@@ -14,12 +14,17 @@ import numpy as np
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.store.quarantine.reasons import Reason
 
 HEAD = struct.Struct(">bI")
 LIKELY_IDS = 1 << 24  # a payload whose first bytes say a larger id is something else
-NO_FRAME = "no frame (it does not begin with a zero byte and the id of its schema)"
-EXPECTED = "a zero byte, the id of a schema in four bytes, and the payload"
+NO_FRAME = Refusal(
+    Reason.NO_FRAME,
+    "a zero byte, the id of a schema in four bytes, and the payload",
+    "it does not begin with a zero byte and the id of its schema",
+)
 _MOST_INDEXES, _MOST_BYTES = 100, 5
 _SHOWN_BYTES = 64
 
@@ -75,7 +80,7 @@ def without_frames(decode: FramedDecode, text: Callable[[bytes], bytes]) -> Fram
 
 
 def _no_frame(payload: bytes, file: str, number: int) -> BadRow:
-    return bad_row(file, number, None, NO_FRAME, EXPECTED, payload[:_SHOWN_BYTES].hex(" "), payload)
+    return bad_row(file, number, None, NO_FRAME, payload[:_SHOWN_BYTES].hex(" "), payload)
 
 
 def _zigzag(payload: bytes, offset: int) -> tuple[int, int]:

@@ -17,12 +17,13 @@ from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import check_float, check_integer, check_string
 from sparkhaven.ingest.values.instants import check_instant
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_columns import texts_of
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.quarantine.reasons import Reason
 
 _NUMBERS = {"byte": "b", "short": "h", "int": "i", "long": "q", "float": "f", "double": "d", "Instant": "q"}
 
@@ -86,7 +87,7 @@ class RawRows:
             value = attempted(self._value, payload, target)
             if isinstance(value, Refusal):
                 shown = payload[:1024].decode("utf-8", "backslashreplace")
-                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, payload)
+                return bad_row(file, number, target.column.name, value, shown, payload)
             values.append(value)
         return values
 
@@ -96,10 +97,11 @@ class RawRows:
             try:
                 return check_string(payload.decode("utf-8"), target)
             except UnicodeDecodeError as error:
-                return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+                return not_utf8(error)
         shape = struct.Struct(">" + _NUMBERS[name])
         if len(payload) != shape.size:
-            return Refusal(f"other length ({len(payload)} bytes)", f"a big-endian {name} of {shape.size} bytes")
+            expected = f"a big-endian {name} of {shape.size} bytes"
+            return Refusal(Reason.OTHER_LENGTH, expected, f"{len(payload)} bytes")
         (value,) = shape.unpack(payload)
         if name in INTEGER_BITS:
             return check_integer(value, name, self._alias)

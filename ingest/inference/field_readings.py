@@ -83,7 +83,7 @@ def _plain(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
             known[key] = found if isinstance(found, Refusal) else None
         refusal = known[key]
         if refusal is not None:
-            yield Misfit(sample.places[row], shown(json_text(value) if nested else value), refusal.reason)
+            yield Misfit(sample.places[row], shown(json_text(value) if nested else value), refusal.explanation)
 
 
 def _typed(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
@@ -100,5 +100,5 @@ def _typed(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
             for row in [] if doubt is None else np.flatnonzero(doubt).tolist():
                 found = exact_value(held, row, target, False)
                 if isinstance(found, Refusal):
-                    yield Misfit(sample.places[start + row], shown(show(held.scalar(row))), found.reason)
+                    yield Misfit(sample.places[start + row], shown(show(held.scalar(row))), found.explanation)
         start += len(part.array)

@@ -10,6 +10,7 @@ from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import check_float, from_json
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.datatypes import CHAR_NULL
 
 
@@ -20,18 +21,18 @@ def number_value(value: Any, target: Target, alias: bool) -> Value | Refusal:
         return check_float(value, target, alias)
     if isinstance(value, float):
         if not math.isfinite(value):
-            return Refusal(f"not a finite number ({value})", f"a value for {name}")
+            return Refusal(Reason.NOT_FINITE, f"a value for {name}", str(value))
         value = Decimal(value)
     if name == "char" and not isinstance(value, bool):
         return _unit(value, alias)
     if name == "Boolean" and not isinstance(value, bool) and (target.form is None or not target.form.true):
-        return bool(value) if value in (0, 1) else Refusal("neither 0 nor 1", "0 for false, 1 for true")
+        return bool(value) if value in (0, 1) else Refusal(Reason.NOT_0_OR_1, "0 for false, 1 for true")
     return from_json(value, target, alias)
 
 
 def _unit(value: int | Decimal, alias: bool) -> Value | Refusal:
     """A UTF-16 unit by its number."""
     if value == CHAR_NULL:
-        return None if alias else Refusal("equals the null value of the type", "a UTF-16 unit other than U+FFFF")
+        return None if alias else Refusal(Reason.NULL_ALIAS, "a UTF-16 unit other than U+FFFF")
     whole = isinstance(value, int) and 0 <= value <= 0xFFFF
-    return int(value) if whole else Refusal("not one character", "a UTF-16 unit")
+    return int(value) if whole else Refusal(Reason.NOT_ONE_CHARACTER, "a UTF-16 unit")

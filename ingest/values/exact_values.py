@@ -28,8 +28,9 @@ from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from sparkhaven.ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
 from sparkhaven.ingest.values.json_text import plain_text
 from sparkhaven.ingest.values.refusals import Refusal, Value
-from sparkhaven.ingest.values.text_forms import UncleanError, clean, words
+from sparkhaven.ingest.values.text_forms import clean, words
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
 PYTHON_CHARSETS = {
@@ -124,11 +125,8 @@ def _formed(value: str | int | Decimal, target: Target, form: TextForm, alias: b
     if not isinstance(value, str):
         return from_json(value, strict, alias)
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
-        try:
-            cleaned = clean(value, target)
-        except UncleanError as error:
-            return Refusal(error.reason, error.expected)
-        return from_json(cleaned, strict, alias)
+        cleaned = clean(value, target)
+        return cleaned if isinstance(cleaned, Refusal) else from_json(cleaned, strict, alias)
     if not form.quoted:
         return from_json(value, strict, alias)
     return None if not value else from_text(value, target, alias)
@@ -138,12 +136,9 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
     """A field of a CSV file that is not a null text."""
     name = target.column.type.name
     if target.form is not None:
-        try:
-            cleaned = clean(text, target)
-        except UncleanError as error:
-            return Refusal(error.reason, error.expected)
-        if cleaned is None:
-            return None
+        cleaned = clean(text, target)
+        if cleaned is None or isinstance(cleaned, Refusal):
+            return cleaned
         text = cleaned
     if name in INTEGER_BITS:
         if _INTEGER_TEXT.match(text) and len(text) < 4000:
@@ -157,12 +152,12 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
         yes, no = words(target)
         if text in yes or text in no:
             return text in yes
-        return Refusal("not a boolean", f"{yes[0]} or {no[0]}")
+        return Refusal(Reason.NOT_A_BOOLEAN, f"{yes[0]} or {no[0]}")
     if name == "Instant":
         if target.unit == "iso":
             return settled(iso_instant(text, target, alias), target)
         if not _NUMBER_TEXT.match(text):
-            return Refusal("not a number", f"a number in {target.unit}")
+            return Refusal(Reason.NOT_A_NUMBER, f"a number in {target.unit}")
         return settled(epoch_instant(exact_number(text), target, alias), target)
     return _char(text, alias) if name == "char" else _text(text, target)
 
@@ -188,12 +183,13 @@ def check_float(value: float | Decimal, target: Target, alias: bool = False) -> 
     rounded = nearest_double(value) if name == "double" else nearest_float(value)
     if not target.lossy:
         if not math.isfinite(rounded):
-            return Refusal("overflow", _range_text(name))
+            return Refusal(Reason.OVERFLOW, _range_text(name))
         if rounded != value:
-            return Refusal("not exactly representable", f"a number that a {name} holds, or lossy = true for the column")
+            expected = f"a number that a {name} holds, or lossy = true for the column"
+            return Refusal(Reason.NOT_EXACT, expected)
     null = DOUBLE_NULL if name == "double" else FLOAT_NULL
     if rounded == null:
-        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+        return None if alias else Refusal(Reason.NULL_ALIAS, _range_text(name))
     return rounded
 
 
@@ -203,11 +199,11 @@ def _wrong(value: Any, expected: str) -> Refusal:
         if isinstance(value, kind):
             found = label
             break
-    return Refusal(f"wrong JSON type ({found})", expected)
+    return Refusal(Reason.WRONG_JSON_TYPE, expected, found)
 
 
 def _no_number(name: str) -> Refusal:
-    return Refusal("not a number", _range_text(name))
+    return Refusal(Reason.NOT_A_NUMBER, _range_text(name))
 
 
 def _range_text(name: str) -> str:
@@ -221,13 +217,13 @@ def _integer(value: int | Decimal, name: str, alias: bool) -> Value | Refusal:
     low, high = integer_range(name)
     if isinstance(value, Decimal):
         if not value.is_finite() or (value and value.adjusted() > 20):
-            return Refusal("overflow", _range_text(name))
+            return Refusal(Reason.OVERFLOW, _range_text(name))
         if value and (value.adjusted() < 0 or value % 1):
-            return Refusal("has a fraction", _range_text(name))
+            return Refusal(Reason.FRACTION, _range_text(name))
         value = int(value)
     if value == low - 1:
-        return None if alias else Refusal("equals the null value of the type", _range_text(name))
-    return value if low <= value <= high else Refusal("overflow", _range_text(name))
+        return None if alias else Refusal(Reason.NULL_ALIAS, _range_text(name))
+    return value if low <= value <= high else Refusal(Reason.OVERFLOW, _range_text(name))
 
 
 def _to_float(value: float | Decimal) -> float:
@@ -263,30 +259,30 @@ def _floating(value: float, name: str, alias: bool) -> Value | Refusal:
         with np.errstate(over="ignore"):
             value = float(np.float32(value))
     if not math.isfinite(value):
-        return Refusal("overflow", _range_text(name))
+        return Refusal(Reason.OVERFLOW, _range_text(name))
     if value == null:
-        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+        return None if alias else Refusal(Reason.NULL_ALIAS, _range_text(name))
     return value
 
 
 def _char(text: str, alias: bool) -> Value | Refusal:
     if len(text) != 1 or ord(text) > 0xFFFF:
-        return Refusal("not one character", "one UTF-16 unit")
+        return Refusal(Reason.NOT_ONE_CHARACTER, "one UTF-16 unit")
     if 0xD800 <= ord(text) <= 0xDFFF:
-        return Refusal("half a surrogate pair", "one UTF-16 unit that is a character")
+        return Refusal(Reason.HALF_A_PAIR, "one UTF-16 unit that is a character")
     if text == "\uffff":
-        return None if alias else Refusal("equals the null value of the type", "a character other than U+FFFF")
+        return None if alias else Refusal(Reason.NULL_ALIAS, "a character other than U+FFFF")
     return ord(text)
 
 
 def _text(text: str, target: Target) -> str | Refusal:
     charset = target.column.encoding or "UTF_8"
     if text == "\x00" and charset in NUL_IS_ONE_BYTE:
-        return Refusal("reads back as the empty string", f"anything but the single character U+0000 in {charset}")
+        return Refusal(Reason.READS_BACK_EMPTY, f"anything but the single character U+0000 in {charset}")
     try:
         text.encode(PYTHON_CHARSETS[charset])
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         character = text[error.start]
-        return Refusal(f"not in the charset (U+{ord(character):04X})", f"text in {charset}")
+        return Refusal(Reason.NOT_IN_CHARSET, f"text in {charset}", f"U+{ord(character):04X}")
     return text

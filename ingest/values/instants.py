@@ -16,10 +16,10 @@ from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
 from sparkhaven.ingest.values.zones import zone_table
 from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.datatypes import LONG_NULL
 
 INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
-NO_ZONE = "has no time zone"
 EXAMPLE = "2013-01-01T05:00:00Z"
 
 _ISO = re.compile(
@@ -51,21 +51,21 @@ def iso_instant(text: str, target: Target, alias: bool) -> Value | Refusal:
     """An ISO text, with an offset or in the zone of the column."""
     found = _ISO.match(text)
     if found is None:
-        return Refusal("not an instant", f"a text like {EXAMPLE}")
+        return Refusal(Reason.NOT_AN_INSTANT, f"a text like {EXAMPLE}")
     year, month, day, hour, minute, second, fraction, offset = found.groups()
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
     except ValueError:
-        return Refusal("no such day", f"a text like {EXAMPLE}")
+        return Refusal(Reason.NO_SUCH_DAY, f"a text like {EXAMPLE}")
     clock = [int(part or 0) for part in (hour, minute, second)]
     if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
-        return Refusal("no such time of day", f"a text like {EXAMPLE}")
+        return Refusal(Reason.NO_SUCH_TIME, f"a text like {EXAMPLE}")
     local = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
     below = int((fraction or "0").ljust(9, "0"))
     if offset is not None:
         shift = _offset(offset)
         if shift is None:
-            return Refusal("no such offset", "an offset from -23:59 to +23:59")
+            return Refusal(Reason.NO_SUCH_OFFSET, "an offset from -23:59 to +23:59")
         return _instant((local - shift) * UNIT_NS["s"] + below, alias)
     return _local(local, below, target, alias)
 
@@ -73,12 +73,12 @@ def iso_instant(text: str, target: Target, alias: bool) -> Value | Refusal:
 def _local(local: int, below: int, target: Target, alias: bool) -> Value | Refusal:
     """Seconds on the clocks of the column's zone, and nanoseconds below."""
     if target.zone is None:
-        return Refusal(NO_ZONE, f"an offset in the text, or a zone for column {target.column.name}")
+        return Refusal(Reason.NO_ZONE, f"an offset in the text, or a zone for column {target.column.name}")
     if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
         return out_of_range(local > 0)
     utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))
     if gap[0]:
-        return Refusal("this local time does not exist", f"a time that the clocks of {target.zone} have shown")
+        return Refusal(Reason.SKIPPED_TIME, f"a time that the clocks of {target.zone} have shown")
     return _instant(int(utc[0]) + below, alias)
 
 
@@ -98,22 +98,22 @@ def epoch_instant(value: Decimal, target: Target, alias: bool) -> Value | Refusa
     if not value.is_finite() or (value and value.adjusted() > 20):
         return out_of_range(value > 0)
     if value and value.adjusted() < -10:
-        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+        return Refusal(Reason.TOO_FINE, f"a number in {target.unit}, exact to the nanosecond")
     if not value:
         return 0
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or len(digits) > 200:
-        return Refusal("too many digits", f"a number in {target.unit}, exact to the nanosecond")
+        return Refusal(Reason.TOO_MANY_DIGITS, f"a number in {target.unit}, exact to the nanosecond")
     scaled = int("".join(map(str, digits))) * scale * (-1 if sign else 1)
     if exponent >= 0:
         return _instant(scaled * 10**exponent, alias)
     whole, rest = divmod(scaled, 10**-exponent)
     if rest:
-        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+        return Refusal(Reason.TOO_FINE, f"a number in {target.unit}, exact to the nanosecond")
     return _instant(whole, alias)
 
 
 def _instant(value: int, alias: bool) -> Value | Refusal:
     if value == LONG_NULL:
-        return None if alias else Refusal("equals the null value of the type", "an instant from 1677 to 2262")
+        return None if alias else Refusal(Reason.NULL_ALIAS, "an instant from 1677 to 2262")
     return value if INSTANT_LOW <= value <= INSTANT_HIGH else out_of_range(value > 0)

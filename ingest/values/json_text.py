@@ -25,7 +25,7 @@ class NoTextError(ValueError):
     """A value that has no text; ``refusal`` says why."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.reason)
+        super().__init__(refusal.explanation)
         self.refusal = refusal
 
 

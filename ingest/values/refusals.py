@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
 MOST_WORDS = 300  # characters of an exception
@@ -15,15 +16,20 @@ Value = int | float | str | bool | None
 
 @frozen
 class Refusal:
-    """Why a value cannot be stored: a short reason, and what would have been accepted."""
+    """Why a value cannot be stored, what would have been accepted, and what is special about this one."""
 
-    reason: str
+    reason: Reason
     expected: str
+    detail: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """The reason and the detail, for people."""
+        return self.reason.explained(self.detail)
 
 
 ENVIRONMENT = (SparkhavenError, OSError, MemoryError, ImportError)
 """Exceptions that are no fault of a record: errors of ours, of the operating system, of memory, of an installation."""
-DECODER_FAILED = "decoder failed"
 
 
 def unexpected(error: Exception) -> Refusal:
@@ -31,9 +37,13 @@ def unexpected(error: Exception) -> Refusal:
     if isinstance(error, ENVIRONMENT):
         raise error
     words = " ".join(f"{type(error).__name__}: {error}".split())
-    return Refusal(
-        f"{DECODER_FAILED} ({words[:MOST_WORDS]})", "a record that the decoder reads; please report this one"
-    )
+    expected = "a record that the decoder reads; please report this one"
+    return Refusal(Reason.DECODER_FAILED, expected, words[:MOST_WORDS])
+
+
+def not_utf8(error: UnicodeDecodeError) -> Refusal:
+    """Why bytes are refused that are no text."""
+    return Refusal(Reason.NOT_UTF8, "text in UTF-8", f"at byte {error.start}")
 
 
 def attempted(make: Callable[..., Made], *given: Any) -> Made | Refusal:
@@ -48,13 +58,10 @@ def attempted(make: Callable[..., Made], *given: Any) -> Made | Refusal:
 class OutOfRange(Refusal):
     """An instant that is none because it lies too far away: after the last one (``above``), or before the first."""
 
-    above: bool
+    above: bool = False
 
 
 def out_of_range(above: bool) -> OutOfRange:
     """The refusal of an instant after the last one (``above``), or before the first."""
-    return OutOfRange(
-        "outside the range of an Instant",
-        "1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z",
-        above,
-    )
+    expected = "1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z"
+    return OutOfRange(Reason.OUTSIDE_RANGE, expected, above=above)

@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, mask_of, some
 from sparkhaven.ingest.values.date_patterns import date_pattern
+from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.quarantine.reasons import Reason
 
 NUMBERS = frozenset({"byte", "short", "int", "long", "float", "double"})
 BLANKS = " \t"
@@ -21,16 +23,8 @@ YES = ("true", "True", "TRUE")
 NO = ("false", "False", "FALSE")
 
 
-class UncleanError(ValueError):
-    """A text that is not as the settings of its column say."""
-
-    def __init__(self, reason: str, expected: str) -> None:
-        super().__init__(reason)
-        self.reason, self.expected = reason, expected
-
-
-def clean(text: str, target: Target) -> str | None:
-    """The text for the strict rules, None for null. UncleanError if it is not of the form that was asked for."""
+def clean(text: str, target: Target) -> str | Refusal | None:
+    """The text for the strict rules, None for null, or why it is not of the form that was asked for."""
     form, name = target.form, target.column.type.name
     if form is None:
         return text
@@ -40,18 +34,16 @@ def clean(text: str, target: Target) -> str | None:
             return None
     if name == "Instant" and form.pattern is not None:
         iso = date_pattern(form.pattern).iso(text)
-        if iso is None:
-            raise UncleanError("not an instant", f"a text like {form.pattern}")
-        return iso
+        return Refusal(Reason.NOT_AN_INSTANT, f"a text like {form.pattern}") if iso is None else iso
     if name not in NUMBERS:
         return text
     if form.thousands and form.thousands in text:
         if not re.match(_grouped(form), text):
-            raise UncleanError("not a number", f"groups of three digits with {form.thousands!r} between them")
+            return Refusal(Reason.NOT_A_NUMBER, f"groups of three digits with {form.thousands!r} between them")
         text = text.replace(form.thousands, "")
     if form.decimal != ".":
         if "." in text:
-            raise UncleanError("not a number", f"a number with {form.decimal!r} before its fraction")
+            return Refusal(Reason.NOT_A_NUMBER, f"a number with {form.decimal!r} before its fraction")
         text = text.replace(form.decimal, ".")
     return text
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
 DAY_NS = 86_400 * NS_PER_SECOND
@@ -33,7 +34,8 @@ class Moment:
         """ISO 8601, with T between date and time and Z for UTC. A fraction has 3, 6 or 9 digits, or is left out."""
         days, rest = divmod(self.ns, DAY_NS)
         if self.kind == "time of day":
-            return Refusal(f"no time of day ({self.count})", "a time before 24:00") if days else clock_text(rest)
+            late = Refusal(Reason.NO_TIME_OF_DAY, "a time before 24:00", str(self.count))
+            return late if days else clock_text(rest)
         day = day_text(days)
         if self.kind == "date":
             return day

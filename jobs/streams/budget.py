@@ -9,14 +9,16 @@ from dataclasses import dataclass
 
 from sparkhaven.ingest.bad_rows import BadRow, check_budget
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry
 from sparkhaven.store.epochs.state.log_values import REJECTED
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.task.notes import LateRows, SplitNotes
 
 HOUR_S = 3600.0
 PIECE_S = 60.0  # batches within it are counted together
-LATE = "the date was truncated or deleted; it takes no more rows"
+LATE = Refusal(Reason.LATE, "the date was truncated or deleted; it takes no more rows")
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class ErrorBudget:
 
     def __call__(self, notes: SplitNotes, good: int) -> None:
         """Raises ErrorBudgetExceeded that names the first bad rows."""
-        rows = [_as_bad_row(sample) for sample in notes.rejected]
+        rows = [_late(sample) if isinstance(sample, LateRows) else sample for sample in notes.rejected]
         while self._pieces and self._pieces[0].since < self._clock() - HOUR_S:
             self._pieces.popleft()
         bad, read = self._earlier()
@@ -69,10 +71,5 @@ def rows_of_hour(epochs: Iterable[EpochEntry], now_s: float) -> tuple[int, int]:
     return bad, bad + sum(epoch.rows for epoch in recent)
 
 
-def _as_bad_row(sample: object) -> BadRow:
-    if isinstance(sample, BadRow):
-        return sample
-    if isinstance(sample, LateRows):
-        place = f"{sample.key.internal}/{sample.key.value}"
-        return BadRow(sample.file, 0, None, sample.reason, LATE, f"{sample.rows} rows for {place}")
-    return BadRow("unknown", 0, None, "rejected", "a good row", str(sample))
+def _late(late: LateRows) -> BadRow:
+    return BadRow(late.file, 0, None, LATE, f"{late.rows} rows for {late.key.internal}/{late.key.value}")

@@ -4,7 +4,7 @@ One Arrow schema for scratch files of a batch and for files of requeued rows. ``
 identify the row: path and line of a file (row of a Parquet file), topic/partition and offset.
 
 ================  ==================================================================================
-``Reason``        short code: lower-case words with dashes; ``Detail``: the explanation for this row
+``Reason``        a code of ``store.quarantine.reasons``, or an older one; ``Detail``: the explanation for this row
 ``Column``        null = the whole row
 ``Value``         the offending text, at most 1 KiB
 ``Payload``       the row as received, at most 1 MiB, truncated if ``PayloadBytes`` is more. For a Parquet file, whose

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sparkhaven.ingest.bad_rows import reason_code
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.readers import open_table
+from sparkhaven.store.quarantine.reasons import Reason
 from tests.support.ingest.values import CSV_BAD, GOOD, JSON_BAD, NULLED
 from tests.support.spark.one_session import one_session
 
@@ -66,6 +66,11 @@ class Wrong:
     column: str | None
 
 
+def code_of(explanation: str) -> str:
+    """The code of a reason by its words."""
+    return next(reason.value for reason in Reason if reason.words == explanation.partition(" (")[0])
+
+
 def good(number: int) -> Row:
     """A row with a value in every column."""
     return {"Src": "a", "At": AT, "Id": number, "Ascii": "plain"} | {f"c_{k}": v for k, (v, _) in GOOD.items()}
@@ -80,7 +85,7 @@ def json_text(row: Row, **raw: str) -> bytes:
 def json_wrongs() -> Iterator[Wrong]:
     row = good(-1)
     for kind, text, reason in JSON_BAD:
-        yield Wrong(json_text(row, **{f"c_{kind}": text}), reason_code(reason), f"c_{kind}")
+        yield Wrong(json_text(row, **{f"c_{kind}": text}), code_of(reason), f"c_{kind}")
     yield Wrong(json_text(row, c_double="NaN"), "not-json", None)
     yield Wrong(json_text(row, c_double="-Infinity"), "not-json", None)
     yield Wrong(json_text(row, Ascii='"€"'), "not-in-the-charset", "Ascii")
@@ -107,7 +112,7 @@ def csv_wrongs() -> Iterator[Wrong]:
     row = good(-1)
     for kind, text, reason in CSV_BAD:
         quoted = f'"{text}"' if "," in text else text
-        yield Wrong(csv_text(row, **{f"c_{kind}": quoted}), reason_code(reason), f"c_{kind}")
+        yield Wrong(csv_text(row, **{f"c_{kind}": quoted}), code_of(reason), f"c_{kind}")
     yield Wrong(csv_text(row, c_int="NaN"), "not-a-number", "c_int")
     yield Wrong(csv_text(row, c_String="\xff").replace(b"\xc3\xbf", b"\xff"), "not-utf-8", None)
     yield Wrong(csv_text(row, Ascii="€"), "not-in-the-charset", "Ascii")
@@ -138,8 +143,8 @@ def parquet_wrongs() -> Iterator[Wrong]:
         ("short", 40000, "overflow"),
         ("short", -32768, NULLED),
         ("int", 3.5, "has a fraction"),
-        ("int", math.nan, "not-a-finite-number"),
-        ("int", math.inf, "not-a-finite-number"),
+        ("int", math.nan, "not a finite number"),
+        ("int", math.inf, "not a finite number"),
         ("int", 2.0**31, "overflow"),
         ("int", -(2.0**31), NULLED),
         ("long", Decimal(2**63), "overflow"),
@@ -152,7 +157,7 @@ def parquet_wrongs() -> Iterator[Wrong]:
         ("Instant", "yesterday", "not an instant"),
         ("Instant", "2263-01-01T00:00:00Z", "outside the range of an Instant"),
     ):
-        yield Wrong({f"c_{kind}": value}, reason_code(reason), f"c_{kind}")
+        yield Wrong({f"c_{kind}": value}, code_of(reason), f"c_{kind}")
     yield Wrong({"Ascii": "€"}, "not-in-the-charset", "Ascii")
     yield Wrong({"At": None}, "null-partition-value", "At")
     yield Wrong({"At": FAR}, "instant-out-of-bounds", "At")

@@ -9,6 +9,7 @@ from tools.docs.conversions import conversion_table
 from tools.docs.errors import error_table
 from tools.docs.figures import figure_table, peer_table
 from tools.docs.metrics import metric_tables
+from tools.docs.reasons import reason_table
 from tools.docs.rules import resume_rule_table, schema_code_table
 from tools.docs.settings import stream_file_tables
 from tools.docs.types import type_table
@@ -20,6 +21,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "figures": figure_table,
     "metrics": metric_tables,
     "peers": peer_table,
+    "reasons": reason_table,
     "resume_rules": resume_rule_table,
     "schema_codes": schema_code_table,
     "settings": stream_file_tables,

@@ -69,4 +69,3 @@ class LateRows:
     key: LocationKey
     rows: int
     file: str
-    reason: str = "late"

@@ -215,7 +215,7 @@ def _near(
         return rows
     why, name = out_of_range(time_ns > 0), strict[0].column.name
     rejects.add_all(
-        bad_row(router.file, number, name, why.reason, why.expected, FAR_FILE, payload(number), unit=router.unit)
+        bad_row(router.file, number, name, why, FAR_FILE, payload(number), unit=router.unit)
         for number in rows.numbers.tolist()
     )
     return rows.part(0, 0)

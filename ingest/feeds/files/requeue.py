@@ -23,6 +23,7 @@ from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows, typed_array
+from sparkhaven.store.quarantine.reasons import Reason
 
 One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
 
@@ -52,12 +53,12 @@ def requeue_file_rows(
         if payload.strip():
             found = attempted(one, payload, row, rejects)
             if isinstance(found, Refusal):
-                found = bad_row(source, number, None, found.reason, found.expected, "", payload, unit=unit)
+                found = bad_row(source, number, None, found, "", payload, unit=unit)
             if strict and abs(row["SourceTime"] or 0) == INSTANT_HIGH and not isinstance(found, BadRow):
                 why = out_of_range(row["SourceTime"] > 0)
-                found = bad_row(source, number, strict[0], why.reason, why.expected, FAR_FILE, payload, unit=unit)
+                found = bad_row(source, number, strict[0], why, FAR_FILE, payload, unit=unit)
         else:
-            found = bad_row(source, number, None, "empty", "a row", "", payload, unit=unit)
+            found = bad_row(source, number, None, Refusal(Reason.EMPTY, "a row"), "", payload, unit=unit)
         if isinstance(found, BadRow):
             rejects.add_all([found])
         else:
@@ -99,13 +100,14 @@ def _parquet_values(payload: bytes, row: Row, targets: Sequence[Target], alias: 
         record = strict_object(payload.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         shown = payload.decode("utf-8", "replace")
-        return bad_row(source, number, None, f"not JSON ({error})", "one JSON object", shown, payload, unit="row")
+        why = Refusal(Reason.NOT_JSON, "one JSON object", str(error))
+        return bad_row(source, number, None, why, shown, payload, unit="row")
     values: list[Value] = []
     for target in targets:
         value = from_row_text(record.get(target.source), target, alias)
         if isinstance(value, Refusal):
             shown, column = str(record[target.source]), target.column.name
-            return bad_row(source, number, column, value.reason, value.expected, shown, payload, unit="row")
+            return bad_row(source, number, column, value, shown, payload, unit="row")
         values.append(value)
     return values
 

@@ -138,7 +138,7 @@ def _records(
     taken, first = CsvRecords(options.csv), 1
     bad: list[Unreadable] = []
     rejects = Rejects(
-        SILENT, sink=lambda found: bad.extend(Unreadable(f"{_name(file)} line {b.line}", b.reason) for b in found)
+        SILENT, sink=lambda found: bad.extend(Unreadable(f"{_name(file)} line {b.line}", b.explanation) for b in found)
     )
     whole = True
     while first:  # a second time for a file with a quote that nothing closes

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, Rejects, bad_row
+from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, MessagePart, Rejects, bad_row
 from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, Message, Messages, Part, far_times, header_of, time_ns
@@ -31,9 +31,10 @@ from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
-_UNREAD = ("not JSON", "not UTF-8", "not Protobuf", "not Avro")
+_UNREAD = (Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_PROTOBUF, Reason.NOT_AVRO)
 
 
 @frozen
@@ -178,11 +179,15 @@ def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row:
     key, at_ns = message.key(), time_ns(message)
     if part is not None and part.encoding != UTF8:
         row = reencoded(part.encoding, row)
-    of = part.of.partition(":")[0] if part is not None else "value"
-    said = replace(row, unit="offset", reason=row.reason if of == "value" else f"{of}: {row.reason}")
+    said = replace(row, unit="offset", part="value" if part is None else _part_of(part.of))
     if headers:
         said = replace(said, header=header_texts(message, headers))
     return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
+
+
+def _part_of(name: Part) -> MessagePart:
+    """What a part is one of."""
+    return "key" if name == "key" else "header" if name.startswith(HEADER) else "value"
 
 
 def header_texts(message: Message, names: Sequence[str]) -> tuple[str, ...]:
@@ -205,7 +210,7 @@ def _failed(message: Message, why: Refusal, place: str, headers: Sequence[str]) 
     """The bad row of a message whose decoding raised an exception."""
     value = message.value()
     shown = (value or b"")[:MAX_VALUE].decode("utf-8", "replace")
-    row = bad_row(place, message.offset(), None, why.reason, why.expected, shown, value or b"", unit="offset")
+    row = bad_row(place, message.offset(), None, why, shown, value or b"", unit="offset")
     kept = header_texts(message, headers) if headers else None
     payload = None if value is None else row.payload
     return replace(row, payload=payload, key=message.key(), time_ns=time_ns(message), header=kept)
@@ -215,21 +220,21 @@ def _far(target: Target, block: Messages, place: str, index: int) -> BadRow:
     """The bad row of a message whose timestamp no Instant holds."""
     why = out_of_range(True)
     found = f"{block.times[index]} ms since 1970"
-    return bad_row(place, int(block.offsets[index]), target.column.name, why.reason, why.expected, found)
+    return bad_row(place, int(block.offsets[index]), target.column.name, why, found)
 
 
 def _with_frame(row: BadRow, payload: bytes, of: Part) -> BadRow:
     """The row with a reason that names the frame of a payload that cannot be read, if it looks as if it had one."""
     number = likely_frame(payload)
-    if number is None or not row.reason.startswith(_UNREAD):
+    if number is None or row.refusal.reason not in _UNREAD:
         return row
     place, setting = ("[feed]", "feed") if of == "value" else ("key of [feed]", "feed.key")
-    words = row.reason.partition(" (")[0]
-    return replace(
-        row,
-        reason=f"{words} (it looks like the frame of a schema registry: a zero byte and schema id {number})",
-        expected=f'a payload without a frame, or frame = "confluent" in {place} (Avro: {setting}.avro.registry)',
+    why = Refusal(
+        row.refusal.reason,
+        f'a payload without a frame, or frame = "confluent" in {place} (Avro: {setting}.avro.registry)',
+        f"it looks like the frame of a schema registry: a zero byte and schema id {number}",
     )
+    return replace(row, refusal=why)
 
 
 def _meta(target: Target, block: Messages, place: tuple[str, int], received_ns: int) -> pa.Array:

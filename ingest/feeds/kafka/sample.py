@@ -110,7 +110,7 @@ def _csv(
 ) -> list[tuple[int, Record | str]]:
     taken = CsvRecords(options.csv)
     rejects = Rejects(
-        SILENT, sink=lambda found: bad.extend(Unreadable(f"{b.file} offset {b.line}", b.reason) for b in found)
+        SILENT, sink=lambda found: bad.extend(Unreadable(f"{b.file} offset {b.line}", b.explanation) for b in found)
     )
     taken.decode(framed_block(payloads, block.offsets), place, rejects)
     rejects.flush()

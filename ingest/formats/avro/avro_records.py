@@ -25,6 +25,7 @@ from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.quarantine.reasons import Reason
 
 Found = dict[str, Any]
 
@@ -33,6 +34,7 @@ class AvroRecords:
     """The records of one stream; SettingsError if the schema of a file is none."""
 
     format = "Avro"
+    not_a_record = Reason.NOT_AVRO
 
     def __init__(
         self,

@@ -15,10 +15,18 @@ from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.errors import FeedError
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
 Field = tuple[str, bool]  # text, and whether it was quoted
-OPEN_QUOTE = "a quoted field does not end"
+
+
+class CsvRecordError(ValueError):
+    """A text that is no record."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.words)
+        self.reason = reason
 
 
 @frozen
@@ -31,7 +39,7 @@ class Header:
 def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
     """Fields of one record without its line end.
 
-    ValueError if a quoted field does not end, or text follows a closing quote.
+    CsvRecordError if a quoted field does not end, or text follows a closing quote.
     """
     fields: list[Field] = []
     at, end = 0, len(text)
@@ -42,7 +50,7 @@ def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
             while True:
                 close = text.find(quote, at)
                 if close < 0:
-                    raise ValueError(OPEN_QUOTE)
+                    raise CsvRecordError(Reason.OPEN_QUOTE)
                 parts.append(text[at:close])
                 at = close + 1
                 if not text.startswith(quote, at):
@@ -51,7 +59,7 @@ def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
                 at += 1
             fields.append(("".join(parts), True))
             if at < end and text[at] != delimiter:
-                raise ValueError("text after a closing quote")
+                raise CsvRecordError(Reason.AFTER_QUOTE)
         else:
             stop = text.find(delimiter, at)
             stop = end if stop < 0 else stop

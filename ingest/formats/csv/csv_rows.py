@@ -19,6 +19,7 @@ from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.decode_guard import tried
 from sparkhaven.ingest.formats.csv.csv_records import (
+    CsvRecordError,
     Header,
     blank,
     commented,
@@ -29,14 +30,15 @@ from sparkhaven.ingest.formats.csv.csv_records import (
 )
 from sparkhaven.ingest.formats.csv.plain_records import plain_records
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner, csv_scanner
-from sparkhaven.ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, CutBlock, RecordSpan, Spans, fault_of, long_bytes
+from sparkhaven.ingest.formats.csv.spans import MAX_RECORD, CutBlock, RecordSpan, Spans, fault_of, long_bytes
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
 from sparkhaven.ingest.values.exact_values import from_text
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.quarantine.reasons import Reason
 
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
 
@@ -109,7 +111,7 @@ class CsvRows:
         if done is not None:
             rejects.read += 1
             shown = done.head[:MAX_VALUE].decode("utf-8", "replace")
-            row = bad_row(file, done.number, None, TOO_LONG, EXPECTED, shown, done.head)
+            row = bad_row(file, done.number, None, Refusal(Reason.RECORD_TOO_LONG, EXPECTED), shown, done.head)
             rejects.add_all([replace(row, size=done.size)])
         hidden = 0 if inside is None else np.inf if done is None else int(block.numbers[first - 1])
         first = max(first, self.start(block, file))
@@ -246,7 +248,7 @@ class CsvRows:
             else:
                 shown = raw[:MAX_VALUE].decode("utf-8", "replace")
                 size = len(raw) + long_bytes(block, number, int(block.numbers[span.stop - 1]))
-                found = replace(bad_row(file, number, None, span.fault, EXPECTED, shown, raw), size=size)
+                found = replace(bad_row(file, number, None, Refusal(span.fault, EXPECTED), shown, raw), size=size)
             if isinstance(found, BadRow):
                 rejects.add_all([found])
             else:
@@ -262,13 +264,13 @@ class CsvRows:
             fields = read_record(text, self._options.delimiter, self._options.quote)
         except UnicodeDecodeError as error:
             shown = raw.decode("utf-8", "backslashreplace")
-            return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, raw)
-        except ValueError as error:
-            return bad_row(file, number, None, str(error), expected, text, raw)
+            return bad_row(file, number, None, not_utf8(error), shown, raw)
+        except CsvRecordError as error:
+            return bad_row(file, number, None, Refusal(error.reason, expected), text, raw)
         if self._options.trailing_delimiter and len(fields) == len(header.names) + 1 and fields[-1] == ("", False):
             fields.pop()
         if len(fields) != len(header.names):
-            return bad_row(file, number, None, f"wrong number of fields ({len(fields)})", expected, text, raw)
+            return bad_row(file, number, None, Refusal(Reason.FIELD_COUNT, expected, str(len(fields))), text, raw)
         record = dict(zip(header.names, fields, strict=True))
         values: list[Value] = []
         for target in self._targets:
@@ -276,7 +278,7 @@ class CsvRows:
             absent = target.source not in record or (field in self._null and not (quoted and self._unquoted_null))
             value = None if absent else attempted(from_text, field, target, self._alias)
             if isinstance(value, Refusal):
-                return bad_row(file, number, target.column.name, value.reason, value.expected, field, raw)
+                return bad_row(file, number, target.column.name, value, field, raw)
             values.append(value)
         for name in header.names:
             if name not in self._known:
@@ -286,7 +288,7 @@ class CsvRows:
 
 def _failed(why: Refusal, raw: bytes, file: str, number: int) -> BadRow:
     """The bad row of a record that an exception is of as a whole."""
-    return bad_row(file, number, None, why.reason, why.expected, raw[:MAX_VALUE].decode("utf-8", "replace"), raw)
+    return bad_row(file, number, None, why, raw[:MAX_VALUE].decode("utf-8", "replace"), raw)
 
 
 def _is_whole(block: LineBlock) -> bool:

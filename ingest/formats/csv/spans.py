@@ -17,11 +17,10 @@ import numpy.typing as npt
 from sparkhaven.ingest.content.lines import HEAD, MAX_LINE, LineBlock
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
 MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
-TOO_LONG = "record too long"
-LACKS_LINE = "record with a line that is too long"
 
 
 class RecordEnd:
@@ -79,7 +78,7 @@ class RecordSpan:
 
     start: int
     stop: int
-    fault: str | None = None
+    fault: Reason | None = None
 
 
 @dataclass(slots=True)
@@ -201,9 +200,9 @@ def long_bytes(block: LineBlock, after: int, before: float = np.inf) -> int:
     return sum(line.size + 1 for line in block.too_long if after < line.number < before)
 
 
-def fault_of(block: LineBlock, start: int, stop: int) -> str | None:
+def fault_of(block: LineBlock, start: int, stop: int) -> Reason | None:
     """A record over lines that is too long, or that lacks one, which was too long to be held."""
     if stop - start > 1 and block.ends[stop] - block.ends[start] > MAX_RECORD:
-        return TOO_LONG
+        return Reason.RECORD_TOO_LONG
     lines = int(block.numbers[stop - 1] - block.numbers[start]) + 1
-    return LACKS_LINE if lines != stop - start else None
+    return Reason.LACKS_A_LINE if lines != stop - start else None

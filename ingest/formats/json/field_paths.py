@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.store.quarantine.reasons import Reason
 
 Path = tuple[str, ...]
 Tree = dict[str, "Tree"]
@@ -29,7 +30,7 @@ def value_at(record: dict[str, Any], path: Path) -> Any:
         if value is None:
             return None
         if not isinstance(value, dict):
-            return Refusal(f"no object ({'.'.join(path[:depth])})", "an object or null")
+            return Refusal(Reason.NO_OBJECT, "an object or null", ".".join(path[:depth]))
         value = value.get(name)
     return value
 

@@ -24,8 +24,9 @@ from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
 from sparkhaven.ingest.formats.json.source import SourceText
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import exact_number, from_json
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
+from sparkhaven.store.quarantine.reasons import Reason
 
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
 _STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
@@ -57,7 +58,7 @@ class JsonRows:
         def refused(index: int, why: Refusal) -> BadRow:
             line = block.line(index)
             shown = line[:MAX_VALUE].decode("utf-8", "replace")
-            return bad_row(file, int(block.numbers[index]), None, why.reason, why.expected, shown, line)
+            return bad_row(file, int(block.numbers[index]), None, why, shown, line)
 
         records = GuardedRecords(len(block), block.part, partial(self._decode, file=file, rejects=rejects), refused)
         return guarded_rows(records, rejects)
@@ -108,15 +109,15 @@ class JsonRows:
         """Values of one line by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
         if too_deep(line):
             shown = line[:MAX_VALUE].decode("utf-8", "replace")
-            return bad_row(file, number, None, "nested too deeply", f"at most {MAX_DEPTH} levels", shown, line)
+            return bad_row(file, number, None, Refusal(Reason.TOO_DEEP, f"at most {MAX_DEPTH} levels"), shown, line)
         try:
             text = line.decode("utf-8")
             record = strict_object(text)
         except UnicodeDecodeError as error:
             shown = line.decode("utf-8", "backslashreplace")
-            return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, line)
+            return bad_row(file, number, None, not_utf8(error), shown, line)
         except ValueError as error:
-            return bad_row(file, number, None, f"not JSON ({error})", _EXPECTED, text, line)
+            return bad_row(file, number, None, Refusal(Reason.NOT_JSON, _EXPECTED, str(error)), text, line)
         values: list[Value] = []
         source = SourceText(text)
         for target, path in zip(self._targets, self._paths, strict=True):
@@ -126,7 +127,7 @@ class JsonRows:
             value = there if isinstance(there, Refusal) else attempted(from_json, there, target, self._alias)
             if isinstance(value, Refusal):
                 shown = source.of(path[:1])
-                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, line)
+                return bad_row(file, number, target.column.name, value, shown, line)
             values.append(value)
         for name in unknown_names(record, self._tree):
             if name not in self._known:

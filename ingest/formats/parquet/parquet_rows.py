@@ -25,11 +25,11 @@ from sparkhaven.ingest.formats.parquet.typed_values import (
 )
 from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.instants import NO_ZONE
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.quarantine.reasons import Reason
 
 _FLOATING = ("float", "double")
 AGAIN = "deliver the file again under a new name; nothing of it was committed"
@@ -126,8 +126,7 @@ class ParquetDecoder:
             return batch.slice(start, stop - start), numbers[start:stop]
 
         def refused(row: int, why: Refusal) -> BadRow:
-            number = int(numbers[row])
-            return bad_row(file, number, None, why.reason, why.expected, "", self._unread(batch, row), unit=self._unit)
+            return bad_row(file, int(numbers[row]), None, why, "", self._unread(batch, row), unit=self._unit)
 
         def decode(rows: tuple[ParquetBatch, Ints]) -> TypedRows:
             return self._typed(*rows, file, rejects, others)
@@ -193,10 +192,10 @@ class ParquetDecoder:
         for target, values_of in zip(self._targets, sources, strict=True):
             value = None if values_of is None else attempted(exact_value, values_of, row, target, self._alias)
             if isinstance(value, Refusal):
-                if value.reason == NO_ZONE and self._zone_of and target.source in self._constants:
+                if value.reason is Reason.NO_ZONE and self._zone_of and target.source in self._constants:
                     value = replace(value, expected=f"a zone for column {target.column.name}: {self._zone_of}")
                 shown = "" if values_of is None else show(values_of.scalar(row))
-                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit=self._unit)
+                return bad_row(file, number, target.column.name, value, shown, unit=self._unit)
             values.append(value)
         return values
 

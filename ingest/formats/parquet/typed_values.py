@@ -15,7 +15,7 @@ from sparkhaven.ingest.values.declared_numbers import number_value
 from sparkhaven.ingest.values.exact_values import check_string, from_json, from_text
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError
-from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted, rule
@@ -23,6 +23,7 @@ from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.instants import UNIT_NS
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
 SHOWN_BYTES = 256
@@ -202,7 +203,7 @@ def exact_value(found: SourceColumn, row: int, target: Target, alias: bool) -> V
     try:
         text = text_of(scalar)
     except UnicodeDecodeError as error:
-        return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
+        return not_utf8(error)
     return None if target.form is not None and target.form.quoted and not text else from_text(text, target, alias)
 
 
@@ -221,7 +222,7 @@ def _counted(scalar: pa.Scalar, target: Target, alias: bool) -> Value | Refusal:
     if pa.types.is_date64(kind):
         count, rest = divmod(count, number_arrays.DAY_MS)
         if rest:
-            return Refusal("no whole day", "a date")
+            return Refusal(Reason.NO_WHOLE_DAY, "a date")
     return from_json(count, target, alias)
 
 
@@ -230,4 +231,4 @@ def _of_unknown_writer(local: Value | Refusal, target: Target) -> Value | Refusa
         return local
     way = 'zone = "UTC" if the writer stores instants as INT96, else the zone of its clocks'
     expected = f"for column {target.column.name} {way}"
-    return Refusal("INT96 of a writer that does not say whether it is an instant", expected)
+    return Refusal(Reason.UNKNOWN_INT96, expected)

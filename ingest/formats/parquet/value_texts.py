@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.json_text import NoTextError, plain_text
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.refusals import not_utf8
 from sparkhaven.ingest.values.wire_values import DAY_NS, Moment, WireValue
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.conversions.number_arrays import DAY_MS
@@ -122,7 +122,7 @@ def _structure(scalar: pa.Scalar) -> Any:
         try:
             return text_of(scalar)
         except UnicodeDecodeError as error:
-            raise NoTextError(Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")) from None
+            raise NoTextError(not_utf8(error)) from None
     value = scalar.as_py()
     return value if isinstance(value, bool | int | float | Decimal | bytes) else str(value)
 

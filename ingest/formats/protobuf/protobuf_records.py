@@ -28,13 +28,14 @@ from sparkhaven.ingest.formats.protobuf.message_type import (
     leaf_of,
     message_type,
 )
-from sparkhaven.ingest.formats.protobuf.structure import structure
+from sparkhaven.ingest.formats.protobuf.structure import no_timestamp, structure
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import check_instant
 from sparkhaven.ingest.values.json_text import NoTextError
-from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.quarantine.reasons import Reason
 
 Message = Any
 
@@ -43,6 +44,7 @@ class ProtobufRecords:
     """The messages of one stream; SettingsError if their schema does not fit the columns."""
 
     format = "Protobuf"
+    not_a_record = Reason.NOT_PROTOBUF
 
     def __init__(
         self,
@@ -99,16 +101,16 @@ class ProtobufRecords:
             return _not_text(found)
         if leaf.kind == TIMESTAMP:
             if not 0 <= found.nanos < NS_PER_SECOND:
-                return Refusal(f"no timestamp (nanos {found.nanos})", "nanos from 0 to 999,999,999")
+                return no_timestamp(found.nanos)
             return check_instant(found.seconds * NS_PER_SECOND + found.nanos, target, self._alias)
         low, high = BOUNDS.get(leaf.last.type, (None, None))
         if low is not None and high is not None and not low <= found <= high:
-            return Refusal("overflow", f"{leaf.kind.lower()}, a whole number from {low} to {high}")
+            return Refusal(Reason.OVERFLOW, f"{leaf.kind.lower()}, a whole number from {low} to {high}")
         if leaf.kind == "ENUM" and target.column.type.name == "String":
             enum = leaf.last.enum_type
             known = enum.values_by_number.get(found)
             if known is None:
-                return Refusal(f"no value of the enum ({found})", f"a value of {enum.full_name}")
+                return Refusal(Reason.NO_ENUM_VALUE, f"a value of {enum.full_name}", str(found))
             found = known.name
         return from_binary(found, target, self._alias, bytes_too=self._bytes_too)
 
@@ -140,8 +142,8 @@ def _not_text(found: bytes) -> Refusal:
     try:
         found.decode("utf-8")
     except UnicodeDecodeError as error:
-        return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
-    return Refusal("wrong type (bytes)", "text in UTF-8")
+        return not_utf8(error)
+    return Refusal(Reason.WRONG_TYPE, "text in UTF-8", "bytes")
 
 
 def _inner(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ...]]) -> Any:

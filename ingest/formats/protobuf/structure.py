@@ -16,6 +16,7 @@ from sparkhaven.ingest.values.json_text import NoTextError
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.wire_values import Moment, WireValue, fraction_text
 from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.quarantine.reasons import Reason
 
 _MOST_NS = NS_PER_SECOND - 1
 _STRUCT, _VALUE, _LIST = (f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
@@ -38,13 +39,18 @@ def _one(value: Any, field: FieldDescriptor) -> Any:
         return {known.name: structure(inner, declared[known.name]) for known, inner in value.ListFields()}
     low, high = BOUNDS.get(field.type, (None, None))
     if low is not None and high is not None and not low <= value <= high:
-        raise NoTextError(Refusal("overflow", f"a whole number from {low} to {high}"))
+        raise NoTextError(Refusal(Reason.OVERFLOW, f"a whole number from {low} to {high}"))
     if field.type == F.TYPE_ENUM:
         symbol = field.enum_type.values_by_number.get(value)
         return value if symbol is None else symbol.name
     if field.type == F.TYPE_STRING and isinstance(value, bytes):
-        raise NoTextError(Refusal("not UTF-8", "text in UTF-8"))
+        raise NoTextError(Refusal(Reason.NOT_UTF8, "text in UTF-8"))
     return value
+
+
+def no_timestamp(nanos: int) -> Refusal:
+    """Why a Timestamp is refused that has so many nanoseconds."""
+    return Refusal(Reason.NO_TIMESTAMP, "nanos from 0 to 999,999,999", f"nanos {nanos}")
 
 
 def _key(key: Any) -> str:
@@ -53,13 +59,14 @@ def _key(key: Any) -> str:
 
 def _timestamp(value: Any) -> Moment:
     if not 0 <= value.nanos <= _MOST_NS:
-        raise NoTextError(Refusal(f"no timestamp (nanos {value.nanos})", "nanos from 0 to 999,999,999"))
+        raise NoTextError(no_timestamp(value.nanos))
     return Moment("instant", value.seconds * NS_PER_SECOND + value.nanos, 1)
 
 
 def _duration(value: Any) -> WireValue:
     if abs(value.nanos) > _MOST_NS or value.seconds * value.nanos < 0:
-        raise NoTextError(Refusal(f"no duration (nanos {value.nanos})", "nanos of the sign of the seconds"))
+        expected = "nanos of the sign of the seconds"
+        raise NoTextError(Refusal(Reason.NO_DURATION, expected, f"nanos {value.nanos}"))
     sign = "-" if value.seconds < 0 or value.nanos < 0 else ""
     return WireValue("duration", f"{sign}{abs(value.seconds)}{fraction_text(abs(value.nanos))}s")
 

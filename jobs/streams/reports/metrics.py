@@ -14,11 +14,8 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
-from sparkhaven.ingest.bad_rows import reason_code
 from sparkhaven.ingest.decode_guard import FAILED_BLOCKS
 from sparkhaven.ingest.feeds.base import DATA_BYTES
-from sparkhaven.ingest.router import NULL_DATE, OUT_OF_BOUNDS
-from sparkhaven.ingest.values.refusals import DECODER_FAILED
 from sparkhaven.jobs.metrics import catalogue as named
 from sparkhaven.jobs.metrics.catalogue import CATALOGUE, MODE, OF_LOGS, OF_TOPICS, PREFIX, STREAM, Metric
 from sparkhaven.jobs.metrics.table_metrics import TableCollector, TableFigures
@@ -29,11 +26,12 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 LOOPBACK = "127.0.0.1"
-OUTSIDE_REASONS = tuple(map(reason_code, (NULL_DATE, OUT_OF_BOUNDS)))
-DECODER_ERRORS = (f"rejected.{reason_code(DECODER_FAILED)}", FAILED_BLOCKS)
+OUTSIDE_REASONS = (Reason.NULL_DATE, Reason.OUT_OF_BOUNDS)
+DECODER_ERRORS = (f"rejected.{Reason.DECODER_FAILED}", FAILED_BLOCKS)
 
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # times at which series began
@@ -149,7 +147,7 @@ class StreamMetrics(StreamSink):
         self._of(named.BYTES).inc(outcome.bytes + outcome.counts.get(DATA_BYTES, 0))
         self._of(named.BATCHES).inc()
         self._of(named.GAPS).inc(outcome.passed)
-        self._of(named.LATE).inc(outcome.counts.get("rejected.late", 0))
+        self._of(named.LATE).inc(outcome.counts.get(f"rejected.{Reason.LATE}", 0))
         self._of(named.OUTSIDE).inc(sum(outcome.counts.get(f"rejected.{reason}", 0) for reason in OUTSIDE_REASONS))
         self._of(named.DECODERS).inc(sum(outcome.counts.get(name, 0) for name in DECODER_ERRORS))
         for name, rows in outcome.counts.items():

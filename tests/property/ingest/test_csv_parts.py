@@ -54,7 +54,7 @@ def reported(splits: list[FileId], options: CsvOptions) -> tuple[Found, int]:
         routed, rejects = decode(split, spec, TABLE)
         columns = (values(routed, name) for name in ("at", "a", "b"))
         found.rows += sorted((at, (a, b)) for at, a, b in zip(*columns, strict=True))
-        found.bad += sorted((row.line, row.reason, (row.payload or b"")[:KEPT], row.size) for row in rejects.rows)
+        found.bad += sorted((row.line, row.explanation, (row.payload or b"")[:KEPT], row.size) for row in rejects.rows)
         read += rejects.read
     return found, read
 

@@ -41,7 +41,7 @@ def outcome(decoder: Any, lines: list[bytes], one: Target) -> Any:
     rows = decoder.decode(block, "f", rejects)
     rows = rows[0] if isinstance(rows, tuple) else rows
     plain = rows.columns[0].view("int64") if one.column.type.name == "Instant" else rows.columns[0]
-    bad = sorted((r.line, r.reason, r.expected) for r in rejects.rows)
+    bad = sorted((r.line, r.explanation, r.refusal.expected) for r in rejects.rows)
     return list(zip(rows.numbers.tolist(), map(repr, plain.to_pylist()), strict=True)), bad
 
 

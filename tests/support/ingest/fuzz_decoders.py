@@ -51,6 +51,7 @@ from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.store.delta.log import version_file
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.quarantine.reasons import Reason
 from tests.support.ingest import fuzz_inputs as inputs
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema
 from tests.support.ingest.messages import PLACE, Fake
@@ -94,10 +95,10 @@ class Tally:
         self.bad += len(rows)
         as_batch(rows)
         for row in rows:
-            if row.code.endswith("decoder-failed"):
+            if row.refusal.reason is Reason.DECODER_FAILED:
                 self.guarded += 1
-                if POISON not in row.reason:
-                    self.defects[row.reason[:160]] += 1
+                if POISON not in row.explanation:
+                    self.defects[row.explanation[:160]] += 1
 
     def __str__(self) -> str:
         refused = f", {self.refused:,} files refused" if self.refused else ""

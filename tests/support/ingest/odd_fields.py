@@ -165,4 +165,4 @@ def bits(value: Any) -> Any:
 
 
 def rejected(rejects: Rejects) -> list[tuple[Any, ...]]:
-    return sorted((r.line, r.column or "", r.reason, r.expected, r.value, r.payload) for r in rejects.rows)
+    return sorted((r.line, r.column or "", r.explanation, r.refusal.expected, r.value, r.payload) for r in rejects.rows)

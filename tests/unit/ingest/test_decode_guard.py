@@ -30,10 +30,11 @@ from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.ingest.values.refusals import unexpected
+from sparkhaven.ingest.values.refusals import Refusal, unexpected
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.quarantine.reasons import Reason
 from tests.support.ingest.ingest_cases import (
     PLENTY,
     decode,
@@ -65,7 +66,10 @@ def test_lines_of_json(compiled: bool) -> None:
     rejects = Rejects(PLENTY)
     rows = JsonRows([POISON], [], compiled=compiled).decode(block, "f", rejects)
     assert (rows.numbers.tolist(), bad(rejects), rejects.read) == ([1, 3, 4, 7], EXPECTED, 7)
-    assert "ZoneInfoNotFoundError" in rejects.rows[0].reason and rejects.rows[0].payload == f'{{"v":"{ODD}"}}'.encode()
+    assert (
+        "ZoneInfoNotFoundError" in rejects.rows[0].explanation
+        and rejects.rows[0].payload == f'{{"v":"{ODD}"}}'.encode()
+    )
     assert rejects.others[FAILED_BLOCKS] == compiled
 
 
@@ -145,7 +149,7 @@ def test_each_step_of_a_record(poison: bytes) -> None:
             5,
             block.part,
             lambda part: decoder.decode(part, "t/0", rejects),
-            lambda index, why: bad_row("t/0", index, None, why.reason, why.expected, "", payloads[index]),
+            lambda index, why: bad_row("t/0", index, None, why, "", payloads[index]),
         ),
         rejects,
     )
@@ -175,12 +179,12 @@ def test_nothing_of_a_block_is_handed_on_before_it_is_known_to_hold() -> None:
     handed: list[int] = []
     rejects = Rejects(PLENTY, sink=lambda rows: handed.extend(row.line for row in rows))
     mark = rejects.mark()
-    rejects.add(bad_row("f", 1, None, "x", "y", "", bytes(1 << 20)))
+    rejects.add(bad_row("f", 1, None, Refusal(Reason.OVERFLOW, "y"), "", bytes(1 << 20)))
     rejects._held_bytes = HELD_BYTES
-    rejects.add(bad_row("f", 2, None, "x", "y", "", b"z"))
+    rejects.add(bad_row("f", 2, None, Refusal(Reason.OVERFLOW, "y"), "", b"z"))
     assert handed == []
     rejects.undo(mark)
-    rejects.add(bad_row("f", 3, None, "x", "y", "", b"z"))
+    rejects.add(bad_row("f", 3, None, Refusal(Reason.OVERFLOW, "y"), "", b"z"))
     rejects.flush()
     assert (handed, rejects.bad) == ([3], 1)
 

@@ -11,8 +11,10 @@ import pytest
 from sparkhaven.ingest.bad_rows import BadRow, bad_row, check_budget
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
 from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError, SchemaMismatchError, SettingsError
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import NOW_NS, decode, schema, stream, values, write
 
@@ -63,7 +65,7 @@ def test_rows_without_a_key_are_bad(tmp_path: Path) -> None:
     split = write(tmp_path / "a.json", [good, *bad, *late, {**good, "at": "2013-01-31T05:00:00Z"}])
     routed, rejects = decode(split, stream(internal=BY_SYM, value=BY_DAY), TABLE)
     assert [item.batch.num_rows for item in routed] == [1, 1]
-    assert [(row.line, row.column, row.reason) for row in rejects.rows] == [
+    assert [(row.line, row.column, row.explanation) for row in rejects.rows] == [
         (2, "sym", "null internal partition"),
         (3, "sym", "cannot name an internal partition"),
         (4, "sym", "cannot name an internal partition"),
@@ -72,7 +74,7 @@ def test_rows_without_a_key_are_bad(tmp_path: Path) -> None:
         (7, "at", "instant out of bounds"),
     ]
     assert rejects.rows[4].value == "2012-12-02T04:59:59.000000000Z"
-    assert "2012-12-02T05:00:00.000000000Z to 2013-01-31T05:00:00.000000000Z" in rejects.rows[4].expected
+    assert "2012-12-02T05:00:00.000000000Z to 2013-01-31T05:00:00.000000000Z" in rejects.rows[4].refusal.expected
     assert (rejects.rows[0].payload or b"").startswith(b'{"sym": null')
 
 
@@ -133,7 +135,7 @@ def test_budget_of_a_batch_names_the_first_rows(tmp_path: Path) -> None:
 
 
 def test_budget_over_several_splits() -> None:
-    rows = [bad_row("f", n, "v", "overflow", "less", str(n)) for n in range(1, 8)]
+    rows = [bad_row("f", n, "v", Refusal(Reason.OVERFLOW, "less"), str(n)) for n in range(1, 8)]
     check_budget(rows, 7, 1000, BadRowBudget(7, 0.01))
     for budget in (BadRowBudget(6, 0.01), BadRowBudget(7, 0.006)):
         with pytest.raises(ErrorBudgetExceeded, match="more bad rows") as caught:
@@ -145,7 +147,7 @@ def test_budget_over_several_splits() -> None:
 
 
 def test_values_of_bad_rows_are_short() -> None:
-    row: BadRow = bad_row("f", 1, "v", "r", "e", "é" * 2000, b"x" * (2 << 20))
+    row: BadRow = bad_row("f", 1, "v", Refusal(Reason.OVERFLOW, "e"), "é" * 2000, b"x" * (2 << 20))
     assert len(row.value.encode()) <= 1024
     assert row.value.endswith("…")
     assert len(row.payload or b"") == 1 << 20

@@ -81,7 +81,7 @@ def test_parquet_value_refused(tmp_path: Path, kind: str, array: pa.Array, reaso
     routed, rejects = decode(file_id(path), stream(form="parquet"), schema(v=kind))
     line = 1 if reason == "has no time zone" else 2
     assert rejects.rows[0].line == line
-    assert (rejects.rows[0].column, rejects.rows[0].reason) == ("v", reason)
+    assert (rejects.rows[0].column, rejects.rows[0].explanation) == ("v", reason)
     assert len(values(routed)) == 3 - rejects.bad
 
 
@@ -145,7 +145,10 @@ def test_text_outside_the_charset(tmp_path: Path, charset: str) -> None:
     split = write(tmp_path / "a.json", [{"v": "a"}] * AMONG + [{"v": "€"}, {"v": None}])
     routed, rejects = decode(split, stream(), table)
     assert values(routed) == ["a"] * AMONG + [None]
-    assert (rejects.rows[0].reason, rejects.rows[0].expected) == ("not in the charset (U+20AC)", f"text in {charset}")
+    assert (rejects.rows[0].explanation, rejects.rows[0].refusal.expected) == (
+        "not in the charset (U+20AC)",
+        f"text in {charset}",
+    )
 
 
 def test_one_nul_is_text_where_it_takes_two_bytes(tmp_path: Path) -> None:
@@ -185,8 +188,8 @@ def test_repeated_hour_is_its_first_passing_and_skipped_hour_is_refused(tmp_path
     hours = [dt.datetime(2013, 11, 3, 5, 30), dt.datetime(2013, 3, 10, 7), dt.datetime(2013, 3, 10, 5)]
     assert values(routed) == [round(h.replace(tzinfo=dt.UTC).timestamp()) * 10**9 for h in hours] * AMONG
     assert rejects.bad == AMONG
-    assert rejects.rows[0].reason == "this local time does not exist"
-    assert rejects.rows[0].expected == "a time that the clocks of America/New_York have shown"
+    assert rejects.rows[0].explanation == "this local time does not exist"
+    assert rejects.rows[0].refusal.expected == "a time that the clocks of America/New_York have shown"
 
 
 def test_json_lines_that_are_no_objects(tmp_path: Path) -> None:
@@ -209,7 +212,7 @@ def test_json_lines_that_are_no_objects(tmp_path: Path) -> None:
     assert [row.line for row in rejects.rows] == list(range(AMONG + 1, AMONG + len(odd) + 1))
     assert {row.column for row in rejects.rows} == {None}
     assert rejects.read == AMONG + len(odd) + 1
-    assert "NaN is no JSON value" in rejects.rows[6].reason
+    assert "NaN is no JSON value" in rejects.rows[6].explanation
 
 
 def test_last_of_two_equal_keys_counts_and_unknown_fields_are_counted(tmp_path: Path) -> None:
@@ -228,7 +231,7 @@ def test_one_line_that_only_a_lenient_parser_takes(tmp_path: Path, odd: str) -> 
     routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="int", n="String"))
     assert values(routed) == [1] * (2 * AMONG)
     assert [row.line for row in rejects.rows] == [AMONG + 1]
-    assert rejects.rows[0].reason.startswith("not JSON")
+    assert rejects.rows[0].explanation.startswith("not JSON")
 
 
 @pytest.mark.parametrize("odd", ['{"v":1,"v":2}', '{"v":1,"n":"a","v":2}', "{}", '{"v":2,"y":","}', '{"n":"{,","v":2}'])
@@ -269,7 +272,7 @@ def test_what_is_nested_too_deeply_does_not_depend_on_the_neighbours(
         inner = "[" * (depth - 1) + "]" * (depth - 1)
     lines = ['{"v":1}'] * among + [shape % inner]
     routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="int"))
-    assert [row.reason for row in rejects.rows] == (["nested too deeply"] if depth > 500 else [])
+    assert [row.explanation for row in rejects.rows] == (["nested too deeply"] if depth > 500 else [])
     assert sum(len(each.batch) for each in routed) == len(lines) - rejects.bad
 
 
@@ -289,7 +292,7 @@ def test_whole_numbers_written_as_decimals(tmp_path: Path) -> None:
     lines = [f'{{"v":{n}.0}}' for n in range(AMONG)] + ['{"v":3.0000000000000000001}', '{"v":1e-400}', '{"v":7}']
     routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="long"))
     assert values(routed) == [*range(AMONG), 7]
-    assert [row.reason for row in rejects.rows] == ["has a fraction"] * 2
+    assert [row.explanation for row in rejects.rows] == ["has a fraction"] * 2
 
 
 def test_bytes_that_are_no_utf8_spoil_one_line(tmp_path: Path) -> None:
@@ -297,10 +300,10 @@ def test_bytes_that_are_no_utf8_spoil_one_line(tmp_path: Path) -> None:
     split = write(tmp_path / "a.json", good * AMONG + b'{"v":"\xff"}\n' + good)
     routed, rejects = decode(split, stream(), schema(v="String"))
     assert values(routed) == ["a"] * (AMONG + 1)
-    assert (rejects.rows[0].line, rejects.rows[0].reason) == (AMONG + 1, "not UTF-8 (at byte 6)")
+    assert (rejects.rows[0].line, rejects.rows[0].explanation) == (AMONG + 1, "not UTF-8 (at byte 6)")
     assert rejects.rows[0].value == r'{"v":"\xff"}'
 
 
 def _one_bad(rows: list[BadRow], file: str, line: int, reason: str, payload: bytes) -> None:
-    assert [(row.file, row.line, row.column, row.reason) for row in rows] == [(file, line, "v", reason)]
+    assert [(row.file, row.line, row.column, row.explanation) for row in rows] == [(file, line, "v", reason)]
     assert rows[0].payload == payload

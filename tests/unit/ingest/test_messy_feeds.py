@@ -90,7 +90,7 @@ def test_what_is_no_text_in_its_encoding_is_a_bad_row_in_its_own_bytes(tmp_path:
         content = b"".join(packed(line, encoding) + feed for line in good) + b"".join(line + feed for line in lines)
         routed, rejects = decode(write(tmp_path / "a.csv", content + b"9"), in_encoding(encoding), TABLE)
         assert values(routed, "b") == ["é"] * count
-        reported = [(row.line, row.reason, row.payload) for row in rejects.rows]
+        reported = [(row.line, row.explanation, row.payload) for row in rejects.rows]
         last = "wrong number of fields (1)" if encoding == "windows-1252" else f"not {encoding}"
         expected = [(count + 2 + n, f"not {encoding}", line) for n, line in enumerate(lines)]
         assert reported == [*expected, (count + 4, last, b"9")]
@@ -127,7 +127,7 @@ def again(path: Path, spec: StreamSpec, table: Any, changed: Any = lambda payloa
     rows = [{**row, "Payload": changed(row["Payload"])} for row in rows]
     rejects = Rejects(PLENTY)
     routed = list(decode_requeued(pa.Table.from_pylist(rows, as_batch(kept).schema), spec, table, rejects))
-    return routed, [(row.line, row.reason, row.payload) for row in rejects.rows]
+    return routed, [(row.line, row.explanation, row.payload) for row in rejects.rows]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16be", "utf-8"])
@@ -143,7 +143,7 @@ def test_requeue_reads_by_the_same_settings(tmp_path: Path, encoding: str) -> No
     routed, rejects = decode(split, spec, table)
     assert (values(routed, "a"), [row.line for row in rejects.rows]) == ([1000], [5, 6, 7])
     _, refused = again(tmp_path / "a.csv", spec, table)
-    assert refused == [(row.line, row.reason, row.payload) for row in rejects.rows]
+    assert refused == [(row.line, row.explanation, row.payload) for row in rejects.rows]
 
     def mend(payload: bytes) -> bytes:
         text = payload.decode(ENCODINGS[encoding]).replace("x", " 3,000").replace("31.02", "28.02").replace("y", "4")
@@ -165,7 +165,7 @@ def test_messages_in_other_encodings(count: int) -> None:
         assert found["s"] == ["é"] * count + [None]
         assert [(row.line, row.payload) for row in rejects.rows] == [(count, bad)]
     nothing, rejects, _ = decode_messages([Fake(0, b"{\0")], {"s": "String"}, encoding="utf-16")
-    assert (len(nothing), rejects.rows[0].reason, rejects.rows[0].payload) == (0, "not utf-16", b"{\0")
+    assert (len(nothing), rejects.rows[0].explanation, rejects.rows[0].payload) == (0, "not utf-16", b"{\0")
 
 
 def _binary(path: Path, texts: Sequence[bytes | None], kind: pa.DataType) -> Path:
@@ -190,7 +190,7 @@ def test_parquet_texts_that_are_not_marked_as_such(tmp_path: Path, kind: pa.Data
     )
     routed, rejects = decode(split, spec, TABLE)
     assert values(routed, "b") == ["é", "", None, "x"]
-    assert [(row.line, row.reason) for row in rejects.rows] == [(4, "not UTF-8 (at byte 0)")]
+    assert [(row.line, row.explanation) for row in rejects.rows] == [(4, "not UTF-8 (at byte 0)")]
     with pytest.raises(SchemaMismatchError):  # bytes are no number
         decode(split, spec, schema(b="int"))
 
@@ -202,7 +202,7 @@ def test_parquet_numbers_in_texts_and_far_times(tmp_path: Path) -> None:
     columns = (ColumnSpec("a", form=TextForm(quoted=True, thousands=",")), ColumnSpec("t", far="clamp"))
     routed, rejects = decode(file_id(path), stream(*columns, form="parquet"), schema(a="int", t="Instant"))
     assert (values(routed, "a"), values(routed, "t")) == ([1000, None], [2**63 - 1, 0])
-    assert [row.reason for row in rejects.rows] == ["not a number"]
+    assert [row.explanation for row in rejects.rows] == ["not a number"]
 
 
 # --- settings ---------------------------------------------------------------------------------------------------

@@ -19,11 +19,11 @@ from sparkhaven.ingest.bad_rows import (
     HELD_BYTES,
     MAX_PAYLOAD,
     BadRow,
+    MessagePart,
     Rejects,
     as_batch,
     bad_row,
     check_budget,
-    reason_code,
 )
 from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_ROWS
 from sparkhaven.ingest.formats.parquet.repaired_types import from_row_text
@@ -31,9 +31,12 @@ from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
+
+OVERFLOW = Refusal(Reason.OVERFLOW, "less")
 
 
 def rejected(path: Path, spec: StreamSpec, table: TableSchema) -> list[dict[str, Any]]:
@@ -46,22 +49,26 @@ def rejected(path: Path, spec: StreamSpec, table: TableSchema) -> list[dict[str,
 
 
 @pytest.mark.parametrize(
-    ("reason", "code"),
+    ("refusal", "part", "code", "explanation"),
     [
-        ("overflow", "overflow"),
-        ("not UTF-8 (at byte 6)", "not-utf-8"),
-        ("wrong JSON type (string)", "wrong-json-type"),
-        ("not JSON (Expecting value: line 1 (char 0))", "not-json"),
+        (OVERFLOW, "value", "overflow", "overflow"),
+        (Refusal(Reason.NOT_UTF8, "text", "at byte 6"), "key", "key-not-utf-8", "key: not UTF-8 (at byte 6)"),
+        (Refusal(Reason.NOT_JSON, "JSON", "(char 0)"), "value", "not-json", "not JSON ((char 0))"),
+        (Refusal(Reason.NOT_IN_CHARSET, "text"), "header", "header-not-in-the-charset", "header: not in the charset"),
     ],
 )
-def test_a_code_has_no_part_that_differs_from_row_to_row(reason: str, code: str) -> None:
-    assert reason_code(reason) == code
+def test_a_code_has_no_part_that_differs_from_row_to_row(
+    refusal: Refusal, part: MessagePart, code: str, explanation: str
+) -> None:
+    row = replace(bad_row("f", 1, None, refusal, ""), part=part)
+    assert (row.code, row.explanation) == (code, explanation)
+    assert as_batch([row]).select(["Reason", "Detail"]).to_pylist() == [{"Reason": code, "Detail": explanation}]
 
 
 def test_rows_are_handed_on_in_portions_and_shown_without_payload() -> None:
     portions: list[list[BadRow]] = []
     rejects = Rejects(PLENTY, sink=lambda rows: portions.append(list(rows)), header=("a", "b"), time_ns=7)
-    rejects.add_all(bad_row("f", n, "v", "overflow", "less", "9", b"x" * (1 << 19)) for n in range(20))
+    rejects.add_all(bad_row("f", n, "v", OVERFLOW, "9", b"x" * (1 << 19)) for n in range(20))
     rejects.flush()
     rejects.flush()
     assert [len(portion) for portion in portions] == [8, 8, 4]
@@ -75,7 +82,7 @@ def test_a_split_that_breaks_the_budget_alone_stops_with_a_sink_too() -> None:
     handed: list[BadRow] = []
     rejects = Rejects(BadRowBudget(3, 1.0), sink=handed.extend)
     with pytest.raises(ErrorBudgetExceeded, match="4 bad") as caught:
-        rejects.add_all(bad_row("f", n, "v", "overflow", "less", "9", b"x") for n in range(1, 5))
+        rejects.add_all(bad_row("f", n, "v", OVERFLOW, "9", b"x") for n in range(1, 5))
     assert "f line 1, column v: overflow" in str(caught.value)
 
 
@@ -147,8 +154,12 @@ def test_parquet_values_come_back_from_their_text(tmp_path: Path) -> None:
 
 def test_scratch_files_come_back_as_they_were() -> None:
     rows: Sequence[BadRow] = [
-        bad_row("/feed/a.json", 1, "v", "overflow", "less", "9", b"\xff\x00"),
-        replace(bad_row("topic/3", 2**40, None, "not JSON (x)", "JSON", "", unit="offset"), key=b"", time_ns=-1),
+        bad_row("/feed/a.json", 1, "v", OVERFLOW, "9", b"\xff\x00"),
+        replace(
+            bad_row("topic/3", 2**40, None, Refusal(Reason.NOT_JSON, "JSON", "x"), "", unit="offset"),
+            key=b"",
+            time_ns=-1,
+        ),
     ]
     table = pa.Table.from_batches([as_batch(rows)])
     assert decode_rejected(encode_rejected(table)) == table

@@ -101,7 +101,7 @@ def test_a_registry_in_a_directory(tmp_path: Path) -> None:
         [HEAD.pack(0, 7) + record(5), HEAD.pack(0, 8) + record(6), HEAD.pack(0, 7) + record(7)], source
     )
     assert rows.columns[0].to_pylist() == [5, 7]
-    assert rejects.rows[0].reason == f"not Avro (there is no schema {tmp_path}/8.avsc)"
+    assert rejects.rows[0].explanation == f"not Avro (there is no schema {tmp_path}/8.avsc)"
     (tmp_path / "8.avsc").write_text(json.dumps(SCHEMA))  # what was not there is looked for again
     assert decode([HEAD.pack(0, 8) + record(6)], source)[0].columns[0].to_pylist() == [6]
 
@@ -157,7 +157,7 @@ def test_a_registry_by_http() -> None:
         rows, _ = decode([HEAD.pack(0, 7) + record(n) for n in range(3)], source)
         assert rows.columns[0].to_pylist() == [0, 1, 2] and asked == ["/schemas/ids/7"]
         _, rejects = decode([HEAD.pack(0, 9) + record(1)], source)
-        assert rejects.rows[0].reason == f"not Avro (there is no schema http://{place}schemas/ids/9)"
+        assert rejects.rows[0].explanation == f"not Avro (there is no schema http://{place}schemas/ids/9)"
         with pytest.raises(SettingsError, match="refuses") as refused:
             decode([HEAD.pack(0, 7) + record(1)], AvroSource(registry=f"http://me:wrong@{place}"))
         assert "wrong" not in str(refused.value)
@@ -222,7 +222,7 @@ def test_bytes_that_fastavro_would_bend_into_a_value(kind: Any, column: str, pay
     block = framed_block([payload], np.zeros(1, np.int64))
     rows = RecordRows(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(block, "t/0", rejects)
     assert len(rows) == (wrong is None)
-    assert [row.reason for row in rejects.rows] == ([] if wrong is None else [f"not Avro ({wrong})"])
+    assert [row.explanation for row in rejects.rows] == ([] if wrong is None else [f"not Avro ({wrong})"])
 
 
 def test_lists_in_blocks() -> None:

@@ -140,7 +140,7 @@ def test_messages_whose_schema_is_not_for_us_are_bad_rows(place: Place) -> None:
     rows = RecordRows(targets, [], AvroRecords(targets, source)).decode(block, "t/0", rejects)
     assert rows.columns[0].to_pylist() == [5, 5]
     at = place.address
-    reasons = {row.line: row.reason for row in rejects.rows}
+    reasons = {row.line: row.explanation for row in rejects.rows}
     assert reasons[1] == "not Avro (schema 2 of the registry is of type JSON, not Avro)"
     assert reasons[2] == "not Avro (schema 3 of the registry is of type PROTOBUF, not Avro)"
     assert reasons[3] == (

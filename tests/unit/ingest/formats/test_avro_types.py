@@ -48,7 +48,7 @@ def decoded(kind: Any, value: Any, column: str, settings: dict[str, Any]) -> tup
         framed_block([out.getvalue()], np.zeros(1, np.int64)), "t/0", rejects
     )
     array = rows.columns[0].view("int64") if column == "Instant" else rows.columns[0]
-    return array.to_pylist(), [row.reason for row in rejects.rows]
+    return array.to_pylist(), [row.explanation for row in rejects.rows]
 
 
 def strip(schema: Any) -> None:

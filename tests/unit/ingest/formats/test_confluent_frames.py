@@ -113,7 +113,7 @@ def test_frames_that_are_none_or_of_another_message(whole: bytes, reason: str) -
         frame="confluent",
     )
     assert found == {"v": ["x", "x"]}
-    assert [(row.line, row.reason, row.payload) for row in rejects.rows] == [(1, reason, whole)]
+    assert [(row.line, row.explanation, row.payload) for row in rejects.rows] == [(1, reason, whole)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16be"])
@@ -152,22 +152,22 @@ def test_a_reason_names_the_frame_that_no_setting_announces(number: int) -> None
         json.dumps({"type": "record", "name": "R", "fields": [{"name": "v", "type": "long"}]}),
     )
     _, rejects, _ = decode([Fake(0, frame(number) + b'{"v":"x"}')], columns)
-    assert rejects.rows[0].reason in (f"not JSON {said}", f"not UTF-8 {said}")
-    assert 'frame = "confluent" in [feed]' in rejects.rows[0].expected
+    assert rejects.rows[0].explanation in (f"not JSON {said}", f"not UTF-8 {said}")
+    assert 'frame = "confluent" in [feed]' in rejects.rows[0].refusal.expected
     whole = frame(number, 0) + payload("p.First")
     _, rejects, _ = decode([Fake(0, whole)], columns, format="protobuf", protobuf=protobuf("p.First"))
-    assert (rejects.rows[0].reason, rejects.rows[0].payload) == (f"not Protobuf {said}", whole)
+    assert (rejects.rows[0].explanation, rejects.rows[0].payload) == (f"not Protobuf {said}", whole)
     _, rejects, _ = decode([Fake(0, frame(number) + b"\2")], {"v": "long"}, format="avro", avro=AvroSource(plain))
-    assert rejects.rows[0].reason == f"not Avro {said}"
+    assert rejects.rows[0].explanation == f"not Avro {said}"
     specs = [ColumnSpec("v", source="v", of="key")]
     _, rejects, _ = decode([Fake(0, b"{}", frame(number) + b'{"v":"x"}')], columns, specs, key_format="json")
-    assert rejects.rows[0].reason.startswith("key: not ") and said in rejects.rows[0].reason
+    assert rejects.rows[0].explanation.startswith("key: not ") and said in rejects.rows[0].explanation
 
 
 @pytest.mark.parametrize("whole", [b"\0", b"\0\0\0\0\1", b'\0{"v":"x"}', b"x", b""])
 def test_other_payloads_are_not_taken_for_frames(whole: bytes) -> None:
     _, rejects, _ = decode([Fake(0, whole)], {"v": "String"})
-    assert "frame" not in rejects.rows[0].reason
+    assert "frame" not in rejects.rows[0].explanation
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ def test_avro_asks_the_registry_and_reads_logical_types(registry: str) -> None:
         avro=AvroSource(registry=registry),
     )
     assert found == {"v": ["2026-11-20"]}
-    assert ["PROTOBUF" in rejects.rows[0].reason, "JSON" in rejects.rows[1].reason] == [True, True]
-    assert "there is no schema" in rejects.rows[2].reason
+    assert ["PROTOBUF" in rejects.rows[0].explanation, "JSON" in rejects.rows[1].explanation] == [True, True]
+    assert "there is no schema" in rejects.rows[2].explanation
 
 
 def test_samples_are_taken_from_behind_the_frame() -> None:

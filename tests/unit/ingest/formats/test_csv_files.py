@@ -48,7 +48,7 @@ def test_csv_dialect(tmp_path: Path) -> None:
     assert values(routed, "a") == [1, 2, 3, 4, 5, 10]
     assert values(routed, "b") == [None, "NA", 'x;"y"', "two\r\nlines", 'q"r', "e"]
     assert values(routed, "c") == [None] * 6
-    assert [(row.line, row.reason) for row in rejects.rows] == [(9, "text after a closing quote")]
+    assert [(row.line, row.explanation) for row in rejects.rows] == [(9, "text after a closing quote")]
     assert rejects.rows[0].payload == b'6;"open\r\n7;z\r\n8\r\n9;"c"d'
 
 
@@ -100,7 +100,7 @@ def test_delimiter_behind_the_last_field(tmp_path: Path, count: int) -> None:
     routed, rejects = decode(split, stream(form="csv", csv=options), schema(a="int", b="String"))
     assert values(routed, "a") == [1] * count + [2, 3, 4]
     assert values(routed, "b") == ["x"] * count + ["y", "z", None]
-    assert [row.reason for row in rejects.rows] == [f"wrong number of fields ({n})" for n in (4, 3, 3, 4)]
+    assert [row.explanation for row in rejects.rows] == [f"wrong number of fields ({n})" for n in (4, 3, 3, 4)]
     with pytest.raises(FeedError, match="lacks columns that the table stores"):
         decode(write(tmp_path / "b.csv", "a,,\n1,,\n"), stream(form="csv"), schema(a="int", b="String"))
 
@@ -212,7 +212,7 @@ def test_quotes_inside_of_a_field_leave_a_line_on_the_fast_path(q: str, d: str) 
     rows, _ = decoder.decode(block, "f", rejects)
     found = zip(*(column.to_pylist() for column in rows.columns), strict=True)
     assert [list(row) for row in found] == [values for _, values in lines if isinstance(values, list)]
-    assert [(row.line, row.reason) for row in rejects.rows] == [
+    assert [(row.line, row.explanation) for row in rejects.rows] == [
         (number, reason) for number, (_, reason) in enumerate(lines, 1) if isinstance(reason, str)
     ]
     assert decoder.exact == len(rejects.rows)

@@ -23,7 +23,7 @@ def test_csv_quote_that_nothing_closes_spoils_its_own_line(tmp_path: Path) -> No
     text = 'a,b\n1,x\n2,"open\n3,y\n4\n5,z\n6,""\n'
     routed, rejects = decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="String"))
     assert (values(routed, "a"), values(routed, "b")) == ([1, 3, 5, 6], ["x", "y", "z", ""])
-    reported = [(row.line, row.reason, row.payload) for row in rejects.rows]
+    reported = [(row.line, row.explanation, row.payload) for row in rejects.rows]
     assert reported == [(3, "a quoted field does not end", b'2,"open'), (5, "wrong number of fields (1)", b"4")]
 
 
@@ -44,7 +44,7 @@ def test_no_line_of_a_bad_record_is_a_row(tmp_path: Path, record: str, reason: s
     routed, rejects = decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="String"))
     assert values(routed, "a") == [0, 9]
     (row,) = rejects.rows
-    assert (row.line, row.reason, row.payload) == (3, reason, record.replace("\n", end).encode())
+    assert (row.line, row.explanation, row.payload) == (3, reason, record.replace("\n", end).encode())
     assert rejects.read == 3
 
 
@@ -62,7 +62,7 @@ def test_record_that_is_too_long_is_one_bad_row(tmp_path: Path, monkeypatch: pyt
     routed, rejects = decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="String"))
     assert values(routed, "a") == [0, 9]
     (row,) = rejects.rows
-    assert (row.line, row.reason, row.size) == (3, "record too long", len(record))
+    assert (row.line, row.explanation, row.size) == (3, "record too long", len(record))
     assert record.encode().startswith(row.payload or b"-")
 
 
@@ -72,7 +72,9 @@ def test_long_file_behind_a_quote_that_nothing_closes(tmp_path: Path, monkeypatc
     text = f'a,b\n{rows}-1,"open\n{rows}-2,"closed"\n{rows}'.replace('"closed"', '""')
     routed, rejects = decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="String"))
     assert values(routed, "a") == [*range(300), *range(300), -2, *range(300)]
-    assert [(r.line, r.reason, r.payload) for r in rejects.rows] == [(302, "a quoted field does not end", b'-1,"open')]
+    assert [(r.line, r.explanation, r.payload) for r in rejects.rows] == [
+        (302, "a quoted field does not end", b'-1,"open')
+    ]
     assert rejects.read == 902
 
 
@@ -81,7 +83,7 @@ def test_record_around_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pyte
     text = 'a,b\n0,a\n1,"x\n' + "w" * 300 + '\ny"\n2,b\n' + "v" * 300 + "\n3,c\n"
     routed, rejects = decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="String"))
     assert values(routed, "a") == [0, 2, 3]
-    reported = [(row.line, row.reason) for row in rejects.rows]
+    reported = [(row.line, row.explanation) for row in rejects.rows]
     assert reported == [(3, "record with a line that is too long"), (7, "line too long")]
 
 
@@ -102,7 +104,9 @@ def test_blocks_of_any_size_give_the_same_rows(
 
     def reported() -> tuple[Any, ...]:
         routed, rejects = decode(split, stream(form="csv"), schema(a="int", b="String"))
-        bad = [(r.line, r.size) for r in sorted(rejects.rows, key=lambda r: r.line) if r.reason != "record too long"]
+        bad = [
+            (r.line, r.size) for r in sorted(rejects.rows, key=lambda r: r.line) if r.explanation != "record too long"
+        ]
         return values(routed, "a"), values(routed, "b"), bad, rejects.read
 
     with pytest.MonkeyPatch.context() as patch:

@@ -38,7 +38,7 @@ def _file(path: Path, array: pa.Array, **options: Any) -> Path:
 def _decoded(path: Path, spec: StreamSpec, kind: str) -> tuple[list[Any], list[tuple[int, str]], list[Any]]:
     routed, rejects = decode(file_id(path), spec, schema(n="int", v=kind))
     payloads = [json.loads(row.payload or b"")["v"] for row in rejects.rows]
-    return values(routed), [(row.line, row.reason) for row in rejects.rows], payloads
+    return values(routed), [(row.line, row.explanation) for row in rejects.rows], payloads
 
 
 @pytest.mark.parametrize("utc96", [False, True])
@@ -57,7 +57,7 @@ def test_old_timestamps_that_nanoseconds_do_not_reach_are_bad_rows(tmp_path: Pat
     routed = list(decode_split(Fs(), file_id(path), spec, table, rejects, known=KnownFile(utc96=utc96)))
     at = 1_357_016_400_123_456_000
     assert values(routed) == [at, None, at]
-    assert [(row.line, row.reason) for row in rejects.rows] == [(2, FAR), (3, FAR), (4, FAR)]
+    assert [(row.line, row.explanation) for row in rejects.rows] == [(2, FAR), (3, FAR), (4, FAR)]
     assert rejects.rows[0].value.startswith("9999-12-31T00:00:00")
     assert json.loads(rejects.rows[0].payload or b"")["v"].startswith("9999-12-31T00:00:00")
 

@@ -141,7 +141,7 @@ def test_a_column_twice_that_nobody_takes_is_no_fault(tmp_path: Path) -> None:
     routed, rejects = decode(file_id(path), stream(form="parquet"), schema(v="int"))
     assert values(routed) == [1]
     (row,) = rejects.rows
-    assert (row.line, row.reason) == (2, "overflow")
+    assert (row.line, row.explanation) == (2, "overflow")
     assert json.loads(row.payload or b"") == {"v": 2**40, "x": 2, "x (2)": 4, "x.y": 6}
 
 
@@ -155,7 +155,7 @@ def _requeued(path: Path, kind: str, *columns: ColumnSpec, **feed: Any) -> tuple
     ]
     again = Rejects(PLENTY)
     back = requeue_file_rows("a", rows, spec, spec.feed, resolve_targets(spec, table), 0, again)  # type: ignore[arg-type]
-    return back.rows.columns[0].to_pylist(), [row.reason for row in again.rows]
+    return back.rows.columns[0].to_pylist(), [row.explanation for row in again.rows]
 
 
 def test_a_requeue_rounds_no_more_than_the_feed(tmp_path: Path) -> None:

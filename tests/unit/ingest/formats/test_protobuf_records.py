@@ -262,7 +262,7 @@ def test_proto2_has_unset_fields_whatever_their_default_is() -> None:
     assert values(rows) == [[1, 3], [2, None], ["BUY", None], ["x", None], [0.5, None]]
     found = [(row.line, row.column, row.code) for row in rejects.rows]
     assert found == [(2, "text", "not-utf-8"), (3, None, "not-protobuf"), (4, "side", "no-value-of-the-enum")]
-    assert "lacks id" in rejects.rows[1].reason
+    assert "lacks id" in rejects.rows[1].explanation
 
 
 def test_fields_that_no_column_takes_are_counted() -> None:

@@ -81,7 +81,7 @@ def value(field: str, payload: bytes, *, kind: str = "String", as_text: bool = T
     rejects = Rejects(PLENTY)
     decoder = RecordRows([one], [], ProtobufRecords([one], source(), **given))
     rows = decoder.decode(framed_block([payload], np.zeros(1, np.int64)), "t/0", rejects)
-    return rows.columns[0].to_pylist() if not rejects.rows else rejects.rows[0].reason
+    return rows.columns[0].to_pylist() if not rejects.rows else rejects.rows[0].explanation
 
 
 @pytest.mark.slow

@@ -146,5 +146,5 @@ def test_canonical_texts(value: Any, text: str) -> None:
 def test_what_has_no_text_is_refused() -> None:
     one = replace(target("String"), form=TEXT)
     refused = from_binary([Moment("time of day", 86_400_000, 10**6)], one)
-    assert isinstance(refused, Refusal) and refused.reason == "no time of day (86400000)"
+    assert isinstance(refused, Refusal) and refused.explanation == "no time of day (86400000)"
     assert from_binary(None, one) is None

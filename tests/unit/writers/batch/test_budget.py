@@ -6,8 +6,10 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.store.errors import ErrorBudgetExceeded
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.task.notes import SplitNotes
 
@@ -23,7 +25,7 @@ class Stream:
         self.now = at
         notes = SplitNotes()
         if bad:
-            notes.reject([BadRow("f", 1, "N", "wrong", "a number", "x")], bad)
+            notes.reject([BadRow("f", 1, "N", Refusal(Reason.NOT_A_NUMBER, "a number"), "x")], bad)
             self.budget(notes, good)
         self.budget.committed(BatchOutcome(0, 1, rows=good, rejected=bad))
 

@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import as_batch, bad_row
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import decode_rejected
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.scratch import make_scratch
@@ -114,7 +116,8 @@ def test_rejected_rows_belong_to_what_a_batch_is_known_by(tmp_path: Path) -> Non
         batch: pa.RecordBatch, origin: str, numbers: Any, unit: Literal["row", "offset"], notes: SplitNotes
     ) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         """Every second row is bad; its payload is its number."""
-        rows = [bad_row(origin, n, None, "odd", "even", "", b"%d" % n, unit=unit) for n in numbers.tolist() if n % 2]
+        odd = Refusal(Reason.OVERFLOW, "even")
+        rows = [bad_row(origin, n, None, odd, "", b"%d" % n, unit=unit) for n in numbers.tolist() if n % 2]
         notes.keep_rejected(as_batch(rows))
         notes.reject(rows, len(rows))
         yield KEY, batch.select([column.name for column in SCHEMA.stored]).filter(pa.array(numbers % 2 == 0))

@@ -93,5 +93,5 @@ def test_a_range_that_is_too_large_to_hold_is_read_twice(
     for routed in route(blocks, rejects):
         found += values([routed])
     assert sorted(found) == list(range(1, COUNT))
-    assert [(row.line, row.reason.partition(" (")[0]) for row in rejects.rows] == [(0, "instant out of bounds")]
+    assert [(row.line, row.explanation.partition(" (")[0]) for row in rejects.rows] == [(0, "instant out of bounds")]
     assert reader.reads == reads and reader.most <= most
