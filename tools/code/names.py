@@ -1,0 +1,58 @@
+"""The lint for local names: parameters and variables that say nothing of what they hold.
+
+``python -m tools.code.names [PATH ...]`` prints each binding of such a name. A name says its noun: ``stat``,
+``offset``, ``row_index``.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = ("sparkhaven", "store", "ingest", "readers", "writers", "jobs", "demo", "tools", "native", "benchmarks")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+EMPTY = frozenset({"at", "each", "found", "made", "place", "places", "thing", "things", "stuff"})
+
+
+def bindings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of whatever is bound in functions: parameters, targets of assignments, loops and handlers.
+
+    Not ``found`` beside ``expected``: both are parts of an error.
+    """
+    for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
+        parameters = [node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)]
+        yield from ((function.lineno, name) for name in parameters if name != "found" or "expected" not in parameters)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.lineno, node.id
+            elif isinstance(node, ast.ExceptHandler) and node.name:
+                yield node.lineno, node.name
+
+
+def faults(path: Path) -> Iterator[str]:
+    """What one module binds by a name that says nothing, as lines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for line, name in sorted(set(bindings(tree))):
+        if name in EMPTY:
+            yield f"{path.relative_to(REPOSITORY)}:{line}: {name}"
+
+
+def modules(paths: Sequence[str] = PACKAGES) -> Iterator[Path]:
+    """The modules of packages, without links to other folders."""
+    for name in paths:
+        path = REPOSITORY / name
+        yield from [path] if path.is_file() else sorted(p for p in path.rglob("*.py") if not p.is_symlink())
+
+
+def main(paths: Sequence[str] | None = None) -> int:
+    """Prints what breaks the rule; 1 if anything does."""
+    lines = [line for path in modules(paths or PACKAGES) for line in faults(path)]
+    print("\n".join(lines) if lines else "names: clean")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
