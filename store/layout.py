@@ -197,6 +197,10 @@ class Layout:
     # --- beside the trees
     def scratch(self, table: TableName, stream: str) -> Path:
         """Scratch files of running batches; removed at start."""
+        return self.root / ".scratch" / str(table) / stream
+
+    def former_scratch(self, table: TableName, stream: str) -> Path:
+        """Where scratch files were until release 0.1; removed at start, too."""
         return self.root / ".spool" / str(table) / stream
 
     def spark_checkpoint(self, table: TableName, stream: str) -> Path:

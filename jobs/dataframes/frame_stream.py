@@ -31,7 +31,7 @@ from sparkhaven.store.schema.document.schema_file import load_schema, parse_sche
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.commit import AddToQuarantine
-from sparkhaven.writers.batch.scratch import remove_scratch
+from sparkhaven.writers.batch.scratch import remove_stale_scratch
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.frame_writes import FramePlan
 from sparkhaven.writers.task.target import StreamTarget
@@ -123,7 +123,7 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
     stream = FrameStream(options, log, schema, log.state.epoch if is_new else None)
     try:
         require_writable(fs, layout, schema)
-        remove_scratch(fs, layout.scratch(table, options.stream))  # of a process that was killed
+        remove_stale_scratch(fs, layout, table, options.stream)
         catch_up(fs, layout, table, log.state)
         if quarantine is not None:
             settle(fs, layout, table, log.state, quarantine, f"stream {options.stream}: bad_rows.quarantine")

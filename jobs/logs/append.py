@@ -25,7 +25,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.maintenance import Maintenance
-from sparkhaven.writers.batch.scratch import remove_scratch
+from sparkhaven.writers.batch.scratch import remove_stale_scratch
 from sparkhaven.writers.batch.task import Task, run_task
 from sparkhaven.writers.task.notes import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
@@ -57,7 +57,7 @@ def append_rows(
     schema = _deployed(fs, layout, table)
     with _open(fs, layout, table, schema, run_id, clock) as log:
         stream, offsets = log.state.stream, log.state.offsets
-        remove_scratch(fs, layout.scratch(table.table, stream))  # of a process that was killed
+        remove_stale_scratch(fs, layout, table.table, stream)
         start = offsets[PLACE].stop if PLACE in offsets else 0
         added = OffsetRange(*PLACE, start, start + len(rows))
         target = StreamTarget(layout, table.table, stream, schema, log.state.generation)

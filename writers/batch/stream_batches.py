@@ -20,7 +20,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, CheckBudget, write_batch
 from sparkhaven.writers.batch.maintenance import Maintenance
-from sparkhaven.writers.batch.scratch import remove_scratch
+from sparkhaven.writers.batch.scratch import remove_stale_scratch
 from sparkhaven.writers.batch.split_rows import SplitOf, file_of
 from sparkhaven.writers.batch.task import TaskResult
 from sparkhaven.writers.task.decode import Decode
@@ -112,7 +112,7 @@ def begin_run(fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan) ->
     Spark's checkpoint stays: it is the witness of R8, and the next run in Spark renews it.
     """
     refuse_batches_without_log(fs, target.layout, target.table, target.stream, log.state.epoch, adopt=plan.adopt)
-    remove_scratch(fs, target.layout.scratch(target.table, target.stream))
+    remove_stale_scratch(fs, target.layout, target.table, target.stream)
 
 
 def refuse_batches_without_log(

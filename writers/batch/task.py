@@ -112,7 +112,7 @@ class _Run:
         self._dictionaries: set[int] = set()  # where those lie that are part of `_bytes`
         self._appenders: dict[LocationKey, LocationAppender] = {}
         self._parts: dict[LocationKey, list[SplitRows]] = {}
-        self._spooled: list[SpillFile] = []
+        self._spilled: list[SpillFile] = []
         self._seconds = {"append": 0.0, "sync": 0.0}
 
     def all(self, decode: Decode) -> TaskResult:
@@ -148,7 +148,7 @@ class _Run:
             tuple(taken),
             tuple(skipped),
             reports,
-            tuple(self._spooled),
+            tuple(self._spilled),
             self.notes,
             self._seconds,
             written=sum(appender.written for appender in self._appenders.values()),
@@ -167,7 +167,7 @@ class _Run:
             if self._task.alone or self._scratch.claim(key):
                 self._append(key, rows)
             else:
-                self._spooled.extend(self._scratch.write(key, rows))
+                self._spilled.extend(self._scratch.write(key, rows))
         self._buffered, self._bytes = {}, 0
         self._dictionaries.clear()
         self._seconds["append"] += self._clock() - started

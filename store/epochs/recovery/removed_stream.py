@@ -90,7 +90,7 @@ def begin_anew(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> 
 
 
 def _caches(layout: Layout, table: TableName, stream: str) -> tuple[Path, ...]:
-    return layout.spark_checkpoint(table, stream), layout.scratch(table, stream)
+    return layout.spark_checkpoint(table, stream), layout.scratch(table, stream), layout.former_scratch(table, stream)
 
 
 def remove_empty(fs: Fs, path: Path, root: Path) -> None:

@@ -27,25 +27,25 @@ def record_of(tmp_path: Path, text: str) -> Path:
 
 def test_rows_of_the_recorded_batch(tmp_path: Path) -> None:
     offsets = record_of(tmp_path, 'v1\n{"batchWatermarkMs":0}\n{"files": [], "n":1}')
-    assert planned_rows(FS, tmp_path / "spool", offsets) is None
-    leave_plan(FS, tmp_path / "spool", {"n": 1, "files": []}, ROWS)
-    assert planned_rows(FS, tmp_path / "spool", offsets) == ROWS
-    assert planned_rows(FS, tmp_path / "spool", tmp_path / "8") is None  # no record of Spark's
+    assert planned_rows(FS, tmp_path / "scratch", offsets) is None
+    leave_plan(FS, tmp_path / "scratch", {"n": 1, "files": []}, ROWS)
+    assert planned_rows(FS, tmp_path / "scratch", offsets) == ROWS
+    assert planned_rows(FS, tmp_path / "scratch", tmp_path / "8") is None  # no record of Spark's
 
 
 @pytest.mark.parametrize(
     "text", ['v1\n{}\n{"n": 2, "files": []}', 'v2\n{}\n{"n": 1, "files": []}', "v1\n{}\n{", "v1", "", "v1\n{}\n-"]
 )
 def test_another_record_is_left_to_spark(tmp_path: Path, text: str) -> None:
-    leave_plan(FS, tmp_path / "spool", {"n": 1, "files": []}, ROWS)
-    assert planned_rows(FS, tmp_path / "spool", record_of(tmp_path, text)) is None
+    leave_plan(FS, tmp_path / "scratch", {"n": 1, "files": []}, ROWS)
+    assert planned_rows(FS, tmp_path / "scratch", record_of(tmp_path, text)) is None
 
 
 def test_a_plan_that_is_torn_is_left_to_spark(tmp_path: Path) -> None:
     offsets = record_of(tmp_path, 'v1\n{}\n{"n": 1}')
-    leave_plan(FS, tmp_path / "spool", {"n": 1}, ROWS)
-    os.truncate(tmp_path / "spool" / "planned.json", 9)
-    assert planned_rows(FS, tmp_path / "spool", offsets) is None
+    leave_plan(FS, tmp_path / "scratch", {"n": 1}, ROWS)
+    os.truncate(tmp_path / "scratch" / "planned.json", 9)
+    assert planned_rows(FS, tmp_path / "scratch", offsets) is None
 
 
 def test_every_batch_is_left_with_the_task_of_each_file(tmp_path: Path) -> None:

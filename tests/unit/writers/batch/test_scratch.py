@@ -1,0 +1,24 @@
+"""Scratch directories: a start removes what a killed process has left, also where earlier releases kept it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.writers.batch.scratch import remove_stale_scratch
+
+FS, TABLE = Fs(), TableName("Ns", "T")
+
+
+@pytest.mark.parametrize("directory", [".scratch", ".spool"])
+def test_scratch_of_a_killed_process_is_removed(tmp_path: Path, directory: str) -> None:
+    mine, other = (tmp_path / directory / "Ns.T" / stream / "1-0-0" for stream in ("s", "other"))
+    for batch in (mine, other):
+        batch.mkdir(parents=True)
+        (batch / "open").touch()
+    remove_stale_scratch(FS, Layout(tmp_path), TABLE, "s")
+    assert not mine.parent.exists()
+    assert other.exists()
