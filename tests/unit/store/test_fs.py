@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import SYNCFS_FROM, Fs
-from sparkhaven.store.io.walking import files_below, stats_below
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 
@@ -85,45 +83,6 @@ def test_replace_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_shorten_makes_a_new_inode_and_refuses_a_file_that_is_too_short(tmp_path: Path) -> None:
-    fs, path = Fs(), tmp_path / "f"
-    fs.write_new(path, b"0123456789")
-    before, mapped = fs.stat(path), fs.map(path, 10)
-    fs.shorten(path, 4)
-    after = fs.stat(path)
-    assert before is not None and after is not None
-    assert (path.read_bytes(), mapped.to_pybytes()) == (b"0123", b"0123456789")
-    assert before.inode != after.inode
-    with pytest.raises(CorruptFileError):
-        fs.shorten(path, 5)
-    assert path.read_bytes() == b"0123"
-
-
-def test_a_claim_is_given_once(tmp_path: Path) -> None:
-    fs = Fs()
-    assert fs.create(tmp_path / "claim", b"me")
-    assert not fs.create(tmp_path / "claim", b"you")
-    assert fs.read(tmp_path / "claim") == b"me"
-
-
-def test_a_lock_excludes_and_ends_with_release(tmp_path: Path) -> None:
-    fs = Fs()
-    for path in (tmp_path, tmp_path / "file"):
-        first = fs.lock(path)
-        assert first is not None and first.held
-        assert fs.lock(path) is None
-        first.release()
-        second = fs.lock(path, wait=True)
-        assert second is not None
-        second.release()
-        second.release()
-
-
-def test_names_of_what_is_no_directory_are_none(tmp_path: Path) -> None:
-    Fs().write_new(tmp_path / "f", b"")
-    assert Fs().names(tmp_path / "f") == Fs().names(tmp_path / "missing") == []
-
-
 # --- the models ------------------------------------------------------------------------------------------
 
 
@@ -169,41 +128,3 @@ def test_a_fault_can_write_half_and_nothing_runs_after_a_crash(tmp_path: Path) -
 def test_a_write_that_finds_no_room_names_its_file(write: Callable[[Path], None]) -> None:
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         write(Path("/dev/full"))
-
-
-def test_a_file_whose_writing_was_started_has_its_bytes_and_can_be_synced(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    Fs().write_new(path, b"x" * 100_000)
-    Fs().start_writeback(path)
-    Fs().write_at(path, 100_000, b"y")
-    Fs().start_writeback(path)
-    Fs().sync([path])
-    assert path.read_bytes() == b"x" * 100_000 + b"y"
-    with pytest.raises(FileNotFoundError):
-        Fs().start_writeback(tmp_path / "none")
-
-
-def test_entries_of_a_directory_say_what_links_lead_to(tmp_path: Path) -> None:
-    fs = Fs()
-    (tmp_path / "b").write_bytes(b"12")
-    (tmp_path / "a" / "inner").mkdir(parents=True)
-    (tmp_path / "to-b").symlink_to("b")
-    (tmp_path / "to-nothing").symlink_to("nothing")
-    assert fs.entries(tmp_path) == [(name, fs.stat(tmp_path / name)) for name in ("a", "b", "to-b")]
-    assert [(name, stat.is_dir, stat.size) for name, stat in fs.entries(tmp_path)][1:] == [
-        ("b", False, 2),
-        ("to-b", False, 2),
-    ]
-    assert fs.entries(tmp_path / "b") == fs.entries(tmp_path / "missing") == []
-
-
-def test_files_below_a_directory_are_sorted_and_have_their_sizes(tmp_path: Path) -> None:
-    for number, name in enumerate(("b/2", "b/1/x", "a", "c")):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"x" * number)
-    names = ["a", "b/1/x", "b/2", "c"]
-    assert [(name, stat.size) for name, stat in stats_below(Fs(), tmp_path)] == list(
-        zip(names, [2, 1, 0, 3], strict=True)
-    )
-    assert list(files_below(Fs(), tmp_path)) == [tmp_path / name for name in names]
-    assert list(files_below(Fs(), tmp_path / "a")) == [tmp_path / "a"]
