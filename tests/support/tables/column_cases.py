@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
-from tests.support.tables.column_files import create_column
+from tests.support.tables.column_files import append_column
 
 FS = Fs()
 SIZE = Column("Size", BY_NAME["int"], Kind.NORMAL, Storage.FIXED, 3)
@@ -25,12 +24,9 @@ NOTE = Column("Note", BY_NAME["String"], Kind.NORMAL, Storage.BLOB, 4, "UTF_8")
 
 def write(directory: Path, column: Column, values: list[Any]) -> dict[str, int]:
     """Writes the files of a column; returns their committed lengths."""
-    create_column(FS, directory, column)
     kind = pa.string() if column.type.name == "String" else column.type.arrow
-    made = encode_column(column, pa.array(values, kind), Base())
-    for name, data in made.parts.items():
-        FS.write_at(directory / name, 4096 if name.endswith(".dat") else 0, data)
-    return {name: len(data) for name, data in made.parts.items()}
+    sizes, _ = append_column(FS, directory, column, [pa.array(values, kind)])
+    return sizes
 
 
 def refused(error: type[SparkhavenError], directory: Path, column: Column, sizes: dict[str, int], rows: int) -> Any:

@@ -1,4 +1,4 @@
-"""Values of a column that reading refuses: symbols, texts and charsets, and types that are not stored."""
+"""Values of a column that reading refuses, types that are not stored, and what other writers store."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from sparkhaven.store.format.column.codecs import Base, encode_column
+from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.scan.column_file import (
     column_header,
     open_column,
     read_column,
 )
-from sparkhaven.store.types.datatypes import data_type
+from sparkhaven.store.types.datatypes import BY_NAME, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
-from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, refused, write
-from tests.support.tables.column_files import create_column
+from tests.support.tables.column_cases import FS, NOTE, SYM, refused, write
+from tests.support.tables.column_files import append_column, create_column
 
 
 def test_unset_charset_is_latin_1(tmp_path: Path) -> None:
@@ -143,7 +144,61 @@ def test_types_that_are_not_stored_are_named(tmp_path: Path, spelling: str) -> N
         encode_column(column, pa.array(["x"]), Base())
 
 
-def test_wrong_array_type_is_refused() -> None:
-    with pytest.raises(SchemaMismatchError) as caught:
-        encode_column(SIZE, pa.array([1], pa.int64()), Base())
-    assert (caught.value.expected, caught.value.found) == ("int32", "int64")
+def test_a_null_that_covers_bytes_stores_none() -> None:
+    data, offsets = pa.py_buffer(b"abcXYZd"), pa.py_buffer(np.array([0, 3, 6, 7], np.int32))
+    array = pa.StringArray.from_buffers(3, offsets, data, pa.py_buffer(bytes([0b101])), 1)
+    column = Column("S", BY_NAME["String"], Kind.NORMAL, Storage.BLOB, 1, "UTF_8")
+    made = encode_column(column, array, Base())
+    assert bytes(made.parts["S.bytes"]) == b"abcd"
+    assert np.frombuffer(made.parts["S.dat"], "<i8").tolist() == [3, 3, 4]
+
+
+def test_symbols_given_as_a_dictionary_are_numbered_by_first_appearance() -> None:
+    column = Column("S", BY_NAME["String"], Kind.NORMAL, Storage.SYMBOL, 1, "UTF_8")
+    indices = pa.array([2, None, 0, 2, 3], pa.int32())
+    array = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "unused", "c", None]))
+    made = encode_column(column, array, Base(symbols={"a": 0}))
+    assert made.symbols == ["c"]
+    assert np.frombuffer(made.parts["S.dat"], "<i4").tolist() == [1, -(2**31), 0, 1, -(2**31)]
+
+
+def test_other_writers_symbols_may_repeat_and_be_null(tmp_path: Path) -> None:
+    column = Column("S", BY_NAME["String"], Kind.NORMAL, Storage.SYMBOL, 1, "UTF_8")
+    create_column(FS, tmp_path, column)
+    FS.write_at(tmp_path / "S.dat", 4096, np.array([0, 1, 2, -(2**31), 2], "<i4").tobytes())
+    FS.write_at(tmp_path / "S.sym", 0, np.array([1, 1, 2], "<i8").tobytes())
+    FS.write_at(tmp_path / "S.sym.bytes", 0, b"aa")
+    sizes = {"S.dat": 20, "S.sym": 24, "S.sym.bytes": 2}
+    assert read_column(FS, tmp_path, column, sizes, 5).to_pylist() == ["a", None, "a", None, "a"]
+
+
+def test_old_null_char(tmp_path: Path) -> None:
+    column = Column("C", BY_NAME["char"], Kind.NORMAL, Storage.FIXED, 0)
+    sizes, rows = append_column(FS, tmp_path, column, [pa.array([1, None, 0xFFFE], pa.uint16())])
+    assert read_column(FS, tmp_path, column, sizes, rows).to_pylist() == [1, None, 0xFFFE]
+    old = open_column(FS, tmp_path, column, sizes, rows, null_char=0xFFFE).read(0, rows)
+    assert old.to_pylist() == [1, 0xFFFF, None]
+
+
+def test_values_are_not_copied_from_the_mapping(tmp_path: Path) -> None:
+    column = Column("C", BY_NAME["long"], Kind.NORMAL, Storage.FIXED, 0)
+    sizes, rows = append_column(FS, tmp_path, column, [pa.array(range(1 << 16), pa.int64())])
+    opened = open_column(FS, tmp_path, column, sizes, rows)
+    before = pa.total_allocated_bytes()
+    first, second = opened.read(has_nulls=False), opened.read(10, has_nulls=False)
+    assert pa.total_allocated_bytes() <= before
+    assert second.buffers()[1].address == first.buffers()[1].address + 80
+    assert first.buffers()[1].address % 4096 == 0
+
+
+def test_a_boolean_other_than_the_three_is_true(tmp_path: Path) -> None:
+    column = Column("B", BY_NAME["Boolean"], Kind.NORMAL, Storage.FIXED, 0)
+    sizes, rows = append_column(FS, tmp_path, column, [pa.array([True] * 4)])
+    FS.write_at(tmp_path / "B.dat", 4096, b"\x00\x02\xff\x80")
+    assert read_column(FS, tmp_path, column, sizes, rows).to_pylist() == [False, True, None, True]
+
+
+def test_a_lone_surrogate_is_no_symbol() -> None:
+    with pytest.raises(SchemaMismatchError, match="lone surrogate") as caught:
+        encode_symbols(["ok", "bad\ud800"], "UTF_8", 0)
+    assert caught.value.where == "symbol 1"

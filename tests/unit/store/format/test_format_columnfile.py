@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import (
@@ -21,7 +20,7 @@ from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix, 
 from sparkhaven.store.format.index.grouping import encode_ovr
 from sparkhaven.store.format.java.java_values import JInt, JLong
 from sparkhaven.store.format.java.object_writer import dumps
-from sparkhaven.store.scan.column_file import open_column, read_column, read_grouping
+from sparkhaven.store.scan.column_file import read_column, read_grouping
 from sparkhaven.store.types.model import Column, Storage
 from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, refused, write
 from tests.support.tables.column_files import add_grouping, create_column, group_ranges, overflow_byte
@@ -41,27 +40,6 @@ HEAD = {
 def put_prefix(directory: Path, entries: dict[str, Any]) -> dict[str, int]:
     FS.write_new(directory / "Size.dat", dumps(entries).ljust(4096, b"\0") + np.arange(3, dtype="<i4").tobytes())
     return {"Size.dat": 12}
-
-
-def test_round_trip_and_bytes_beyond_the_extent(tmp_path: Path) -> None:
-    sizes = write(tmp_path, SYM, ["AAPL", None, "MSFT", ""])
-    for name in sizes:
-        FS.write_at(tmp_path / name, (tmp_path / name).stat().st_size, b"never committed")
-    found = read_column(FS, tmp_path, SYM, sizes, 4)
-    assert found.type == pa.dictionary(pa.int32(), pa.string())
-    assert found.to_pylist() == ["AAPL", None, "MSFT", ""]
-
-
-def test_column_without_file_is_null(tmp_path: Path) -> None:
-    assert read_column(FS, tmp_path, SIZE, {}, 3).equals(pa.nulls(3, pa.int32()))
-    assert read_column(FS, tmp_path, SYM, {}, 3, 1).to_pylist() == [None, None]
-
-
-def test_column_of_another_id_is_refused(tmp_path: Path) -> None:
-    sizes = write(tmp_path, SIZE, [1, 2])
-    error = refused(CorruptFileError, tmp_path, replace(SIZE, id=9), sizes, 2)
-    assert error.what == "file of column Size says that it belongs to another column"
-    assert (error.expected, error.found) == ("columnId 9", f"columnId {SIZE.id}")
 
 
 @pytest.mark.slow
@@ -88,53 +66,6 @@ def test_no_bit_of_a_prefix_can_flip_unseen(tmp_path: Path, column: Column) -> N
 def test_prefix_without_id_is_matched_by_name(tmp_path: Path) -> None:
     sizes = put_prefix(tmp_path, {key: value for key, value in HEAD.items() if key != "columnId"})
     assert read_column(FS, tmp_path, SIZE, sizes, 3).to_pylist() == [0, 1, 2]
-
-
-def test_rows_outside_the_column_are_a_programming_error(tmp_path: Path) -> None:
-    opened = open_column(FS, tmp_path, SIZE, write(tmp_path, SIZE, [1, 2]), 2)
-    assert opened.read(1, 1).to_pylist() == []
-    with pytest.raises(IndexError, match=r"rows \[1, 3\) of 2"):
-        opened.read(1, 3)
-
-
-def test_committed_file_that_is_gone(tmp_path: Path) -> None:
-    sizes = write(tmp_path, NOTE, ["a"])
-    (tmp_path / "Note.bytes").unlink()
-    error = refused(CorruptFileError, tmp_path, NOTE, sizes, 1)
-    assert str(error) == (
-        "a committed file is missing\n"
-        f"  where: {tmp_path}/Note.bytes\n"
-        "  expected: the file\n"
-        "  found: nothing\n"
-        "  to do: run `sparkhaven verify`, then restore the file or roll back"
-    )
-    (tmp_path / "Note.dat").unlink()
-    assert refused(CorruptFileError, tmp_path, NOTE, sizes, 1).where == f"{tmp_path}/Note.dat"
-
-
-def test_companion_without_committed_length(tmp_path: Path) -> None:
-    sizes = write(tmp_path, NOTE, ["a"])
-    error = refused(CorruptFileError, tmp_path, NOTE, {"Note.dat": sizes["Note.dat"]}, 1)
-    assert error.what == "companion file has no committed length"
-
-
-def test_committed_bytes_must_be_rows_times_width(tmp_path: Path) -> None:
-    sizes = write(tmp_path, SIZE, [1, 2, 3])
-    error = refused(CorruptFileError, tmp_path, SIZE, sizes, 4)
-    assert (error.what, error.expected, error.found) == (
-        "committed bytes are not rows times width",
-        "4 x 4 bytes",
-        "12 bytes",
-    )
-
-
-@pytest.mark.parametrize("size", [0, 100, 4095, 4096, 4107])
-def test_dat_cut_short(tmp_path: Path, size: int) -> None:
-    sizes = write(tmp_path, SIZE, [1, 2, 3])
-    FS.truncate(tmp_path / "Size.dat", size)
-    error = refused(CorruptFileError, tmp_path, SIZE, sizes, 3)
-    assert error.what == "file is shorter than its committed length"
-    assert (error.where, error.found) == (f"{tmp_path}/Size.dat", f"{size} bytes")
 
 
 @pytest.mark.parametrize(
