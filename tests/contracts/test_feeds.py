@@ -21,7 +21,7 @@ from sparkhaven.ingest.feeds.frames.feed import FramesFeed
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
-from sparkhaven.ingest.spec.stream_spec.payload_formats import Limit
+from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition

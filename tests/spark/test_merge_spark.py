@@ -1,4 +1,4 @@
-"""A merge whose tasks run in Spark's Python workers gives the bytes of one that runs here."""
+"""Spark passes the suite of executors; a merge by its Python workers gives the bytes of one that runs here."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.spark.merge_executor import SparkExecutor
+from tests.contracts.executors import ExecutorContract
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, history_bytes
@@ -41,6 +42,14 @@ def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
         assert record is not None
         assert record.phase == "clean"
     return history_bytes(db.layout)
+
+
+class TestSparkExecutor(ExecutorContract):
+    @pytest.fixture
+    def executor(self, spark: SparkSession, tmp_path: Path) -> Executor:
+        marker = tmp_path.parent / "marker"
+        marker.touch()
+        return SparkExecutor(spark.sparkContext, tmp_path.parent, marker)
 
 
 def test_tasks_in_spark_write_the_same_bytes(

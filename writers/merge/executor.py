@@ -20,7 +20,7 @@ class Executor(Protocol):
     """Runs a function over tasks, ``workers`` at once.
 
     Function, tasks and results pickle. Results come in task order; the first exception is raised in the place of its
-    result, and tasks that were not started by then may not run.
+    result. No task runs any more by then, and those that were not started may not run at all.
     """
 
     @property
@@ -83,9 +83,8 @@ class LocalExecutor:
         finally:
             for future in futures:
                 future.cancel()
-            if not self._processes:  # whoever removes what they have written must not meet one that goes on
-                for future in futures:
-                    future.cancelled() or future.exception()
+            for future in futures:  # whoever removes what they have written must not meet one that goes on
+                future.cancelled() or future.exception()
 
     def _open(self) -> Pool:
         if self._pool is None:
