@@ -20,6 +20,8 @@ from tests.support.marks import leaves_out
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.contracts.snapshot_readers import Snapshot
+
 EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
 SKIPS = "SPARKHAVEN_SKIPS"  # "fail": a run in which a test was skipped ends with 1; `.ci/run` sets it
 os.environ.setdefault("SPARKHAVEN_LOGS", "off")  # tests compare trees; those of the log tables switch them on
@@ -40,6 +42,7 @@ class OneNameForAModule(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.insert(0, OneNameForAModule())
+pytest.register_assert_rewrite("tests.contracts")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -72,6 +75,14 @@ def spark() -> SparkSession:
     from tests.support.spark.one_session import shared_session
 
     return shared_session()
+
+
+@pytest.fixture(scope="session")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """The table that all readers are asked for, and its rows."""
+    from tests.contracts.snapshot_readers import make_snapshot
+
+    return make_snapshot(tmp_path_factory.mktemp("snapshot") / "db")
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,11 +15,8 @@ from pyspark.sql.types import LongType, TimestampType
 
 import sparkhaven
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.testing import assert_table_equal, make_table
 from tests.support.spark.one_session import shared_session
-from tests.support.tables.naive_reader import KINDS
-from tests.support.tables.naive_reader import read as naive
 
 pytestmark = pytest.mark.spark
 
@@ -65,25 +62,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def load(spark: SparkSession, root: Path, **options: str) -> DataFrame:
     return spark.read.format("deephaven").option("root", str(root)).options(**options).load("NS.T")
-
-
-def plain(rows: list[Any]) -> list[str]:
-    """Rows in a form in which NaN equals itself and order does not matter."""
-    return sorted(repr(tuple(row)) for row in rows)
-
-
-def test_spark_arrow_and_a_naive_reader_see_the_same_rows(spark: SparkSession, root: Path) -> None:
-    names = list(KINDS)
-    seen = load(spark, root, instant="long", char="int", columns=",".join(names)).collect()
-    arrow = sparkhaven.open_table(root, "NS.T").to_arrow(names, dictionaries=False)
-    arrow = arrow.set_column(names.index("At"), "At", arrow["At"].cast("int64"))
-    assert plain(seen) == plain([row.values() for row in arrow.to_pylist()])
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for key in (LocationKey("0", DAY), LocationKey("1", NEXT)):
-        directory = Layout(root).intraday_location(TableName("NS", "T"), key)
-        for name, kind in KINDS.items():
-            columns[name] += naive(directory, name, kind, 4)
-    assert plain(seen) == plain(list(zip(*columns.values(), strict=True)))
 
 
 def test_a_table_equals_the_frame_that_it_was_made_of(spark: SparkSession, root: Path, tmp_path: Path) -> None:

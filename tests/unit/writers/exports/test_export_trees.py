@@ -28,15 +28,12 @@ from tests.support.writers.merge_runs import FS
 LAYOUTS = ["nested", "flat", "kv", "metadata"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_other_readers_find_the_rows_of_history_and_intraday(tmp_path: Path, layout: str) -> None:
+def test_files_of_a_tree_have_names_by_its_layout(tmp_path: Path, layout: str) -> None:
     db, rows = two_days(tmp_path / "db")
     out = tmp_path / "out"
     done = export(db.root, out, layout=layout)
     assert (done.outcome, done.plan.rows) == ("exported", len(rows))
-    assert found(by_pyarrow(out, layout)) == wanted(rows)
-    assert found(by_duckdb(out, layout)) == wanted(rows)
     names = [name for name in files(out) if name.endswith(".parquet")]
     part = f"part-{done.plan.id}-"
     assert names == {

@@ -1,0 +1,35 @@
+"""Spark shows one snapshot as all other readers do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import sparkhaven
+from tests.contracts.snapshot_readers import NAME, SnapshotReaderContract
+
+pytestmark = pytest.mark.spark
+
+
+class TestSparkBatch(SnapshotReaderContract):
+    @pytest.fixture(autouse=True)
+    def _registered(self, spark: SparkSession) -> None:
+        sparkhaven.register(spark)
+        self.spark = spark
+
+    def frame(self, root: Path) -> DataFrame:
+        """Without loss: Spark has no nanoseconds and no characters."""
+        options = {"root": str(root), "instant": "long", "char": "int"}
+        return self.spark.read.format("deephaven").options(**options).load(NAME)
+
+    def read(self, root: Path) -> pa.Table:
+        return self.frame(root).toArrow()
+
+    def read_date(self, root: Path, date: str) -> pa.Table:
+        return self.frame(root).where(f"Date = '{date}'").toArrow()
+
+    def count(self, root: Path) -> int:
+        return self.frame(root).count()
