@@ -32,4 +32,4 @@ class TestSparkBatch(SnapshotReaderContract):
         return self.frame(root).where(f"Date = '{date}'").toArrow()
 
     def count(self, root: Path) -> int:
-        return self.frame(root).count()
+        return int(self.frame(root).count())

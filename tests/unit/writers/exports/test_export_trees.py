@@ -28,21 +28,6 @@ from tests.support.writers.merge_runs import FS
 LAYOUTS = ["nested", "flat", "kv", "metadata"]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_files_of_a_tree_have_names_by_its_layout(tmp_path: Path, layout: str) -> None:
-    db, rows = two_days(tmp_path / "db")
-    out = tmp_path / "out"
-    done = export(db.root, out, layout=layout)
-    assert (done.outcome, done.plan.rows) == ("exported", len(rows))
-    names = [name for name in files(out) if name.endswith(".parquet")]
-    part = f"part-{done.plan.id}-"
-    assert names == {
-        "nested": [f"0/{DAY}/Every/table.parquet", f"0/{NEXT}/Every/table.parquet"],
-        "flat": [f"{part}00000.parquet", f"{part}00001.parquet"],
-    }.get(layout, [f"Date={DAY}/{part}00000.parquet", f"Date={NEXT}/{part}00000.parquet"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
-
-
 @pytest.mark.parametrize("leaf", ["parquet", "deephaven"])
 def test_a_hive_tree_has_a_locations_table_of_its_leaves(tmp_path: Path, leaf: str) -> None:
     db, rows = two_days(tmp_path / "db")
