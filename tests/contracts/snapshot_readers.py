@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.layout import Layout
-from sparkhaven.store.schema.deployed.changes import Consent
 from sparkhaven.store.schema.deployed.deploy import deploy
+from sparkhaven.store.schema.deployed.schema_changes import Consent
 from sparkhaven.testing import make_table
 from sparkhaven.writers.partitions import add_partition
 from tests.support.streams.stream_logs import open_stream_log
