@@ -69,7 +69,7 @@ class Reason(StrEnum):
     EMPTY = (
         "empty",
         "A row that is requeued has no content.",
-        "Correct the row with `quarantine requeue --from`, or drop it with `quarantine drop`.",
+        "Correct the payload of the row and requeue it, or drop the row.",
     )
     DECODER_FAILED = (
         "decoder-failed",
@@ -210,5 +210,5 @@ class Reason(StrEnum):
     LATE = (
         "late",
         "The row's date was truncated. It takes no rows until its files are deleted.",
-        "Delete the date with `sparkhaven delete`, then requeue the row.",
+        "Delete the files of the date, then requeue the row.",
     )
