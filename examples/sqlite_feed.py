@@ -28,7 +28,7 @@ from pydantic import Field, field_validator
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
-from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
+from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Source, Waiting
 from sparkhaven.ingest.feeds.spark_planning import (
     Offset,
     RangeReader,
@@ -50,6 +50,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
 
 NAME = "examples.sqlite_feed:SqliteFeed"
@@ -181,7 +182,7 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
             rejects.complete = None
 
     def requeue(
-        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+        self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rows as they were read, or as a user has corrected them."""
         del now_ns

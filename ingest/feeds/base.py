@@ -26,6 +26,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
@@ -40,7 +41,6 @@ O = TypeVar("O", bound=FeedOptions)  # noqa: E741 of options
 S = TypeVar("S")  # of splits
 
 Clock = Callable[[], float]
-Row = dict[str, Any]
 Block = tuple[Router, TypedRows, Callable[[int], bytes]]
 """Typed rows in the order of the split, the router they are for, and the payload of a row by its number."""
 
@@ -177,7 +177,7 @@ class PlannedFeed(Feed[O, S]):
 
     @abstractmethod
     def requeue(
-        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+        self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rejected rows of one source partition (schema ``REJECTED``), decoded by the rules as they are now."""
 

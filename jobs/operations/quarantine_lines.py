@@ -11,7 +11,9 @@ from typing import Any
 
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 
 
 @frozen
@@ -22,11 +24,11 @@ class PayloadRepair:
     key: bytes | None = None
     replaces_key: bool = False
 
-    def of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The repaired row, a mapping of ``store.quarantine.rejected_rows.REJECTED``."""
+    def of(self, row: RejectedRow) -> RejectedRow:
+        """The repaired row."""
         if self.payload is not None:
-            row = row | {"Payload": self.payload, "PayloadBytes": len(self.payload)}
-        return row | {"Key": self.key} if self.replaces_key else row
+            row = {**row, "Payload": self.payload, "PayloadBytes": len(self.payload)}
+        return {**row, "Key": self.key} if self.replaces_key else row
 
 
 def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], PayloadRepair]:
@@ -75,7 +77,7 @@ def _bytes(value: dict[str, Any], name: str) -> bytes | None:
     return None if text is None else text.encode("utf-8")
 
 
-def row_value(row: dict[str, Any], requeued: dict[tuple[str, int], int]) -> dict[str, Any]:
+def row_value(row: QuarantinedRow, requeued: dict[tuple[str, int], int]) -> dict[str, Any]:
     """A row as JSON: payload and key as text, or as base64 where they are not UTF-8."""
     key = (row["SourcePartition"], row["Position"])
     return {

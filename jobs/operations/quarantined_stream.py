@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
@@ -15,6 +14,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
+from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine, requeued_rows
@@ -30,7 +30,7 @@ class QuarantinedStream:
     stream: str
     ledger: Ledger
 
-    def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[dict[str, Any]]:
+    def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[QuarantinedRow]:
         """Rejected rows by source and position, ``limit`` 0: all; those of the running batch are left out."""
         state = load_stream(self.fs, self.layout, self.table, self.stream)
         ledger = follow_log(self.fs, self.layout, self.table, state, read_only=True)
@@ -41,7 +41,7 @@ class QuarantinedStream:
         """How many rows of epochs up to ``upto`` are chosen."""
         return self._read([(upto, None)]).count(chosen)
 
-    def pending(self, chosen: Chosen) -> Iterator[dict[str, Any]]:
+    def pending(self, chosen: Chosen) -> Iterator[QuarantinedRow]:
         """Chosen rows that no requeue has committed."""
         requeued = self.requeued()
         return (row for row in self.rows(chosen) if (row["SourcePartition"], row["Position"]) not in requeued)

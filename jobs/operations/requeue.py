@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -36,7 +35,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.position_kinds import REQUEUED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
@@ -177,7 +176,7 @@ def try_pending(
     fs: Fs,
     layout: Layout,
     settings: StreamSettings,
-    pending: Iterable[Mapping[str, Any]],
+    pending: Iterable[RejectedRow],
     repairs: dict[tuple[str, int], PayloadRepair] | None,
     done: Requeued,
 ) -> None:
@@ -191,25 +190,24 @@ def try_pending(
 
 
 def portions(
-    pending: Iterable[Mapping[str, Any]], repairs: dict[tuple[str, int], PayloadRepair] | None, done: Requeued
+    pending: Iterable[RejectedRow], repairs: dict[tuple[str, int], PayloadRepair] | None, done: Requeued
 ) -> Iterator[pa.Table]:
     """Rows in portions that fit into memory; with ``repairs`` only the rows it names, which are removed from it.
 
     A portion has no two rows of one position; sorted by position, they follow each other.
     """
-    portion: list[dict[str, Any]] = []
+    portion: list[RejectedRow] = []
     size = 0
-    for found in pending:
-        row: dict[str, Any] = {name: found[name] for name in REJECTED.names}
+    for row in pending:
         if repairs is not None:
-            repair = repairs.pop((row["SourcePartition"], row["Position"]), None)
+            repair = repairs.pop(_place(row), None)
             if repair is None:
                 continue
             row = repair.of(row)
         if row["PayloadBytes"] > len(row["Payload"] or b""):
             done.cut += 1
             continue
-        if portion and all(portion[-1][name] == row[name] for name in ("SourcePartition", "Position")):
+        if portion and _place(portion[-1]) == _place(row):
             yield pa.Table.from_pylist(portion, REJECTED)
             portion, size = [], 0
         portion.append(row)
@@ -219,3 +217,7 @@ def portions(
             portion, size = [], 0
     if portion:
         yield pa.Table.from_pylist(portion, REJECTED)
+
+
+def _place(row: RejectedRow) -> tuple[str, int]:
+    return row["SourcePartition"], row["Position"]

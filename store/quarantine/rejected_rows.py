@@ -18,6 +18,7 @@ identify the row: path and line of a file (row of a Parquet file), topic/partiti
 from __future__ import annotations
 
 import io
+from typing import TypedDict
 
 import pyarrow as pa
 
@@ -37,6 +38,23 @@ REJECTED = pa.schema(
         pa.field("SourceTime", pa.int64()),
     ]
 )
+
+
+class RejectedRow(TypedDict):
+    """One row of ``REJECTED``."""
+
+    SourcePartition: str
+    Position: int
+    Reason: str
+    Detail: str | None
+    Column: str | None
+    Expected: str | None
+    Value: str | None
+    Payload: bytes | None
+    PayloadBytes: int
+    Header: str | None
+    Key: bytes | None
+    SourceTime: int | None
 
 
 def encode_rejected(rows: pa.Table) -> bytes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import pyarrow as pa
 
-from sparkhaven.store.quarantine.rejected_rows import REJECTED
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow
 
 OWNER = ("Namespace", "TableName", "Stream")
 KEY = ("SourcePartition", "Position", "SourceTime")
@@ -27,6 +28,18 @@ PROPERTIES = {
 }
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 _DELTA_TYPES = {pa.string(): "string", pa.int64(): "long", pa.binary(): "binary", UTC_TIME: "timestamp"}
+
+
+class QuarantinedRow(RejectedRow):
+    """One row of ``COLUMNS``."""
+
+    Namespace: str
+    TableName: str
+    Stream: str
+    Epoch: int
+    Time: datetime
+    RequeuedEpoch: int | None
+    RequeuedTime: datetime | None
 
 
 def schema_text() -> str:

@@ -14,6 +14,7 @@ from sparkhaven.store.delta.snapshot import read_snapshot
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.data_files import read_columns, read_rows
+from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import CHOOSING, Chosen, Dead, among, epochs_of, fitting
 
 AT_ONCE = 10_000  # rows whose payloads are held together
@@ -56,7 +57,7 @@ class QuarantineRows:
             last = _last(rows if last is None else pa.concat_tables([last, rows]), newest)
         return dict(sorted(counts.items())), [] if last is None else last.to_pylist()
 
-    def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[dict[str, Any]]:
+    def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[QuarantinedRow]:
         """Chosen rows by source and position, as mappings of the table's columns; ``limit`` 0: all of them.
 
         Memory holds the keys of the rows that are returned, and the payloads of a portion of them. CorruptFileError
@@ -88,7 +89,7 @@ class QuarantineRows:
     def _files(self) -> list[Path]:
         return read_snapshot(self.fs, self.place).paths()
 
-    def _whole(self, paths: Sequence[Path], keys: pa.Table) -> Iterator[dict[str, Any]]:
+    def _whole(self, paths: Sequence[Path], keys: pa.Table) -> Iterator[QuarantinedRow]:
         """The whole rows of ``keys``, in their order."""
         files, numbers = keys["File"].to_numpy(), keys["Row"].to_numpy()
         order = np.lexsort((numbers, files))  # as they are read

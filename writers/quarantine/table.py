@@ -34,6 +34,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.quarantine.rejected_rows import decode_rejected
 from sparkhaven.writers.quarantine.pending_changes import Requeue
+from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import Chosen, Dead
 from sparkhaven.writers.task.notes import RejectedFile
 
@@ -112,7 +113,7 @@ class Quarantine:
 
     # --- reading, requeueing, dropping -------------------------------------------------------------------
 
-    def rows(self, chosen: Chosen) -> Iterator[dict[str, Any]]:
+    def rows(self, chosen: Chosen) -> Iterator[QuarantinedRow]:
         """Matching rows of the stream, by source and position; later changes of the table are not seen."""
         from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
+from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Source, Waiting
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.settings import DeltaFeedModel, delta_options
 from sparkhaven.ingest.sample_rows import Sample
@@ -15,6 +15,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
 
 
@@ -64,7 +65,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         return sample_table(fs, options, rows)
 
     def requeue(
-        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+        self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rows of one data file."""
         from sparkhaven.ingest.feeds.delta.decode import data_files, path_of

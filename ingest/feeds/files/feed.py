@@ -15,7 +15,6 @@ from sparkhaven.ingest.feeds.base import (
     PlannedFeed,
     RequeuedRows,
     ResumeRules,
-    Row,
     Source,
     Trial,
     Waiting,
@@ -36,6 +35,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
 
 TRIED = 3  # files of a trial
@@ -120,7 +120,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         return sample_files(fs, options, rows)
 
     def requeue(
-        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+        self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rows of one file."""
         from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows

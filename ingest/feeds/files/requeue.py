@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.encodings import in_own_bytes, to_utf8
-from sparkhaven.ingest.feeds.base import RequeuedRows, Row
+from sparkhaven.ingest.feeds.base import RequeuedRows
 from sparkhaven.ingest.feeds.files.decode import FAR_FILE, unit_of
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.csv_records import Header
@@ -24,13 +24,14 @@ from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows, typed_array
 from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
-One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
+One = Callable[[bytes, RejectedRow, Rejects], "list[Value] | BadRow"]
 
 
 def requeue_file_rows(
     source: str,
-    rows: Sequence[Row],
+    rows: Sequence[RejectedRow],
     spec: StreamSpec,
     options: FilesOptions,
     targets: Sequence[Target],
@@ -44,18 +45,18 @@ def requeue_file_rows(
     complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
     rejects.complete = complete
     strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]
-    kept: list[Row] = []
+    kept: list[RejectedRow] = []
     values: list[list[Value]] = []
     for row in rows:
         rejects.read += 1
-        payload, number = to_utf8(row["Payload"] or b"", encoding), row["Position"]
+        payload, number, time_ns = to_utf8(row["Payload"] or b"", encoding), row["Position"], row["SourceTime"] or 0
         found: list[Value] | BadRow | Refusal
         if payload.strip():
             found = attempted(one, payload, row, rejects)
             if isinstance(found, Refusal):
                 found = bad_row(source, number, None, found, "", payload, unit=unit)
-            if strict and abs(row["SourceTime"] or 0) == INSTANT_HIGH and not isinstance(found, BadRow):
-                why = out_of_range(row["SourceTime"] > 0)
+            if strict and abs(time_ns) == INSTANT_HIGH and not isinstance(found, BadRow):
+                why = out_of_range(time_ns > 0)
                 found = bad_row(source, number, strict[0], why, FAR_FILE, payload, unit=unit)
         else:
             found = bad_row(source, number, None, Refusal(Reason.EMPTY, "a row"), "", payload, unit=unit)
@@ -68,7 +69,7 @@ def requeue_file_rows(
     file = source if path is None else path
     columns = tuple(next(made) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)
     numbers = np.array([row["Position"] for row in kept], np.int64)
-    payloads = {row["Position"]: row["Payload"] for row in kept}
+    payloads = {row["Position"]: row["Payload"] or b"" for row in kept}
     return RequeuedRows(source, TypedRows(columns, numbers), payloads, unit, complete)
 
 
@@ -78,23 +79,23 @@ def _decoder(spec: StreamSpec, options: FilesOptions, targets: Sequence[Target])
     if options.format == "csv":
         csv_rows = CsvRows(targets, spec.ignore, csv, alias=alias)
 
-        def csv_row(payload: bytes, row: Row, rejects: Rejects) -> list[Value] | BadRow:
+        def csv_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
             names = csv.names if row["Header"] is None else tuple(json.loads(row["Header"]))
             return csv_rows.one(payload, Header(names), row["SourcePartition"], row["Position"], rejects)
 
         return csv_row
     json_rows = JsonRows(targets, spec.ignore, alias=alias)
 
-    def json_row(payload: bytes, row: Row, rejects: Rejects) -> list[Value] | BadRow:
+    def json_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         return json_rows.one(payload, row["SourcePartition"], row["Position"], rejects)
 
-    def parquet_row(payload: bytes, row: Row, rejects: Rejects) -> list[Value] | BadRow:
+    def parquet_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         return _parquet_values(payload, row, targets, alias)
 
     return parquet_row if options.format == "parquet" else json_row
 
 
-def _parquet_values(payload: bytes, row: Row, targets: Sequence[Target], alias: bool) -> list[Value] | BadRow:
+def _parquet_values(payload: bytes, row: RejectedRow, targets: Sequence[Target], alias: bool) -> list[Value] | BadRow:
     source, number = row["SourcePartition"], row["Position"]
     try:
         record = strict_object(payload.decode("utf-8"))
@@ -112,7 +113,7 @@ def _parquet_values(payload: bytes, row: Row, targets: Sequence[Target], alias: 
     return values
 
 
-def _meta(target: Target, source: str, kept: Sequence[Row], now_ns: int) -> pa.Array:
+def _meta(target: Target, source: str, kept: Sequence[RejectedRow], now_ns: int) -> pa.Array:
     arrow = target.column.type.arrow
     if target.meta == "file":
         return pa.repeat(source, len(kept))

@@ -14,7 +14,6 @@ from sparkhaven.ingest.feeds.base import (
     Remote,
     RequeuedRows,
     ResumeRules,
-    Row,
     Source,
     Waiting,
 )
@@ -27,6 +26,7 @@ from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
 
 
@@ -102,7 +102,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         return sample_topics(options, rows)
 
     def requeue(
-        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+        self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Messages of one topic and partition."""
         from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages

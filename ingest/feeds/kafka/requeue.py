@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.feeds.base import RequeuedRows, Row
+from sparkhaven.ingest.feeds.base import RequeuedRows
 from sparkhaven.ingest.feeds.kafka.blocks import MS, Headers, MessageBlock
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows, headers_of
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.frozen import frozen
 
 LATEST_MS = 2**63 - 1
@@ -21,16 +22,16 @@ LATEST_MS = 2**63 - 1
 class _Message:
     """A row as the message that it was."""
 
-    row: Row
+    row: RejectedRow
 
     def offset(self) -> int:
-        return int(self.row["Position"])
+        return self.row["Position"]
 
     def value(self) -> bytes | None:
-        return self.row["Payload"]  # type: ignore[no-any-return]
+        return self.row["Payload"]
 
     def key(self) -> bytes | None:
-        return self.row["Key"]  # type: ignore[no-any-return]
+        return self.row["Key"]
 
     def timestamp(self) -> tuple[int, int]:
         at_ns = self.row["SourceTime"]
@@ -45,7 +46,7 @@ class _Message:
 
 def requeue_messages(
     source: str,
-    rows: Sequence[Row],
+    rows: Sequence[RejectedRow],
     spec: StreamSpec,
     options: KafkaOptions,
     targets: Sequence[Target],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS
+from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.delta_writer import SparkQuarantine
@@ -46,7 +46,7 @@ def spark_rows(spark: SparkSession, place: Path) -> list[dict[str, Any]]:
     return [{name: bytes(v) if isinstance(v, bytearray) else v for name, v in row.asDict().items()} for row in rows]
 
 
-def same_for_spark(spark: SparkSession, quarantined: Quarantine) -> list[dict[str, Any]]:
+def same_for_spark(spark: SparkSession, quarantined: Quarantine) -> list[QuarantinedRow]:
     """All rows of a quarantine, which are the same as Spark's Delta reads them."""
     rows = sorted(
         quarantined.rows(Chosen()), key=lambda row: (row["SourcePartition"], row["Position"], row["SourceTime"] or -1)
@@ -55,7 +55,7 @@ def same_for_spark(spark: SparkSession, quarantined: Quarantine) -> list[dict[st
     return rows
 
 
-def _comparable(row: dict[str, Any]) -> list[Any]:
+def _comparable(row: Mapping[str, Any]) -> list[Any]:
     return [value.timestamp() if hasattr(value := row[name], "timestamp") else value for name in COLUMNS.names]
 
 

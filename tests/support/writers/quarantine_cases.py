@@ -83,8 +83,7 @@ def quarantine_at(fs: Fs, root: Path, stream: str = STREAM) -> Quarantine:
 
 def pending(quarantine: Quarantine) -> pa.Table:
     """Rows that were not sent again, sorted."""
-    rows = quarantine.rows(Chosen(state="pending"))
-    return pa.Table.from_pylist([{name: row[name] for name in REJECTED.names} for row in rows], REJECTED)
+    return pa.Table.from_pylist([*quarantine.rows(Chosen(state="pending"))], REJECTED)
 
 
 def marks(quarantine: Quarantine) -> list[tuple[int, int | None]]:

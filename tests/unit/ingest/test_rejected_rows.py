@@ -32,8 +32,9 @@ from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, QuarantinedRow
 from tests.support.ingest.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
 
 OVERFLOW = Refusal(Reason.OVERFLOW, "less")
@@ -150,6 +151,11 @@ def test_parquet_values_come_back_from_their_text(tmp_path: Path) -> None:
         "float": None,
     }
     assert isinstance(from_row_text(found["bad"], target("int")), Refusal)
+
+
+def test_rows_have_the_names_of_their_columns() -> None:
+    assert [*RejectedRow.__annotations__] == REJECTED.names
+    assert QuarantinedRow.__required_keys__ == {*COLUMNS.names}
 
 
 def test_scratch_files_come_back_as_they_were() -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
@@ -96,7 +96,7 @@ def test_a_rejected_row_shows_the_source_and_gives_it_again(tmp_path: Path) -> N
     _, rejects = decode(split, spec, schema(v="String", n="long"))
     (bad,) = rejects.rows
     assert (bad.value, bad.payload) == ("1.50E-7", line.replace("1E+2", "1.50E-7").encode())
-    row = {"SourcePartition": "f", "Position": 1, "Payload": line.encode(), "Header": None, "SourceTime": 0}
+    (row,) = as_batch([replace(bad, payload=line.encode(), time_ns=0)]).to_pylist()
     targets = resolve_targets(spec, schema(v="String", n="long"))
     again = requeue_file_rows("f", [row], spec, FilesOptions("/feed"), targets, 0, Rejects(PLENTY))
     assert again.rows.columns[0].to_pylist() == ['{"a":1e5,"a":0.0000001}']

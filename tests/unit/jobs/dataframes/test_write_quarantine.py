@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -39,7 +38,7 @@ def quarantined(root: Path, place: Path | None = None) -> list[tuple[str, int, s
     """Source partition, position, reason and epoch of the rows in the quarantine."""
     layout = Layout(root)
     shelf = Quarantine(Fs(), layout, TABLE, STREAM, place or layout.quarantine(STREAM), clock=lambda: 0.0)
-    kept: list[dict[str, Any]] = [*shelf.rows(Chosen())] if shelf.exists else []
+    kept = [*shelf.rows(Chosen())] if shelf.exists else []
     return sorted((row["SourcePartition"], row["Position"], row["Reason"], row["Epoch"]) for row in kept)
 
 
