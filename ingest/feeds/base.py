@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from sparkhaven.ingest.decode_guard import FAILED_BLOCKS
@@ -64,6 +64,27 @@ class Source:
     options: Mapping[str, str]
 
 
+class PassedFiles(TypedDict):
+    """Files that are not ingested for one reason: how many, and some of their paths."""
+
+    count: int
+    first: list[str]
+
+
+class WaitingCounts(TypedDict, total=False):
+    """What waits at a source, for machines. ``older_files`` are too old to be taken, ``passed`` are never taken."""
+
+    waiting_files: int
+    waiting_bytes: int
+    waiting_messages: int
+    older_files: int
+    older: list[str]
+    passed: dict[str, PassedFiles]
+    remarks: list[str]
+    lag: dict[str, int]
+    ends: dict[str, int]
+
+
 @frozen
 class Waiting:
     """What a run would take: counts by name for machines, and the same in a few words.
@@ -73,7 +94,7 @@ class Waiting:
     ``nothing``: it is certain that a run would ingest nothing; then a new stream is not created.
     """
 
-    counts: Mapping[str, Any]
+    counts: WaitingCounts
     words: str
     bytes: int | None = None
     rows: int | None = None

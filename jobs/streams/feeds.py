@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sparkhaven.ingest.feeds.base import Remote
+from sparkhaven.ingest.feeds.base import PassedFiles, Remote, WaitingCounts
 from sparkhaven.ingest.spec.stream_spec import DAY_S
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
@@ -68,14 +68,14 @@ def older_line(count: int, paths: Sequence[str], max_file_age_s: float) -> str:
     )
 
 
-def remarks_of(waiting: Mapping[str, Any], max_file_age_s: float) -> list[str]:
+def remarks_of(waiting: WaitingCounts, max_file_age_s: float) -> list[str]:
     """What of the waiting input a person should look at: files too old to be taken, and remarks of the feed."""
     count = waiting.get("older_files", 0)
     older = [older_line(count, waiting["older"], max_file_age_s)] if count else []
     return [*older, *waiting.get("remarks", ())]
 
 
-def passed_lines(passed: Mapping[str, Any]) -> list[str]:
+def passed_lines(passed: Mapping[str, PassedFiles]) -> list[str]:
     """The files that a feed does not ingest, a line for each reason, with the first names."""
     lines = []
     for reason, found in passed.items():

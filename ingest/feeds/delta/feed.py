@@ -6,7 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Source, Waiting
+from sparkhaven.ingest.feeds.base import (
+    PATIENCE_S,
+    Block,
+    Clock,
+    PlannedFeed,
+    RequeuedRows,
+    Source,
+    Waiting,
+    WaitingCounts,
+)
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.settings import DeltaFeedModel, delta_options
 from sparkhaven.ingest.sample_rows import Sample
@@ -46,7 +55,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
         versions.look()
         files, size = versions.waiting()
-        counts = {"waiting_files": files, "waiting_bytes": size}
+        counts = WaitingCounts(waiting_files=files, waiting_bytes=size)
         return Waiting(counts, f"{files:,} data files, {size:,} bytes", bytes=size)
 
     def decode(

@@ -18,6 +18,7 @@ from sparkhaven.ingest.feeds.base import (
     Source,
     Trial,
     Waiting,
+    WaitingCounts,
     try_rows,
 )
 from sparkhaven.ingest.feeds.files.discovery.managed_directories import refuse_managed, refuse_managed_above
@@ -93,8 +94,14 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         remarks = [remark for file in planner.first(1) for remark in remarks_on(fs, file, self.options)]
         passed = planner.passed().to_json()
         older = [file.path for file in planner.older()]
-        newcomers = {"older_files": len(older), "older": older[-OLDER_NAMED:]}
-        counts = {"waiting_files": files, "waiting_bytes": size, **newcomers, "passed": passed, "remarks": remarks}
+        counts = WaitingCounts(
+            waiting_files=files,
+            waiting_bytes=size,
+            older_files=len(older),
+            older=older[-OLDER_NAMED:],
+            passed=passed,
+            remarks=remarks,
+        )
         return Waiting(counts, f"{files:,} files, {size:,} bytes", bytes=size, nothing=not files)
 
     def trial(self, fs: Fs, state: StreamState | None, schema: TableSchema) -> Trial | None:

@@ -16,6 +16,7 @@ from sparkhaven.ingest.feeds.base import (
     ResumeRules,
     Source,
     Waiting,
+    WaitingCounts,
 )
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
@@ -78,7 +79,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
             f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())
         }
         waiting = sum(left.values())
-        counts = {"waiting_messages": waiting, "lag": left, "ends": there}
+        counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=there)
         return Waiting(counts, f"{waiting:,} messages", rows=waiting, nothing=not there)
 
     def decode(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from sparkhaven.ingest.feeds.base import PassedFiles
+
 SINK_LOG = "_spark_metadata"
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 SHOWN = 5  # names of each kind that a report has; all are counted
@@ -37,6 +39,6 @@ class Passed:
             shown = self.names.setdefault(reason, [])
             shown.extend(names[: SHOWN - len(shown)])
 
-    def to_json(self) -> dict[str, dict[str, object]]:
-        """``{reason: {"count": n, "first": [path, ...]}}``."""
+    def to_json(self) -> dict[str, PassedFiles]:
+        """Those of each reason."""
         return {reason: {"count": count, "first": self.names[reason]} for reason, count in sorted(self.counts.items())}
