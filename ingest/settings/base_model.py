@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sparkhaven.ingest.settings.units import parse_duration, parse_size
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec.payload_formats import CsvOptions, Limit
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
 
@@ -70,11 +71,16 @@ class MaxPerTrigger(SettingsModel):
         return Limit(self.bytes, self.rows, self.files)
 
 
-def dialect(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the options of a CSV dialect those that were given, as values that do not change."""
-    return {
-        key: tuple(value) if isinstance(value, list) else value for key, value in given.items() if value is not None
-    }
+def given_keys(model: SettingsModel, keys: Sequence[str]) -> list[str]:
+    """Those of some keys that were given."""
+    return [key for key in keys if getattr(model, key) is not None]
+
+
+def csv_options(model: SettingsModel, keys: Sequence[str], default: CsvOptions) -> CsvOptions:
+    """A CSV dialect by those of the keys that were given."""
+    given: dict[str, Any] = {key: getattr(model, key) for key in given_keys(model, keys)}
+    lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+    return replace(default, **(given | lists))
 
 
 def beside(base: Path, text: str) -> Path:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,10 +16,13 @@ from sparkhaven.ingest.settings.base_model import (
     Seconds,
     SettingsModel,
     beside,
-    dialect,
+    csv_options,
+    given_keys,
 )
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
 from sparkhaven.store.epochs.state.file_positions import DEFAULT_MAX_FILE_AGE_S
+
+FILE_DIALECT = ("header", "skip_lines", "comment", *DIALECT)
 
 
 class FilesFeedModel(SettingsModel):
@@ -69,16 +71,11 @@ class FilesFeedModel(SettingsModel):
     missing_columns: MissingColumns = "fail"
     """A file whose header or schema lacks a stored column: refused, or null in that column."""
 
-    @property
-    def csv(self) -> dict[str, Any]:
-        """The options of the CSV dialect that were given."""
-        given = {name: getattr(self, name) for name in ("header", "skip_lines", "comment", *DIALECT)}
-        return dialect(given)
-
     @model_validator(mode="after")
     def _csv_only(self) -> FilesFeedModel:
-        if self.csv and self.format != "csv":
-            raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
+        given = given_keys(self, FILE_DIALECT)
+        if given and self.format != "csv":
+            raise ValueError(f'only read with format = "csv": {", ".join(given)}')
         if self.encoding is not None and self.format == "parquet":
             raise ValueError('encoding is that of texts, read with format = "json" or "csv"')
         if self.binary_as_text and self.format != "parquet":
@@ -95,7 +92,7 @@ def files_options(feed: FilesFeedModel, base: Path) -> FilesOptions:
     return FilesOptions(
         path=str(beside(base, feed.path)),
         format=feed.format,
-        csv=replace(CsvOptions(), **feed.csv),
+        csv=csv_options(feed, FILE_DIALECT, CsvOptions()),
         max_per_trigger=feed.max_per_trigger.limit,
         max_file_age_s=feed.max_file_age,
         settle_s=feed.settle,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -17,7 +16,8 @@ from sparkhaven.ingest.settings.base_model import (
     PathText,
     SettingsModel,
     beside,
-    dialect,
+    csv_options,
+    given_keys,
     mounted,
 )
 from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
@@ -124,12 +124,6 @@ class KafkaFeedModel(SettingsModel):
     missing_columns: MissingColumns = "fail"
     """A stored column that the names or the schema lack: refused, or null."""
 
-    @property
-    def csv(self) -> dict[str, Any]:
-        """The options of the CSV dialect that were given."""
-        given = {name: getattr(self, name) for name in DIALECT}
-        return dialect(given)
-
     @model_validator(mode="after")
     def _fits(self) -> KafkaFeedModel:
         if (self.topics is None) == (self.pattern is None):
@@ -137,8 +131,9 @@ class KafkaFeedModel(SettingsModel):
         formats = {self.format, self.key.format}
         if self.encoding is not None and not formats & {"json", "csv"}:
             raise ValueError('encoding is that of texts, read with format = "json" or "csv"')
-        if self.csv and "csv" not in formats:
-            raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
+        given = given_keys(self, DIALECT)
+        if given and "csv" not in formats:
+            raise ValueError(f'only read with format = "csv": {", ".join(given)}')
         if "csv" in formats and not self.names:
             raise ValueError('format = "csv" needs names = ["first", "second"]: messages have no header')
         for part, name in ((self, "format"), (self.key, "key.format")):
@@ -170,7 +165,7 @@ def kafka_options(feed: KafkaFeedModel, base: Path, fs: Fs) -> KafkaOptions:
         pattern=feed.pattern,
         start=feed.start,
         format=feed.format,
-        csv=replace(CsvOptions(header=False), **feed.csv),
+        csv=csv_options(feed, DIALECT, CsvOptions(header=False)),
         key_format=feed.key.format,
         avro=_avro(feed.avro, base, fs),
         key_avro=_avro(feed.key.avro, base, fs),

@@ -6,6 +6,7 @@ only ran out of time can say why.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -33,8 +34,9 @@ DENIED = frozenset(
         KafkaError._AUTHENTICATION,
     }
 )
-CONNECTION: dict[str, Any] = {"log_level": 2, "socket.keepalive.enable": True, "reconnect.backoff.max.ms": 1000}
-READING: dict[str, Any] = {
+ClientConf = Mapping[str, str | int | bool]
+CONNECTION: ClientConf = {"log_level": 2, "socket.keepalive.enable": True, "reconnect.backoff.max.ms": 1000}
+READING: ClientConf = {
     "isolation.level": "read_committed",
     "check.crcs": True,
     "fetch.queue.backoff.ms": 1,  # the default of a second stalls a reader that is quicker than the fetcher
@@ -43,7 +45,7 @@ READING: dict[str, Any] = {
     "queued.min.messages": 20_000,  # ahead: a batch may be read by another worker, and then they are thrown away
     "fetch.message.max.bytes": 4 << 20,
 }
-READING_OURS: dict[str, Any] = {
+READING_OURS: ClientConf = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -77,10 +79,10 @@ class Troubles:
         return self._last or otherwise
 
 
-def consumer_settings(feed: KafkaOptions) -> dict[str, Any]:
+def consumer_settings(feed: KafkaOptions) -> ClientConf:
     """Settings of a consumer that jumps nowhere by itself; SettingsError for those that are not the user's."""
-    group = {"group.id": "sparkhaven"}  # only named to be allowed to read: nothing is committed to it
-    return _settings(feed, {**group, **READING}, READING_OURS)
+    # a group is only named to be allowed to read: nothing is committed to it
+    return _settings(feed, {"group.id": "sparkhaven", **READING}, READING_OURS)
 
 
 def make_consumer(feed: KafkaOptions, troubles: Troubles) -> Consumer:
@@ -104,7 +106,7 @@ def refused(feed: KafkaOptions, said: str) -> SettingsError:
     )
 
 
-def _settings(feed: KafkaOptions, defaults: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+def _settings(feed: KafkaOptions, defaults: ClientConf, ours: ClientConf) -> ClientConf:
     given = dict(feed.client.values)
     chosen = sorted(given.keys() & OURS)
     if chosen:
@@ -117,7 +119,7 @@ def _settings(feed: KafkaOptions, defaults: dict[str, Any], ours: dict[str, Any]
     return {**CONNECTION, **defaults, **given, **ours, "bootstrap.servers": feed.bootstrap}
 
 
-def _make(kind: Any, feed: KafkaOptions, troubles: Troubles, settings: dict[str, Any]) -> Any:
+def _make(kind: Any, feed: KafkaOptions, troubles: Troubles, settings: ClientConf) -> Any:
     try:
         return kind({**settings, "error_cb": troubles.note})
     except (KafkaException, TypeError, ValueError) as error:
