@@ -6,7 +6,7 @@ Nothing is believed that the decoder would not take: each value goes through the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -20,6 +20,29 @@ from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
+
+ColumnSettings = TypedDict(
+    "ColumnSettings",
+    {
+        "from": str,
+        "key": str,
+        "meta": str,
+        "unit": Unit,
+        "zone": str,
+        "far": Far,
+        "lossy": bool,
+        "format": str,
+        "trim": bool,
+        "quoted": bool,
+        "as_text": bool,
+        "thousands": str,
+        "decimal": str,
+        "true": list[str],
+        "false": list[str],
+    },
+    total=False,
+)
+"""One entry of ``[columns]``, as it is written."""
 
 
 @frozen

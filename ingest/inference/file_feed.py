@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Literal, Required, TypedDict
 
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.packing import packing_of_name
@@ -32,7 +32,18 @@ FORMATS = {
 DELIMITERS = ",\t;|\x01"
 
 
-def file_feed(fs: Fs, source: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+class FileFeedKeys(TypedDict, total=False):
+    """Keys of ``[feed]`` that files by name ask for."""
+
+    type: Required[Literal["files"]]
+    path: Required[str]
+    format: Required[str]
+    delimiter: str
+    header: bool
+    names: list[str]
+
+
+def file_feed(fs: Fs, source: str) -> tuple[FileFeedKeys, tuple[str, ...]]:
     """The keys of ``[feed]`` for a file, a directory or a glob, and remarks on them; the path is absolute.
 
     SettingsError if there is no such file, or the format cannot be recognized.
@@ -61,7 +72,7 @@ def file_feed(fs: Fs, source: str) -> tuple[dict[str, Any], tuple[str, ...]]:
             found=first.path.name,
             hint='name the format in a stream file: [feed] with type = "files", path and format',
         )
-    feed: dict[str, Any] = {"type": "files", "path": named, "format": kind}
+    feed: FileFeedKeys = {"type": "files", "path": named, "format": kind}
     if kind == "csv":
         file = FileId(str(first.path), first.stat.size, first.stat.mtime_ns)
         delimiter = _delimiter(fs, file)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.inference.column_names import column_names
 from sparkhaven.ingest.inference.field_facts import facts_of
-from sparkhaven.ingest.inference.field_readings import Reading, misfit, misfits
+from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading, misfit, misfits
 from sparkhaven.ingest.inference.partition_choice import Candidate
 from sparkhaven.ingest.inference.proposal import POSITION, with_nulls
 from sparkhaven.ingest.inference.types.column_type import choose, readings_of
@@ -30,7 +29,7 @@ class Fitted:
     source: str | None = None
     reading: Reading | None = None
     meta: Meta | None = None
-    given: Mapping[str, Any] | None = None
+    given: ColumnSettings | None = None
     bad: int = 0
     """Values of the sample that no reading takes."""
 
@@ -45,7 +44,7 @@ class Fit:
     candidates: tuple[Candidate, ...]
 
 
-def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, Any], zone: str) -> Fit:
+def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, ColumnSettings], zone: str) -> Fit:
     """The columns of a schema by the fields of a sample; ``given`` is ``[columns]`` of a stream file, which stays.
 
     SchemaMismatchError for a column that no field fills, or whose type does not take the values of its field.
@@ -69,9 +68,11 @@ def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, Any], zo
     return Fit(sample, tuple(fitted), _ignored(sample, used), tuple(found))
 
 
-def _fitted(column: Column, sample: Sample, by_name: Mapping[str, str], item: Any, zone: str) -> Fitted:
-    if isinstance(item, Mapping):
-        named = None if item.keys() & {"meta", "key"} else str(item.get("from", column.name))
+def _fitted(
+    column: Column, sample: Sample, by_name: Mapping[str, str], item: ColumnSettings | None, zone: str
+) -> Fitted:
+    if item is not None:
+        named = None if item.keys() & {"meta", "key"} else item.get("from", column.name)
         if named not in sample.fields:
             return Fitted(column, given=item)
         return Fitted(column, named, _given(column, item), given=item)
@@ -103,7 +104,7 @@ def _fitted(column: Column, sample: Sample, by_name: Mapping[str, str], item: An
     )
 
 
-def _given(column: Column, item: Mapping[str, Any]) -> Reading:
+def _given(column: Column, item: ColumnSettings) -> Reading:
     """The reading that settings stand for."""
     form = TextForm(
         pattern=item.get("format"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
-from sparkhaven.ingest.inference.field_readings import Reading
+from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading
 from sparkhaven.ingest.inference.fitting import Fit, Fitted
 from sparkhaven.ingest.inference.partition_choice import DateColumn, date_column, internal_column
 from sparkhaven.ingest.inference.texts.toml_text import comment, literal, toml_key, toml_value
@@ -117,10 +117,10 @@ def _column(one: Fitted) -> str | None:
     return f"{name} = {toml_value(settings)}{remark}"
 
 
-def _settings(column: str, source: str, reading: Reading) -> dict[str, Any]:
+def _settings(column: str, source: str, reading: Reading) -> ColumnSettings:
     """What ``[columns]`` says of a reading; nothing where the defaults do."""
     form = reading.form
-    said: dict[str, Any] = {}
+    said: ColumnSettings = {}
     if source != column:
         said["from"] = literal(source)
     if reading.unit != "iso":
@@ -140,7 +140,7 @@ def _settings(column: str, source: str, reading: Reading) -> dict[str, Any]:
         }
         kept |= {"thousands": form.thousands, "decimal": form.decimal if form.decimal != "." else None}
         kept |= {"true": list(form.true), "false": list(form.false)}
-        said |= {key: value for key, value in kept.items() if value}
+        said |= cast("ColumnSettings", {key: value for key, value in kept.items() if value})
     return said
 
 

@@ -23,6 +23,7 @@ from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 
 if TYPE_CHECKING:
+    from sparkhaven.ingest.inference.field_readings import ColumnSettings
     from sparkhaven.ingest.inference.fitting import Fit
     from sparkhaven.ingest.inference.proposal import Proposal
     from sparkhaven.ingest.sample_rows import Sample
@@ -166,7 +167,7 @@ def _table_of(source: str) -> str:
     return f"Sample.{stem[:1].upper()}{stem[1:]}"
 
 
-def _columns_given(part: FeedPart) -> dict[str, Any]:
+def _columns_given(part: FeedPart) -> dict[str, ColumnSettings]:
     return {key: value for key, value in part.raw.get("columns", {}).items() if key != "ignore"}
 
 
