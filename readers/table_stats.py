@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.readers.checks.extended_tree import extended_use
 from sparkhaven.readers.checks.symbol_tables import SymbolFile
 from sparkhaven.store.epochs.files.published_size import physical_size
@@ -55,7 +55,7 @@ def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> 
     found: list[dict[str, Any]] = []
     for name in deployed_tables(fs, layout) if names is None else names:
         try:
-            table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
+            table = open_pinned(layout.root, str(name), skip_set_aside=True, fs=fs)
             slices = table.plan().slices
         except (SparkhavenError, OSError) as error:
             found.append({"table": str(name), "error": str(error)})
@@ -83,7 +83,7 @@ def table_stats(fs: Fs, layout: Layout, name: TableName, *, as_of: str | None = 
     regions; ``waste``: bytes in the directories that no read of the newest snapshot needs, None with ``as_of``.
     ``extended``: the tree beside history, whose bytes are in neither; None without one.
     """
-    table, is_newest = open_table(layout.root, str(name), as_of=as_of, skip_set_aside=True, fs=fs), as_of is None
+    table, is_newest = open_pinned(layout.root, str(name), as_of=as_of, skip_set_aside=True, fs=fs), as_of is None
     whole = table.plan().slices
     tiers = {tier: table.plan(tier=tier).slices for tier in ("intraday", "history")}
     dates: dict[str, dict[str, int]] = {}
@@ -155,7 +155,7 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
     ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes,
     and a tree of more leaves with what its manifest says. Not ``partly``: of a table that has more, none is listed.
     """
-    table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
+    table = open_pinned(layout.root, str(name), skip_set_aside=True, fs=fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
     directories = sorted(_directories(fs, layout, name), key=lambda at: at.parts[-2], reverse=True)

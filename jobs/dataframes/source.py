@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
     from pyspark.sql.types import StructType
 
-    from sparkhaven.readers.arrow.table import Table
+    from sparkhaven.readers.arrow.pinned_table import PinnedTable
     from sparkhaven.readers.spark.options import ReadOptions
 
 
 class DeephavenSource(DataSource):  # type: ignore[misc]
     """``format("deephaven")`` of ``spark.read``, ``readStream``, ``write``, ``writeStream``; imports modules on use."""
 
-    _table: Table | None = None
+    _table: PinnedTable | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -85,7 +85,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
         return stream_writer(self.options, schema, overwrite)
 
-    def _given(self, schema: StructType, options: ReadOptions) -> Table:
+    def _given(self, schema: StructType, options: ReadOptions) -> PinnedTable:
         """The pinned snapshot, or a new one for a frame whose schema the user has given."""
         from sparkhaven.readers.spark.spark_types import require_schema, spark_schema
 
@@ -100,10 +100,10 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
         return read_options(self.options, os.environ, stream=stream)
 
-    def _opened(self, options: ReadOptions) -> Table:
-        from sparkhaven.readers.arrow.opening import open_table
+    def _opened(self, options: ReadOptions) -> PinnedTable:
+        from sparkhaven.readers.arrow.opening import open_pinned
 
-        table = open_table(
+        table = open_pinned(
             options.root,
             options.name,
             epoch=options.epoch,

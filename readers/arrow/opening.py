@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.reading.stream_state import StreamState, list_epochs, list_streams, load_stream
@@ -47,6 +48,30 @@ def open_table(
     read in this process, whole, and later its growth (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each time
     that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a CorruptFileError.
     """
+    return Table(
+        open_pinned(
+            root,
+            name,
+            epoch=epoch,
+            as_of=as_of,
+            checksum_verify=checksum_verify,
+            skip_set_aside=skip_set_aside,
+            fs=fs,
+        )
+    )
+
+
+def open_pinned(
+    root: str | Path,
+    name: str,
+    *,
+    epoch: int | Mapping[str, int] | None = None,
+    as_of: datetime | str | None = None,
+    checksum_verify: ChecksumVerify | None = None,
+    skip_set_aside: bool = False,
+    fs: Fs | None = None,
+) -> PinnedTable:
+    """The snapshot of ``open_table``, for programs of ours that plan reads."""
     fs, layout, table = fs or Fs(), Layout(local_path(root)), TableName.parse(name)
     mode = chosen_mode(checksum_verify, os.environ)
     if epoch is not None and as_of is not None:
@@ -63,7 +88,7 @@ def _opened(
     as_of: datetime | str | None,
     checks: Checks | None,
     skip_set_aside: bool,
-) -> Table:
+) -> PinnedTable:
     try:
         schema = load_deployed(fs, layout, table)
     except TableNotFoundError:
@@ -90,7 +115,7 @@ def pinned_table(
     *,
     skip_set_aside: bool = False,
     seen: Collection[str] | None = None,
-) -> Table:
+) -> PinnedTable:
     """A table at pinned states of all its streams; CorruptFileError if a file names a later epoch than their logs.
 
     Of streams that are not in ``seen`` the snapshot has no rows; None: all are.
@@ -101,7 +126,7 @@ def pinned_table(
         refuse(witnesses.removed_by(pin.state.stream, pin.named))
     states = [p.state if seen is None or p.state.stream in seen else StreamState(p.state.stream) for p in held]
     snapshot = Snapshot(table, schema, tuple(states))
-    return Table(fs, layout, snapshot, held, checks, skip_set_aside=skip_set_aside)
+    return PinnedTable(fs, layout, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 
 def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.spark.error_messages import message_first
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.slice_tasks import ReadTask, make_tasks, read_task
@@ -29,7 +29,7 @@ def where_of(options: ReadOptions, schema: TableSchema) -> Predicate | None:
     return parse_predicate(options.where, schema.readable) if options.where else None
 
 
-def shown_columns(table: Table, options: ReadOptions) -> tuple[Column, ...]:
+def shown_columns(table: PinnedTable, options: ReadOptions) -> tuple[Column, ...]:
     """The columns of a data frame. SchemaMismatchError: no such column, or two that Spark takes for one."""
     columns = table.columns(options.columns)
     refuse_case_twins(table.name, columns, "Spark", 'choose others by .option("columns", "A,B")')
@@ -45,8 +45,8 @@ def read_columns(schema: TableSchema, shown: Iterable[Column], where: Predicate 
 class SnapshotReader(DataSourceReader):  # type: ignore[misc]
     """Reads one snapshot. Its table stays where it plans; workers get the tasks."""
 
-    def __init__(self, table: Table, options: ReadOptions) -> None:
-        self._table: Table | None = table
+    def __init__(self, table: PinnedTable, options: ReadOptions) -> None:
+        self._table: PinnedTable | None = table
         self._options = options
         self._columns = shown_columns(table, options)
         self._where = where_of(options, table.schema)

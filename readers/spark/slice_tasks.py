@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.spark.error_messages import message_first
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.source_api import InputPartition
@@ -31,11 +31,11 @@ SPREAD = 32  # tasks that a read of middling size is divided into: a planner doe
 class ReadTask(InputPartition):  # type: ignore[misc]
     """Slices, with the part of the table's snapshot that they are of."""
 
-    table: Table
+    table: PinnedTable
     slices: tuple[Slice, ...]
 
 
-def make_tasks(table: Table, slices: Sequence[Slice], columns: Sequence[Column], most: int) -> list[ReadTask]:
+def make_tasks(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Column], most: int) -> list[ReadTask]:
     """Tasks of at most ``most`` bytes, in the order of the slices; ``columns``: all that they read."""
     total = sum(_cost(slice_, columns) for slice_ in slices)
     target = max(min(most, total // SPREAD), min(most, LEAST_BYTES))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.opening import pinned_table
-from sparkhaven.readers.arrow.table import Table, filter_of
+from sparkhaven.readers.arrow.pinned_table import PinnedTable, filter_of
 from sparkhaven.readers.spark.batch import read_columns, shown_columns, where_of
 from sparkhaven.readers.spark.error_messages import message_first
 from sparkhaven.readers.spark.options import Epochs, ReadOptions
@@ -45,7 +45,7 @@ from sparkhaven.store.suggestions import near
 class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans batches of epochs in one process; workers get the tasks, and of the reader what those need."""
 
-    def __init__(self, table: Table, options: ReadOptions, fs: Fs | None = None) -> None:
+    def __init__(self, table: PinnedTable, options: ReadOptions, fs: Fs | None = None) -> None:
         self._options, self._schema = options, table.schema
         self._columns = shown_columns(table, options)
         self._where = where_of(options, table.schema)
@@ -161,14 +161,14 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             self._changes[stream] = seen, EpochChanges.of(self._fs, self._layout, self._table, stream)
         return self._changes[stream][1]
 
-    def _pinned(self, end: Epochs) -> Table:
+    def _pinned(self, end: Epochs) -> PinnedTable:
         where = self._fs, self._layout, self._table
         pins = [Pin.of(*where, stream, epoch=end.get(stream)) for stream in list_streams(*where)]
         checks = checks_of(self._options.checksum_verify)
         skip = self._options.skip_set_aside
         return pinned_table(*where, self._schema, pins, checks, skip_set_aside=skip, seen=end)
 
-    def _added(self, table: Table, start: Epochs, end: Epochs) -> Iterator[Slice]:
+    def _added(self, table: PinnedTable, start: Epochs, end: Epochs) -> Iterator[Slice]:
         """Slices of the rows that came between two offsets, in the order of the plan of a batch query."""
         selection = Selection.of(self._options.dates, self._options.sources)
         states = {state.stream: state for state in table.snapshot.streams}

@@ -24,7 +24,7 @@ from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.selection import check_tier
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
@@ -102,7 +102,7 @@ def open_query(
 
 def _register(connection: duckdb.DuckDBPyConnection, scans: Sequence[TableScan]) -> None:
     for scan in scans:
-        name = scan.table.snapshot.table
+        name = TableName.parse(scan.table.name)
         connection.register(scan.prefix, scan)
         connection.execute(f'create schema if not exists "{name.namespace}"')
         connection.execute(f'create view "{name.namespace}"."{name.table}" as {scan.view()}')

@@ -39,6 +39,13 @@ def test_errors_are_all_of_the_tree() -> None:
     assert {*sparkhaven.errors.__all__} == tree | {"from_spark"}
 
 
+def test_a_table_shows_what_users_call() -> None:
+    values = {"epochs", "name", "schema", "set_aside"}
+    assert {name for name in dir(sparkhaven.Table) if not name.startswith("_")} == values | {
+        *("arrow_schema", "columns", "count", "sources", "to_arrow", "to_batches", "values"),
+    }
+
+
 def test_a_table_is_read_by_the_public_name(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", "2026-11-20", {"Size": [1, None, 3]})

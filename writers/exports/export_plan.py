@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Literal, get_args
 
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
 from sparkhaven.store.framing.canonical import dump
@@ -56,7 +56,7 @@ def rows_of(slices: Sequence[Slice]) -> int:
     return sum(each.stop - each.start for each in slices)
 
 
-def plan_export(table: Table, options: ExportOptions) -> ExportPlan:
+def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
     """Plans an export of a snapshot.
 
     TableNotFoundError: there are no rows, or no such date. SchemaMismatchError: no such column, or the table has no
@@ -95,7 +95,7 @@ def plan_export(table: Table, options: ExportOptions) -> ExportPlan:
     return replace(plan, id=_id(table, plan))
 
 
-def _columns(table: Table, options: ExportOptions, partitioning: Column) -> tuple[Column, ...]:
+def _columns(table: PinnedTable, options: ExportOptions, partitioning: Column) -> tuple[Column, ...]:
     """Those of the files, in the order of the definition; in a flat tree the partitioning column is one of them."""
     asked = table.columns(options.columns)
     choose = "leave one out with --columns"
@@ -117,7 +117,7 @@ def _columns(table: Table, options: ExportOptions, partitioning: Column) -> tupl
     )
 
 
-def _id(table: Table, plan: ExportPlan) -> str:
+def _id(table: PinnedTable, plan: ExportPlan) -> str:
     """Twelve hex digits that differ where a file of the tree would."""
     options = plan.options
     rows = [

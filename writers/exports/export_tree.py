@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.digest.column_digest import add, to_hex
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.manifest import ExportedColumn, Manifest, TreeLeaf, encode_manifest
@@ -63,7 +63,7 @@ class Exported:
 
 def export_tree(
     fs: Fs,
-    table: Table,
+    table: PinnedTable,
     target: ExportTarget,
     options: ExportOptions,
     *,
@@ -103,7 +103,7 @@ class TreeWriter:
     def __init__(
         self,
         fs: Fs,
-        table: Table,
+        table: PinnedTable,
         target: ExportTarget,
         plan: ExportPlan,
         now_ms: int,

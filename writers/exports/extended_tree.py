@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.manifest import ExportedColumn, Manifest, TreeLeaf, encode_manifest
@@ -61,7 +61,7 @@ class Followed:
 def follow_history(
     fs: Fs,
     layout: Layout,
-    table: Table,
+    table: PinnedTable,
     *,
     now_ms: int,
     on_progress: Callable[[str], None] = lambda _: None,
@@ -89,7 +89,7 @@ class _Follow:
         self,
         fs: Fs,
         layout: Layout,
-        table: Table,
+        table: PinnedTable,
         target: ExportTarget,
         kind: TreeLayout,
         now_ms: int,

@@ -20,7 +20,7 @@ from sparkhaven.jobs.cli.options import (
     Verbose,
     help_end,
 )
-from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.format.parquet.trees import LAYOUTS, TreeLayout
 from sparkhaven.store.io.fs import Fs
@@ -89,7 +89,7 @@ def export(
     )
     begun = time.monotonic()
     target = target_of(fs, database, out)
-    opened = open_table(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs)
+    opened = open_pinned(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs)
     found = export_tree(
         fs,
         opened,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -17,7 +17,7 @@ def follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None
     """Writes the leaves of dates that have changed, and says so; nothing for a table without such a tree."""
     if schema.extended not in EXTENDED:
         return
-    opened = open_table(layout.root, schema.full_name, fs=fs)
+    opened = open_pinned(layout.root, schema.full_name, fs=fs)
     found = follow_history(fs, layout, opened, now_ms=int(time.time() * 1000), on_progress=cli.note)
     done = f"{len(found.written):,} dates written, {len(found.removed):,} removed"
     cli.note(f"{schema.extended}: {done}, {found.path}")

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.exports.extended_tree import Followed, follow_history
 from tests.support.tables.intraday_rows import IntradayRows
@@ -32,4 +32,4 @@ def add(db: IntradayRows, rows: Rows, day: str, number: int) -> None:
 
 def follow(db: IntradayRows, fs: Fs = FS) -> Followed:
     """Brings the tree in step with history."""
-    return follow_history(fs, db.layout, open_table(db.root, str(TABLE), fs=fs), now_ms=1_700_000_000_000)
+    return follow_history(fs, db.layout, open_pinned(db.root, str(TABLE), fs=fs), now_ms=1_700_000_000_000)

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers import open_table
+from sparkhaven.readers import Table, open_table
+from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.store.errors import (
     NotPermittedError,
     SchemaMismatchError,
@@ -176,7 +177,7 @@ def test_statistics_are_unpacked_once_a_column_not_a_batch(small: SmallTable, mo
     monkeypatch.setattr(Slice, "has_nulls", lambda slice_, name: asked.append(name) or has_nulls(slice_, name))
     table = open_table(small.layout.root, str(small.table))
     assert sum(1 for _ in table.to_batches(["Size", "Px"], batch_rows=1)) == table.count()
-    assert sorted(asked) == sorted(["Size", "Px"] * len(table.plan().slices))
+    assert sorted(asked) == sorted(["Size", "Px"] * len(open_pinned(small.root, "NS.T").plan().slices))
 
 
 def test_a_snapshot_does_not_move(small: SmallTable) -> None:
@@ -249,14 +250,15 @@ def test_unknown_names(small: SmallTable) -> None:
 
 
 def test_each_row_once_in_all_tiers(small: SmallTable) -> None:
-    before = open_table(small.root, "NS.T")
+    pinned = open_pinned(small.root, "NS.T")
+    before = Table(pinned)
     small.merge_by_hand(D1)
     small.add("a", D1, {"Sym": ["late"], "Size": [9]})
     assert sizes(small) == [1, 2, None, 5, 6, 4, 9, 7, 8]
     assert sizes(small, tier="history") == [1, 2, None, 5, 6, 4]
     assert sizes(small, tier="intraday") == [1, 2, None, 5, 6, 9, 4, 7, 8]
     assert before.to_arrow("Size")["Size"].to_pylist() == [1, 2, None, 5, 6, 4, 7, 8]
-    assert before.plan().slices[0].tier == "history"
+    assert pinned.plan().slices[0].tier == "history"
 
 
 def test_rows_that_were_deleted_under_a_reader_are_an_error_not_a_gap(small: SmallTable) -> None:

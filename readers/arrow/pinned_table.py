@@ -1,0 +1,220 @@
+"""The rows of a pinned snapshot: which ranges a read opens, and their values as Arrow arrays.
+
+``readers.arrow.table`` is what users have of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader, arrow_type
+from sparkhaven.store.epochs.pins import Pin
+from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside, refuse_set_aside
+from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
+from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError
+from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_storage_errors
+from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.ranges import Filter, ReadPlan, Slice, Snapshot, make_plan
+from sparkhaven.store.scan.selection import Selection, check_tier
+from sparkhaven.store.suggestions import near
+from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.volumes import require_named
+
+BATCH_ROWS = 1 << 17
+Names = str | Iterable[str]
+
+
+class PinnedTable:
+    """A snapshot of one table, with what keeps its rows in place.
+
+    Where the rows were rolled back or deleted, a read is a SnapshotMovedError. It pickles when it is ``narrowed`` or
+    ``detached``.
+    """
+
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        snapshot: Snapshot,
+        pins: Iterable[Pin],
+        checks: Checks | None = None,
+        *,
+        skip_set_aside: bool = False,
+    ) -> None:
+        self._skip_set_aside = skip_set_aside
+        self._fs = fs
+        self._layout = layout
+        self._pins = {pin.state.stream: pin for pin in pins}
+        self._checks = checks
+        self.snapshot = snapshot
+
+    @property
+    def name(self) -> str:
+        """``NS.T``."""
+        return str(self.snapshot.table)
+
+    @property
+    def schema(self) -> TableSchema:
+        """The deployed definition, as it was at open."""
+        return self.snapshot.schema
+
+    @property
+    def epochs(self) -> dict[str, int]:
+        """The pinned epochs: stream -> epoch."""
+        return self.snapshot.epochs
+
+    def with_checks(self, checks: Checks | None) -> PinnedTable:
+        """The same snapshot with other checksum checks of its reads. None: no checks."""
+        skip, pins = self._skip_set_aside, self._pins.values()
+        return PinnedTable(self._fs, self._layout, self.snapshot, pins, checks, skip_set_aside=skip)
+
+    def narrowed(self, slices: Iterable[Slice]) -> PinnedTable:
+        """The same snapshot for reading these slices only, in this process or, pickled, in another."""
+        keys: dict[str, list[LocationKey]] = {}
+        for slice_ in slices:
+            if slice_.stream is not None:
+                keys.setdefault(slice_.stream, []).append(slice_.key)
+        return self._with(self._pins[stream].narrowed(keys[stream]) for stream in keys)
+
+    def detached(self) -> PinnedTable:
+        """The same snapshot, all of it in memory: it can be pickled, and reads on when its epochs are not kept."""
+        return self._with(pin.narrowed(pin.state.locations) for pin in self._pins.values())
+
+    def _with(self, pins: Iterable[Pin]) -> PinnedTable:
+        held = list(pins)
+        snapshot = replace(self.snapshot, streams=tuple(pin.state for pin in held))
+        return PinnedTable(self._fs, self._layout, snapshot, held, self._checks, skip_set_aside=self._skip_set_aside)
+
+    @property
+    def set_aside(self) -> list[SetAside]:
+        """Damaged locations of the table that were set aside, whose rows no read returns."""
+        return list_set_aside(self._fs, self._layout, self.snapshot.table)
+
+    def plan(
+        self,
+        *,
+        dates: Names | None = None,
+        sources: Names | None = None,
+        where: str | Predicate | None = None,
+        tier: str = "all",
+    ) -> ReadPlan:
+        """Row ranges that a read opens. ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions.
+
+        A source is named by the value from the data, or by its directory. SettingsError: a text may mean two.
+        """
+        predicate = self.predicate(where)
+        selection = Selection.of(dates, sources)
+        with as_storage_errors():
+            return self._plan(selection, tier, predicate)
+
+    def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
+        plan = make_plan(
+            self._fs,
+            self._layout,
+            self.snapshot,
+            tier=check_tier(tier),
+            selection=selection,
+            where=filter_of(predicate),
+        )
+        witnesses = Witnesses(self._fs, self._layout, self.snapshot.table, [pin.state for pin in self._pins.values()])
+        if tier != "history":
+            if not self._skip_set_aside:
+                hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
+                refuse_set_aside(self._fs, self._layout, self.snapshot.table, selection.takes_value, hint)
+            refuse(witnesses.locations(selection.takes_value))
+        for path, taken in plan.unmerged:
+            refuse(witnesses.names_epoch(taken.stream, taken.epoch, path, "a merge"))
+        for pin in self._pins.values():  # after history was read: it may hold rows that replaced removed ones
+            pin.require_dates(selection.takes_value)
+        return plan
+
+    def read(
+        self,
+        slices: Sequence[Slice],
+        columns: Names | None = None,
+        *,
+        where: Predicate | None = None,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some slices of a plan, in batches like those of ``to_batches``."""
+        shown = self.columns(columns)
+        schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
+        for part in self.arrays(slices, shown, where, batch_rows):
+            yield pa.RecordBatch.from_arrays(part, schema=schema)
+
+    def arrays(
+        self,
+        slices: Sequence[Slice],
+        shown: Sequence[Column],
+        predicate: Predicate | None,
+        step: int | None,
+        on_read: Callable[[int], object] | None = None,
+    ) -> Iterator[list[pa.Array]]:
+        """Arrays of the shown columns, slice by slice, in steps of ``step`` rows (None: a slice at once).
+
+        ``on_read`` is called with the number of rows of each step before it is read and filtered.
+        """
+        values = PartitionValues.of(slice_.key.value for slice_ in slices)
+        filtered = [c for c in self.schema.readable.columns if predicate and c.name in predicate.columns]
+        for slice_ in slices:
+            pin = self._pins.get(slice_.stream) if slice_.stream else None
+            later, checks = step is None, self._checks
+            reader = SliceReader(self._fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
+            rows = step or slice_.stop - slice_.start
+            for first in range(slice_.start, slice_.stop, rows):
+                last = min(first + rows, slice_.stop)
+                if on_read is not None:
+                    on_read(last - first)
+                with as_storage_errors():
+                    try:
+                        yield from reader.read(first, last, predicate)
+                    except SnapshotMovedError:
+                        if slice_.stream is None:
+                            require_named(self._fs, self._layout, self.snapshot.table, slice_.key)
+                        raise
+        if step is None:  # the caller gets all parts before it reads one
+            with as_storage_errors():
+                for stream, pin in self._pins.items():
+                    pin.require((slice_.key, slice_.directory) for slice_ in slices if slice_.stream == stream)
+
+    def predicate(self, where: str | Predicate | None) -> Predicate | None:
+        """A where-expression of this table; ExpressionError for one that it does not take."""
+        return parse_predicate(where, self.schema.readable) if isinstance(where, str) else where
+
+    def columns(self, names: Names | None = None) -> tuple[Column, ...]:
+        """The named columns in the requested order. None: all in the order of the definition.
+
+        A column that was dropped from the schema is found by its name, where its files are still there.
+        SchemaMismatchError for a name that the table does not have, or that is named twice.
+        """
+        if names is None:
+            return self.schema.columns
+        asked = [names] if isinstance(names, str) else list(names)
+        readable = self.schema.readable.columns
+        known = [column.name for column in readable]
+        for position, name in enumerate(asked):
+            if name not in known:
+                raise SchemaMismatchError(
+                    f"{self.name} has no column {name!r}",
+                    expected=near(name, known),
+                    found=repr(name),
+                    hint=f"names are case-sensitive; `sparkhaven schema show {self.name}` lists the columns",
+                )
+            if name in asked[:position]:
+                raise SchemaMismatchError(
+                    f"column {name!r} is requested twice", expected="each column once", found=asked
+                )
+        if not asked:
+            raise SchemaMismatchError("no column is requested", expected="one or more", found="none")
+        return tuple(column for name in asked for column in readable if column.name == name)
+
+
+def filter_of(predicate: Predicate | None) -> Filter | None:
+    """An expression as the scan sees it."""
+    return None if predicate is None else Filter(frozenset(predicate.columns), predicate.may_match)
