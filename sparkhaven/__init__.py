@@ -7,7 +7,7 @@
 ``read_frame``        a table as a batch DataFrame
 ``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``
 ``errors``            the errors that they raise
-``testing``           small tables for tests, and their comparison with a DataFrame. Import it by its name
+``testing``           for tests: small tables, their comparison with a DataFrame, suites for feeds. Import it by name
 
 The packages below ``sparkhaven`` are the implementation: import from here only. Each name is imported when it is first
 used, so reading needs neither Spark nor a JVM. In a checkout, the packages are links to the top-level folders.

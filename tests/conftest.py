@@ -42,7 +42,7 @@ class OneNameForAModule(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.insert(0, OneNameForAModule())
-pytest.register_assert_rewrite("tests.contracts")
+pytest.register_assert_rewrite("tests.contracts", "sparkhaven.testing")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -1,7 +1,7 @@
 """What a feed is to the rest of the project: the interface of every source of rows, and how its blocks become batches.
 
 A ``Feed`` decodes splits. A ``PlannedFeed`` is one that a stream file can name: it also says which splits come next.
-``tests/contracts`` holds the suite that each of them passes; ``ingest.feeds.registry`` lists them.
+``sparkhaven.testing`` has the suite that each of them passes; ``ingest.feeds.registry`` lists them.
 """
 
 from __future__ import annotations

@@ -26,49 +26,48 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.testing import FeedCase, FeedContract, PlannedFeedCase, PlannedFeedContract, Row
+from sparkhaven.testing.feed_contract import spec_of
 from tests.support.ingest.delta_tables import put_version, unpack
-from tests.support.ingest.feed_contract import Case, FeedContract, PlannedCase, PlannedContract, rows_of, spec_of
 from tests.support.streams.stream_kit import put_file
 
 
-class FilesCase(PlannedCase):
+class FilesCase(PlannedFeedCase):
     """One file for each addition."""
 
-    small = (Limit(files=1), Limit(bytes=1))
+    small = ({"files": 1}, {"bytes": 1})
 
     def __init__(self, base: Path) -> None:
         self._directory, self._numbers = base / "feed", count(1)
         self._directory.mkdir()
         keys = {"type": "files", "path": "feed/*.json"}
-        self.open(base, keys, {**keys, "path": "nowhere/*.json"})
+        super().__init__(base, keys, {**keys, "path": "nowhere/*.json"})
 
-    def add(self, numbers: Sequence[int]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         name = next(self._numbers)
-        put_file(self._directory, f"{name}.json", rows_of(numbers), 1_790_000_000 + name)
+        put_file(self._directory, f"{name}.json", rows, 1_790_000_000 + name)
 
 
-class DeltaCase(PlannedCase):
+class DeltaCase(PlannedFeedCase):
     """One version with one data file for each addition to an empty table."""
 
     on_this_machine = False  # the planner reads the log anyway
-    small = (Limit(files=1), Limit(bytes=1))
+    small = ({"files": 1}, {"bytes": 1})
 
     def __init__(self, base: Path) -> None:
         self._table, self._versions = unpack(base, until=0), count(1)
-        self.open(base, {"type": "delta", "path": "table"}, {"type": "delta", "path": "nowhere"})
+        super().__init__(base, {"type": "delta", "path": "table"}, {"type": "delta", "path": "nowhere"})
 
-    def add(self, numbers: Sequence[int]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         version = next(self._versions)
         path = self._table / f"{version}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows_of(numbers)), path)
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
         add = {"path": path.name, "partitionValues": {}, "size": path.stat().st_size, "modificationTime": version}
         put_version(self._table, version, {"add": {**add, "dataChange": True}})
 
 
-class SqliteCase(PlannedCase):
+class SqliteCase(PlannedFeedCase):
     """The feed of the examples, which no module of the project knows."""
-
-    small = (Limit(rows=1),)
 
     def __init__(self, base: Path) -> None:
         self._path = base / "rows.db"
@@ -76,12 +75,12 @@ class SqliteCase(PlannedCase):
             columns = "id INTEGER PRIMARY KEY AUTOINCREMENT, Src TEXT, N INTEGER, Sym TEXT, Note TEXT"
             database.execute(f"CREATE TABLE rows ({columns})")
         keys = {"type": NAME, "path": "rows.db", "table": "rows"}
-        self.open(base, keys, {**keys, "path": "nowhere.db"})
+        super().__init__(base, keys, {**keys, "path": "nowhere.db"})
 
-    def add(self, numbers: Sequence[int]) -> None:
-        rows = [tuple(row[name] for name in ("Src", "N", "Sym", "Note")) for row in rows_of(numbers)]
+    def add(self, rows: Sequence[Row]) -> None:
+        values = [tuple(row[name] for name in ("Src", "N", "Sym", "Note")) for row in rows]
         with closing(sqlite3.connect(self._path)) as database, database:
-            database.executemany("INSERT INTO rows (Src, N, Sym, Note) VALUES (?, ?, ?, ?)", rows)
+            database.executemany("INSERT INTO rows (Src, N, Sym, Note) VALUES (?, ?, ?, ?)", values)
 
 
 @dataclass(frozen=True)
@@ -126,47 +125,45 @@ class Partition:
         yield self.messages[wanted.start : wanted.stop]
 
 
-class KafkaCase(PlannedCase):
+class KafkaCase(PlannedFeedCase):
     """Everything of the feed but its client; with that, the suite runs in ``tests/kafka``."""
-
-    small = (Limit(rows=1),)
 
     def __init__(self, base: Path, partition: Partition) -> None:
         self._partition = partition
-        self.open(base, {"type": "kafka", "bootstrap": "nowhere:1", "topics": ["t"]}, None)
+        super().__init__(base, {"type": "kafka", "bootstrap": "nowhere:1", "topics": ["t"]})
 
-    def add(self, numbers: Sequence[int]) -> None:
-        for row in rows_of(numbers):
+    def add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
             self._partition.messages.append(Message(len(self._partition.messages), json.dumps(row).encode()))
 
 
-class FramesCase(Case):
+class FramesCase(FeedCase):
     """Batches of a data frame, which carry their rows."""
 
     def __init__(self) -> None:
         self.feed = FramesFeed(spec_of(FramesOptions()))
 
-    def put(self, numbers: Sequence[int]) -> list[Any]:
-        rows = pa.RecordBatch.from_pylist(rows_of(numbers), pa.schema(SPARK))
-        return [FrameBatch(rows, "t/0", np.arange(len(numbers), dtype=np.int64), "offset")]
+    def put(self, rows: Sequence[Row]) -> list[Any]:
+        batch = pa.RecordBatch.from_pylist(list(rows), pa.schema(SPARK))
+        return [FrameBatch(batch, "t/0", np.arange(len(rows), dtype=np.int64), "offset")]
 
 
 SPARK = {"Src": pa.string(), "N": pa.int64(), "Sym": pa.string(), "Note": pa.string()}
 
 
-class TestFiles(PlannedContract):
+class TestFiles(PlannedFeedContract):
     @pytest.fixture
     def case(self, tmp_path: Path) -> FilesCase:
         return FilesCase(tmp_path)
 
 
-class TestDelta(PlannedContract):
+class TestDelta(PlannedFeedContract):
     @pytest.fixture
     def case(self, tmp_path: Path) -> DeltaCase:
         return DeltaCase(tmp_path)
 
 
-class TestKafkaWithoutBroker(PlannedContract):
+class TestKafkaWithoutBroker(PlannedFeedContract):
     @pytest.fixture
     def case(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KafkaCase:
         partition = Partition()
@@ -180,7 +177,7 @@ class TestKafkaWithoutBroker(PlannedContract):
         return KafkaCase(tmp_path, partition)
 
 
-class TestSqlite(PlannedContract):
+class TestSqlite(PlannedFeedContract):
     @pytest.fixture
     def case(self, tmp_path: Path) -> SqliteCase:
         return SqliteCase(tmp_path)

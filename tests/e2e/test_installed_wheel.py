@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,7 +16,9 @@ import pytest
 from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.testing import PlannedFeedContract
 from tests.support.airflow_home import PYTHON, AirflowHome
+from tests.support.docs.console import blocks
 from tests.support.installed_wheel import Installed, install
 from tests.support.places import REPOSITORY
 from tests.support.spark.place import PATIENCE, ROWS, Place
@@ -40,6 +43,17 @@ def ask(spark: SparkSession, root: str) -> None:
     reveal_type(sparkhaven.register(spark))
     reveal_type(sparkhaven.errors.SparkhavenError("what").hint)
     reveal_type(sparkhaven.__version__)
+"""
+REVEALED = """
+
+def _revealed() -> None:
+    reveal_type(OrdersCase(Path()))
+    reveal_type(OrdersCase(Path()).add)
+    reveal_type(OrdersCase(Path()).put([]))
+    reveal_type(OrdersCase(Path()).keys)
+    reveal_type(OrdersCase(Path()).feed)
+    reveal_type(OrdersCase(Path()).of({}))
+    reveal_type(TestOrders().run(OrdersCase(Path())))
 """
 READ = """
 import sys
@@ -125,9 +139,31 @@ def test_a_night_of_airflow_runs_there(installed: Installed, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_a_feed_of_the_project_passes_the_shipped_suite(installed: Installed) -> None:
+    """The test that the page shows, and the feed of the examples."""
+    page = REPOSITORY / "docs" / "howto" / "feeds.md"
+    (block,) = (block for block in blocks(page.read_text(encoding="utf-8")) if block.file == "test_orders.py")
+    test, feed = installed.project / block.file, installed.project / "examples" / "sqlite_feed.py"
+    test.write_text("\n".join(block.lines) + REVEALED, encoding="utf-8")
+    feed.parent.mkdir()
+    shutil.copy(REPOSITORY / "examples" / feed.name, feed)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("SPARKHAVEN", "PYTEST"))}
+    installed.run("-c", "import sparkhaven.testing, sys; assert 'pytest' not in sys.modules", environ=environ)
+    found = installed.run("-m", "pytest", "-q", "-p", "no:cacheprovider", block.file, environ=environ)
+    clauses = sum(name.startswith("test_") for name in dir(PlannedFeedContract))
+    assert f"{clauses} passed" in found and clauses > 15
+    no_any(installed, test, REVEALED.count("reveal_type("))
+
+
+@pytest.mark.slow
 def test_the_public_api_has_types(installed: Installed) -> None:
     program = installed.project / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
+    no_any(installed, program, PROGRAM.count("reveal_type("))
+
+
+def no_any(installed: Installed, program: Path, revealed: int) -> None:
+    """A program of the user has no errors, and none of the types that it reveals is ``Any``."""
     words = ["--strict", "--python-executable", str(installed.python), "--cache-dir", str(installed.project / ".cache")]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *words, "--follow-imports", "silent", str(program)],
@@ -137,5 +173,5 @@ def test_the_public_api_has_types(installed: Installed) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     types = re.findall(r'Revealed type is "(.*)"', done.stdout)
-    assert len(types) == PROGRAM.count("reveal_type(")
+    assert len(types) == revealed
     assert [text for text in types if re.search(r"\bAny\b", text)] == []

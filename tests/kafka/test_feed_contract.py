@@ -8,30 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.spec.payload_formats import Limit
-from tests.support.ingest.feed_contract import PlannedCase, PlannedContract, rows_of
+from sparkhaven.testing import PlannedFeedCase, PlannedFeedContract, Row
 from tests.support.kafka.topics import make_topic, send
 from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 
 
-class KafkaCase(PlannedCase):
+class KafkaCase(PlannedFeedCase):
     """One message for each row, in a topic of its own."""
 
     on_this_machine = False
-    small = (Limit(rows=1), Limit(bytes=1))
+    small = ({"rows": 1}, {"bytes": 1})
 
     def __init__(self, base: Path, bootstrap: str) -> None:
         self._bootstrap, self._topic = bootstrap, make_topic(bootstrap)
         keys = {"type": "kafka", "bootstrap": bootstrap, "topics": [self._topic]}
-        self.open(base, keys, {**keys, "topics": ["no-such-topic"]})
+        super().__init__(base, keys, {**keys, "topics": ["no-such-topic"]})
 
-    def add(self, numbers: Sequence[int]) -> None:
-        send(self._bootstrap, self._topic, [json.dumps(row) for row in rows_of(numbers)])
+    def add(self, rows: Sequence[Row]) -> None:
+        send(self._bootstrap, self._topic, [json.dumps(row) for row in rows])
 
 
-class TestKafka(PlannedContract):
+class TestKafka(PlannedFeedContract):
     @pytest.fixture
     def case(self, tmp_path: Path, broker: Broker) -> KafkaCase:
         return KafkaCase(tmp_path, broker.bootstrap)

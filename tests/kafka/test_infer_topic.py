@@ -14,7 +14,7 @@ from sparkhaven.ingest.feeds.base import SILENT, route
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.store.io.fs import Fs
-from tests.support.ingest.feed_contract import Planner
+from sparkhaven.testing.planned_contract import Planner
 from tests.support.ingest.inferring import ok
 from tests.support.kafka.topics import make_topic, send
 from tests.support.servers.broker import Broker

@@ -22,7 +22,10 @@ PAGES = ("README.md", "docs/tutorial/*.md", "docs/howto/*.md")
 API = (
     "sparkhaven/__init__.py",
     "sparkhaven/errors.py",
-    "sparkhaven/testing.py",
+    "sparkhaven/testing/__init__.py",
+    "sparkhaven/testing/feed_contract.py",
+    "sparkhaven/testing/planned_contract.py",
+    "sparkhaven/testing/tables.py",
     "readers/arrow/table.py",
     "jobs/dataframes/frames.py",
     "jobs/dataframes/frame_writer.py",

@@ -27,9 +27,9 @@ from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.schema.document.schema_file import parse_schema
+from sparkhaven.testing.planned_contract import Planner
 from tests.support.commands import run
 from tests.support.ingest.delta_tables import unpack
-from tests.support.ingest.feed_contract import Planner
 from tests.support.ingest.inferring import NOW, infer_and_new, json_file, ok, plain, with_schema
 from tests.support.ingest.messages import Fake
 

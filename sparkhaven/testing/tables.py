@@ -1,12 +1,7 @@
-"""For tests of code that uses tables: ``make_table`` makes one, ``assert_table_equal`` compares one with a frame.
-
-``make_table`` needs no Spark. ``assert_table_equal`` needs the package chispa.
-"""
+"""Small tables from rows, and their comparison with data frames."""
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +12,6 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -26,11 +19,8 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.batch.task import Task, run_task
+from sparkhaven.testing.commits import commit_splits, open_log
 from sparkhaven.writers.task.notes import SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,24 +66,15 @@ def make_table(
         definition = fs.read(layout.schema(table))
     deployed = deploy(fs, layout, local_path(definition) if isinstance(definition, str | Path) else definition)
     parts = [(LocationKey(source, value), part) for value, part in _by_date(given, deployed, date)]
-    here: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "clock": time.time, "query_id": "test"}
-    with StreamLog.open(fs, layout, table, stream, schema=deployed, **here) as log:
-        target = StreamTarget(layout, table, stream, deployed, log.state.generation, CommitPolicy("none"))
-        split = FileId(f"/{uuid.uuid4()}", 1, time.time_ns())
+    split = FileId(f"/{uuid.uuid4()}", 1, time.time_ns())
 
-        def decode(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
-            for key, part in parts:
-                for batch in part.combine_chunks().to_batches():
-                    yield key, batch
+    def decode(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+        for key, part in parts:
+            for batch in part.combine_chunks().to_batches():
+                yield key, batch
 
-        def execute(scratch: str, instead: Mapping[Split, Split | None]) -> list[Any]:
-            task = Task(0, 0, scratch, [split], alone=True, instead=instead)
-            return [run_task(fs, WorkerCache(), target, decode, task)]
-
-        outcome = write_batch(
-            fs, log, target, WorkerCache(), BatchRequest(execute, query_id="test", batch_id=0, proposed=[split])
-        )
-        return outcome.epoch or log.state.epoch
+    with open_log(fs, layout, deployed, stream) as log:
+        return commit_splits(fs, layout, log, deployed, [split], decode).epoch or log.state.epoch
 
 
 def assert_table_equal(

@@ -1,0 +1,128 @@
+"""The contract of feeds: one suite for the interface ``Feed``, to be made a test class for each implementation."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.feeds.base import Feed, ResumeRules, reject_late, route, split_of
+from sparkhaven.ingest.feeds.registry import feed_of
+from sparkhaven.ingest.spec.feed_traits import FeedOptions
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.testing.feed_rows import BAD, KEY, SCHEMA, TABLE, WRONG, Row, rows_of
+
+FS = Fs()
+STREAM = "feed"
+
+
+def spec_of(options: FeedOptions) -> StreamSpec:
+    """A stream of the feed: rows go where ``Src`` says, and those without one are bad."""
+    partition = PartitionSpec(InternalRule("column", "Src"), ValueRule(fixed=KEY.value))
+    return StreamSpec(STREAM, str(TABLE), options, partition, bad_rows=BadRowBudget(100, 1.0))
+
+
+class FeedCase(ABC):
+    """A feed with a source of its own, empty at first."""
+
+    feed: Feed[Any, Any]
+
+    @abstractmethod
+    def put(self, rows: Sequence[Row]) -> Sequence[object]:
+        """Adds rows to the source. Returns splits of these rows and no others, as they are now."""
+
+    def row(self, payload: bytes) -> Row:
+        """The row of the payload of a rejected one. Default: payloads are JSON objects."""
+        row: Row = json.loads(payload)
+        return row
+
+    def payload(self, row: Row) -> bytes:
+        """The payload of a row. Default: a JSON object."""
+        return json.dumps(row).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What came of splits: numbers of good rows in order, and bad rows."""
+
+    numbers: list[int]
+    bad: list[BadRow]
+
+
+def decode(feed: Feed[Any, Any], splits: Sequence[Any]) -> Decoded:
+    """The rows of splits one after the other."""
+    numbers: list[int] = []
+    bad: list[BadRow] = []
+    for split in splits:
+        rejects = Rejects(feed.spec.bad_rows, sink=bad.extend)
+        for routed in route(feed.decode(FS, split, SCHEMA, rejects, time.time), rejects):
+            assert routed.key == KEY
+            assert routed.batch.schema.names == [column.name for column in SCHEMA.stored]
+            numbers += routed.batch.column("N").to_pylist()
+        assert rejects.complete is None, "what completes bad rows of a split is left for the next one"
+    return Decoded(numbers, bad)
+
+
+class FeedContract(ABC):
+    """Clauses for every feed. A subclass says in ``case`` how rows come into the source."""
+
+    @pytest.fixture
+    @abstractmethod
+    def case(self, tmp_path: Path) -> FeedCase:
+        """The feed under test, with a source that is empty."""
+
+    def test_the_options_lead_to_the_feed(self, case: FeedCase) -> None:
+        assert type(feed_of(case.feed.spec)) is type(case.feed)
+        assert resolve_targets(case.feed.spec, SCHEMA)
+        assert isinstance(case.feed.options.path, str) and case.feed.options.path
+
+    def test_it_goes_to_workers_by_pickle(self, case: FeedCase) -> None:
+        again = pickle.loads(pickle.dumps(case.feed))
+        assert type(again) is type(case.feed) and again.spec == case.feed.spec
+        assert again.options == case.feed.options and again.resume == case.feed.resume
+
+    def test_rules_of_resuming_are_complete(self, case: FeedCase) -> None:
+        assert isinstance(case.feed.resume, ResumeRules) and case.feed.resume.remember_s > 0
+
+    def test_a_split_gives_its_rows_in_order_and_the_same_ones_again(self, case: FeedCase) -> None:
+        splits = case.put(rows_of([3, 1, 2, 5]))
+        first = decode(case.feed, splits)
+        assert first == Decoded([3, 1, 2, 5], [])
+        assert decode(pickle.loads(pickle.dumps(case.feed)), splits) == first
+
+    def test_a_bad_row_is_named_and_harms_no_other(self, case: FeedCase) -> None:
+        found = decode(case.feed, case.put(rows_of([1, BAD, WRONG, 2])))
+        assert found.numbers == [1, 2]
+        assert len(found.bad) == 2, "a bad row is lost"
+        wrong, bad = sorted(found.bad, key=lambda row: str(row.column))
+        assert (bad.code, bad.column) == ("null-internal-partition", "Src") and bad.file
+        assert (wrong.code, wrong.column) == ("reads-back-as-the-empty-string", "Note")
+        assert (wrong.file, wrong.unit) == (bad.file, bad.unit) and wrong.line == bad.line + 1
+        assert [case.row(row.payload or b"")["N"] for row in (bad, wrong)] == [0, 0]
+
+    def test_late_rows_are_rejected_and_no_others(self, case: FeedCase) -> None:
+        (split,) = case.put(rows_of([1, BAD, 2]))
+        late: list[BadRow] = []
+        rejects = Rejects(case.feed.spec.bad_rows, sink=late.extend)
+        again = partial(case.feed.decode, FS, split, SCHEMA, clock=time.time)
+        assert reject_late(again, frozenset({KEY}), rejects) == 2
+        assert [(row.code, case.row(row.payload or b"")["N"]) for row in late] == [("late", 1), ("late", 2)]
+        assert rejects.complete is None and late[0].file == late[1].file
+
+    def test_a_split_of_another_kind_is_refused(self, case: FeedCase) -> None:
+        (split,) = case.put(rows_of([1]))
+        assert split_of(case.feed, split) is split
+        with pytest.raises(SettingsError, match="split type does not match the feed"):
+            split_of(case.feed, object())
