@@ -30,7 +30,6 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Source, Waiting
 from sparkhaven.ingest.feeds.spark_planning import (
-    Offset,
     RangeReader,
     RangeRun,
     RangeStream,
@@ -114,11 +113,11 @@ class SqliteReader(RangeReader):
         ends = committed_ends(Fs(), stream).get((stream.feed.table, 0))
         self._begin, self._below = (ends.stop if ends else 0), 2**62
 
-    def initialOffset(self) -> Offset:
+    def initialOffset(self) -> dict[str, int]:
         """The committed position."""
         return {"id": self._begin}
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """The id behind the next batch, or ``start`` when nothing is new."""
         rows = self.limited(limit).rows
         stop = self._options.behind(start["id"], rows, self._below)
@@ -128,7 +127,7 @@ class SqliteReader(RangeReader):
         """Only the rows that are there now."""
         self._below = self._options.behind(0)
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One task: ids tell little about how many rows there are."""
         if start == end:
             return []

@@ -24,7 +24,7 @@ class AvailableNow:
         self._source = source.kind(dict(source.options))
         self._names = [column.split()[0] for column in self._source.schema().split(",")]
         self._reader: Any = None
-        self._at: dict[str, Any] = {}
+        self._at: Mapping[str, object] = {}
         self._stopped = False
 
     def plan(self) -> list[dict[str, Any]]:

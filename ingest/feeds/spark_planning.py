@@ -6,7 +6,7 @@ Spark and from the feed, and both hold. The number of tasks that share a batch f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -34,7 +34,7 @@ from sparkhaven.store.scratch.batch_plan import leave_plan, noted_tasks
 RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, task int, waiting bigint"
 
 Feed = TypeVar("Feed")
-Offset = dict[str, Any]
+Offset = TypeVar("Offset", bound=Mapping[str, object])  # of a source, as Spark keeps it: JSON
 
 
 class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

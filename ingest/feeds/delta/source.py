@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.log import AddedFile
@@ -15,7 +16,6 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
 from sparkhaven.ingest.feeds.spark_planning import (
-    Offset,
     RangeReader,
     RangeRun,
     RangeStream,
@@ -29,6 +29,22 @@ from sparkhaven.store.errors import PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
 
 DeltaStream = RangeStream[DeltaOptions]
+
+
+class DeltaOffset(TypedDict, total=False):
+    """A position in the table; what it stands for is there for people."""
+
+    position: int
+    snapshot: int
+    version: int
+    file: int
+
+
+class DeltaReport(DeltaOffset):
+    """What waits behind a position."""
+
+    waiting_files: int
+    waiting_bytes: int
 
 
 def delta_source(stream: DeltaStream) -> type[DataSource]:
@@ -57,11 +73,11 @@ class VersionReader(RangeReader):
         self._planner, self._first = planner, planner.position
         self._batch: Planned | None = None
 
-    def initialOffset(self) -> Offset:
+    def initialOffset(self) -> DeltaOffset:
         """The committed position, or where the stream begins."""
         return _offset(self._first)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+    def latestOffset(self, start: DeltaOffset, limit: ReadLimit) -> DeltaOffset:
         """The end of the next batch, or ``start`` when nothing is new."""
         with carrying():
             self._planner.look()
@@ -76,12 +92,12 @@ class VersionReader(RangeReader):
         with carrying():
             self._planner.freeze()
 
-    def reportLatestOffset(self) -> Offset:
+    def reportLatestOffset(self) -> DeltaReport:
         """What is known to wait, for the progress report; this is no offset to read from."""
         files, size = self._planner.waiting()
         return {**_offset(self._planner.position), "waiting_files": files, "waiting_bytes": size}
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+    def partitions(self, start: DeltaOffset, end: DeltaOffset) -> Sequence[InputPartition]:
         """Ranges of the batch that was planned last; none if nothing was new."""
         if start == end:
             return []
@@ -100,6 +116,8 @@ class VersionReader(RangeReader):
         return [RangeRun((item,), task, waiting, large) for task, item in enumerate(ranges)]
 
 
-def _offset(position: int) -> Offset:
+def _offset(position: int) -> DeltaOffset:
     at = unpacked(position)
-    return {"position": position, "snapshot" if at.snapshot else "version": at.version, "file": at.file}
+    if at.snapshot:
+        return {"position": position, "snapshot": at.version, "file": at.file}
+    return {"position": position, "version": at.version, "file": at.file}

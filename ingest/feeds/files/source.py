@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from sparkhaven.ingest.content.file_parts import MIN_PART, SMALL_BATCH, is_cuttable
+from sparkhaven.ingest.feeds.base import WaitingCounts
 from sparkhaven.ingest.feeds.files.discovery.skipped_files import OLDER_NAMED
 from sparkhaven.ingest.feeds.files.header import remarks_on
 from sparkhaven.ingest.feeds.files.options import FilesOptions, MissingDirectory
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.row_size import row_bytes
-from sparkhaven.ingest.feeds.spark_planning import Offset, PlanningReader
+from sparkhaven.ingest.feeds.spark_planning import PlanningReader
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, Limit
 from sparkhaven.readers.spark.source_api import DataSource, DataSourceStreamReader, InputPartition, ReadLimit
 from sparkhaven.store.epochs.reading.stream_state import load_positions
@@ -97,6 +98,20 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return FilesReader(Fs(), dict(self.options), time.time)
 
 
+class FilesOffset(TypedDict):
+    """A batch: its number, and path, size and time of its files."""
+
+    n: int
+    files: list[list[str | int]]
+
+
+class FilesReport(WaitingCounts):
+    """What waits behind batch ``n``; ``growing`` files may still be written."""
+
+    n: int
+    growing: list[str]
+
+
 class FilesReader(PlanningReader):
     """Plans batches of whole files, the oldest first."""
 
@@ -126,16 +141,16 @@ class FilesReader(PlanningReader):
         self._growing: list[str] = []
         self._remarks: list[str] | None = None  # on the first file that is planned
 
-    def initialOffset(self) -> Offset:
+    def initialOffset(self) -> FilesOffset:
         """Before the first batch of a checkpoint."""
         return {"n": 0, "files": []}
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+    def latestOffset(self, start: FilesOffset, limit: ReadLimit) -> FilesOffset:
         """The next batch, or ``start`` when nothing is new."""
         with carrying():
             self._planner.take(_files(start))
             plan = self._planner.plan(self.limited(limit))
-            self._batch = int(start["n"])
+            self._batch = start["n"]
             self._older.extend(file.path for file in plan.older)
             self._older_count += len(plan.older)
             self._growing = [file.path for file in plan.growing[:GROWING_NAMED]]
@@ -144,8 +159,8 @@ class FilesReader(PlanningReader):
             if self._remarks is None:
                 self._remarks = remarks_on(self._fs, plan.files[0], self._feed)
             self._batch += 1
-            end = {"n": self._batch, "files": [[f.path, f.size, f.mtime_ns] for f in plan.files]}
-            return self.planned(start, end)
+            files: list[list[str | int]] = [[file.path, file.size, file.mtime_ns] for file in plan.files]
+            return self.planned(start, FilesOffset(n=self._batch, files=files))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Only what is there now."""
@@ -156,14 +171,21 @@ class FilesReader(PlanningReader):
         """Files that may still be written are no longer waited for."""
         self._stopped.set()
 
-    def reportLatestOffset(self) -> Offset:
+    def reportLatestOffset(self) -> FilesReport:
         """What is still waiting and what is never taken, for the progress report; this is no offset to read from."""
         files, size = self._planner.waiting()
-        older = {"older_files": self._older_count, "older": list(self._older)}
-        left = {"growing": self._growing, "passed": self._planner.passed().to_json(), "remarks": self._remarks or []}
-        return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, **older, **left}
+        return {
+            "n": self._batch,
+            "waiting_files": files,
+            "waiting_bytes": size,
+            "older_files": self._older_count,
+            "older": list(self._older),
+            "growing": self._growing,
+            "passed": self._planner.passed().to_json(),
+            "remarks": self._remarks or [],
+        }
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+    def partitions(self, start: FilesOffset, end: FilesOffset) -> Sequence[InputPartition]:
         """Runs of the files of ``end``, as even in bytes as their order allows."""
         if start == end:
             return []
@@ -269,5 +291,5 @@ def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
         return FileWindow()  # the first start of a stream
 
 
-def _files(offset: Offset) -> list[FileId]:
-    return [FileId(path, size, mtime_ns) for path, size, mtime_ns in offset.get("files", [])]
+def _files(offset: FilesOffset) -> list[FileId]:
+    return [FileId(str(path), int(size), int(mtime_ns)) for path, size, mtime_ns in offset.get("files", [])]
