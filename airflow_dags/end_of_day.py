@@ -30,7 +30,7 @@ For each table, and each date of it that closed in the data interval of the run:
 | `grace`, `delete` | their files go, when no reader can be using them |
 
 `report` lists the nights and fails if one of them did. Exit codes 1 and 2 of a command fail its task at once, 3 is
-tried again with back-off. Every step may be killed and run again; a finished night run again changes nothing.
+tried again with back-off. Every step may be killed and run again. A finished night run again changes nothing.
 
 Parameters of a run: `date` (or `A..B`), `tables`, `force`, `dry_run`. For a range of past dates: a backfill.
 """

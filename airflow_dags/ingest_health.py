@@ -21,7 +21,7 @@ For each table one task, which fails, and alerts, where a limit of the configura
 
 | limit | of |
 |---|---|
-| `lag` | messages or files that wait at the source; needs the stream file in `streams` |
+| `lag` | messages or files that wait at the source. Needs the stream file in `streams` |
 | `age` | the newest epoch, while the market is open |
 | `rejected` | rows that were rejected within `window` |
 

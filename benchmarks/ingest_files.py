@@ -152,7 +152,7 @@ class Watch(Progress):
         self.moments: list[float] = []
         self.outcomes: list[BatchOutcome] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = "files") -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, table: object, unit: str = "files") -> None:
         """Notes the moment and the steps."""
         self.moments.append(time.perf_counter())
         self.outcomes.append(done.outcome)

@@ -65,7 +65,7 @@ def wait(running: subprocess.Popen[bytes], health: str, log: Path) -> None:
         except subprocess.TimeoutExpired:
             found = stopped(health)
             for part in sorted(found - named):
-                print(f"Airflow's {part} gives no sign of life: read {log}; start again if it stays so", flush=True)
+                print(f"Airflow's {part} gives no sign of life: read {log}. Start again if it stays so", flush=True)
             named = found
 
 

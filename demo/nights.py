@@ -181,7 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="demo.nights", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-airflow-db"), help="directory to fill")
     parser.add_argument("--serve", action="store_true", help="start Airflow and wait for Ctrl-C")
-    parser.add_argument("--port", type=int, default=PORT, help=f"port on 127.0.0.1 (default {PORT}; 0: any free one)")
+    parser.add_argument("--port", type=int, default=PORT, help=f"port on 127.0.0.1 (default {PORT}, 0 = any free one)")
     given = parser.parse_args()
     port = free_port(given.port) if given.serve else PORT
     base = fresh(given.db.absolute())

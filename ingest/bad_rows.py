@@ -260,6 +260,6 @@ def budget_error(
         + (f" if they are {budget.min_rows} or more" if budget.min_rows else ""),
         found=f"{bad} bad of {read} rows{earlier}:{lines}{more}",
         hint="correct the rows or the producer, or correct [columns] or [partition]"
-        + ("; or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else "")
-        + "; nothing of this batch was committed",
+        + (", or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else "")
+        + ". Nothing of this batch was committed",
     )

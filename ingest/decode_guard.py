@@ -88,5 +88,5 @@ def guarded_file(file: str) -> Iterator[None]:
             where=file,
             expected="a file that the decoder of its format reads, or an error that names what is wrong",
             found=found,
-            hint="move the file out of the feed and report this with it; nothing of it was committed",
+            hint="move the file out of the feed and report this with it. Nothing of it was committed",
         ) from error

@@ -151,7 +151,7 @@ class Router:
         if target.meta is not None or not isinstance(row, dict) or target.source in row:
             return ""
         near = near_name(target.source, list(row))
-        return "" if near is None else f"; the row has no field {target.source}: did you mean {near}?"
+        return "" if near is None else f". The row has no field {target.source}: did you mean {near}?"
 
     def _internal(self, rows: TypedRows) -> _Keys:
         rule = self.partition.internal
@@ -208,8 +208,8 @@ def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
         where=f"{row.file} {row.unit} {row.line}",
         expected=row.refusal.expected,
         found=f"{row.explanation}, {row.value}",
-        hint=f'correct the row, or set partition.{setting} = "quarantine" to set such rows aside;'
-        " nothing of this batch was committed",
+        hint=f'correct the row, or set partition.{setting} = "quarantine" to set such rows aside.'
+        " Nothing of this batch was committed",
     )
 
 

@@ -103,7 +103,7 @@ def parse_choice(
             hint="see --help",
         )
     if closed:
-        zone_named(zone, "--zone is no time zone")
+        zone_named(zone, "--zone is not a time zone")
         return DateChoice(closed=True, zone=zone, grace_s=grace_s)
     for text in dates or ():
         range_of(text)
@@ -133,7 +133,7 @@ def recorded_zone(table: TableName, states: Iterable[StreamState]) -> str:
         where=table,
         expected="the same time zone in the commit log of every stream",
         found=", ".join(f"{stream}: {_zone_text(zone)}" for stream, zone in sorted(found.items())),
-        hint="give --zone; a stream records the zone of partition.value when it starts",
+        hint="give --zone. A stream records the zone of partition.value when it starts",
     )
 
 

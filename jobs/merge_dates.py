@@ -8,7 +8,7 @@ import sys
 try:
     from sparkhaven.jobs.submit.command_line import submit
 except ModuleNotFoundError as error:
-    sys.exit(f"error: {error}: submit the job with `--py-files sparkhaven.zip` (`make zip` builds it)")
+    sys.exit(f"error: {error}. Submit the job with `--py-files sparkhaven.zip` (`make zip` builds it)")
 
 if __name__ == "__main__":
     submit("merge")

@@ -252,9 +252,9 @@ def refused(error: OSError, what: str, where: object) -> SparkhavenError:
     place = error.filename or where
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = "check owner and permissions of the file, and whether the file system is mounted read-only"
-        hint += "; nothing was changed"
+        hint += ". Nothing was changed"
         return SettingsError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
-    hint = "free space on the disk, or repair it, and restart; recovery finds out what landed, delete nothing"
+    hint = "free space on the disk, or repair it, and restart. Delete nothing: recovery finds out what was committed"
     return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
 
 

@@ -24,7 +24,7 @@ def missing_extra(error: ImportError) -> SettingsError | None:
     if extra is None or not isinstance(error, ModuleNotFoundError):
         return None
     return SettingsError(
-        f"this needs the extra {extra}, which is not installed",
+        f"the extra {extra} is not installed",
         expected=f"the package {package}",
         found=str(error),
         hint=f"run `pip install 'sparkhaven[{extra}]'`",

@@ -45,7 +45,7 @@ def check_partition(kind: str, name: str) -> str:
     """An internal partition or partition value that becomes a directory name unchanged."""
     bad = not name or name in (".", "..") or name.startswith(".") or _FORBIDDEN.search(name)
     if bad or len(name.encode("utf-8", "surrogatepass")) > MAX_NAME:
-        raise _refuse(kind, name, "no separator, control character or leading dot; 1 to 200 bytes")
+        raise _refuse(kind, name, "1 to 200 bytes without separator, control character or leading dot")
     return name
 
 
@@ -61,6 +61,16 @@ def encode_internal(value: str) -> str:
     if name.startswith("."):
         name = "%2E" + name[1:]
     return check_partition("internal partition", name)
+
+
+def stream_of(path: Path) -> str:
+    """``NS.T STREAM``, as commands take it, of the commit log or another file of a stream."""
+    return f"{'.'.join(path.parts[-4:-2])} {path.stem}"
+
+
+def table_of(location: Path) -> str:
+    """``NS.T`` of the directory of a location, intraday or in history."""
+    return f"{location.parts[-5]}.{location.name}"
 
 
 def without_generation(internal: str) -> str:
@@ -84,7 +94,7 @@ class TableName:
                 "table name has no namespace",
                 expected="Namespace.Table",
                 found=repr(text),
-                hint="write it like Nyc13.Flight; `sparkhaven tables` lists what is there",
+                hint="write it like Nyc13.Flight. `sparkhaven tables` lists what is there",
             )
         return TableName(check_identifier("namespace", namespace), check_identifier("table name", table))
 

@@ -29,7 +29,7 @@ def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
         where=shown,
         expected="the directory with the merged dates",
         found="an empty directory" if there else "a broken link",
-        hint="mount the volume and run it again; nothing was lost or changed",
+        hint="mount the volume and run it again. Nothing was lost or changed",
     )
 
 

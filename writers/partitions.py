@@ -59,7 +59,7 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
             "storage partition name is reserved for merges",
             expected="no ending like .g2 or .s2",
             found=repr(name),
-            hint="choose another name: re-merges and supplements of partition 0 are called 0.g2, 0.s3, ...",
+            hint="choose another name. Re-merges and supplements of partition 0 are called 0.g2, 0.s3, ...",
         )
     base, writable = layout.partitions(namespace), layout.writable_partitions(namespace)
     target = (volume.resolve() / namespace / name) if volume is not None else base / name
@@ -74,7 +74,7 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
                 where=base / name,
                 expected=target,
                 found=found,
-                hint="choose another name; a link does not move data",
+                hint="choose another name. A link does not move data",
             )
         if fs.stat(found) is None:
             raise TableNotFoundError(

@@ -22,5 +22,5 @@ def unseen(root: Path, host: str) -> CommitError:
         where=f"{root} on {host}",
         expected="the directory that the driver writes to, shared by all machines",
         found="no such directory, or another one of that name",
-        hint=f"mount the file system of {root} on {host} at the same path, then restart; nothing was committed",
+        hint=f"mount the file system of {root} on {host} at the same path, then restart. Nothing was committed",
     )

@@ -28,5 +28,5 @@ def send(command: Sequence[str], text: str, log: Callable[[str], object]) -> boo
         log(f"the alert was not sent: {error}")
         return False
     if done.returncode:
-        log(f"the alert was not sent: {command[0]} ended with {done.returncode}: {done.stderr.strip()[:500]}")
+        log(f"the alert was not sent. {command[0]} ended with {done.returncode}: {done.stderr.strip()[:500]}")
     return not done.returncode

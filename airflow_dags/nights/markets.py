@@ -113,7 +113,7 @@ def read_holidays(file: Path) -> tuple[dict[date, str], dict[date, timedelta]]:
             raise
         except ValueError:
             raise ConfigurationError(
-                "a line is no holiday",
+                "a line is not a holiday",
                 where=f"{file}:{number}",
                 expected="2026-12-25 Christmas, or 2026-12-24 close 13:00 Christmas Eve",
                 found=text,
@@ -138,7 +138,7 @@ def chosen_dates(
             days = date.max, date.min
         if days[0] > days[1]:
             raise ConfigurationError(
-                "the date of the run is none", where="params.date", expected="2026-01-31 or 2026-01-01..2026-01-31",
+                "the run has no valid date", where="params.date", expected="2026-01-31 or 2026-01-01..2026-01-31",
                 found=asked,
             )  # fmt: skip
         return market.between(*days) if dots else [days[0]]

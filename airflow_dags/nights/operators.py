@@ -126,7 +126,7 @@ class RemovalOperator(CommandOperator):
         if has_error(ended, NOTHING_THERE) and removed(
             answer(self.program, commands.stats(self.table, ())), self.value
         ):
-            self.log.info("nothing is left to remove: an earlier try or night has done it")
+            self.log.info("nothing is left to remove. An earlier try or night has done it")
             return {"rows": 0, "locations": []}
         return conclude(ended, by_hand)
 
@@ -197,7 +197,7 @@ class JobOperator(SparkSubmitOperator):
             failure = error
         except OSError as error:
             raise AirflowFailException(
-                f"spark-submit cannot be started: {error}\nto do: check [spark] submit"
+                f"spark-submit cannot be started ({error})\nto do: check [spark] submit"
             ) from error
         result = conclude(hook.kept.ended(hook.code), self.program.by_hand(words), by_spark=True)
         if failure is not None:

@@ -43,7 +43,7 @@ def complete(stats: Result, date: str, *, streams: Sequence[str], min_rows: int)
             return Readiness(False, f"{amount:,} {what} wait at the source of stream {stream}")
     for stream, line in listed.items():
         if line.get("positionsUnknown"):
-            return Readiness(False, f"the source positions of stream {stream} are unknown: it ingests nothing")
+            return Readiness(False, f"the source positions of stream {stream} are unknown. It ingests nothing")
     rows = max(intraday, history)
     if rows < max(min_rows, 1):
         why = f"{rows:,} rows of {date} are there, expected {max(min_rows, 1):,} or more"

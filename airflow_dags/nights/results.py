@@ -70,7 +70,7 @@ def what_next(ended: Ended, *, by_spark: bool = False) -> Next:
 def words_of(ended: Ended) -> str:
     """What went wrong, in the command's own words; its last lines if it gave no error."""
     words = [text for result in ended.results for text in (*_error(result), *_failed_rules(result), *_findings(result))]
-    return "\n".join(words or ended.lines[-LINES_SHOWN:]) or f"exit code {ended.code}, and not a word"
+    return "\n".join(words or ended.lines[-LINES_SHOWN:]) or f"exit code {ended.code}, without output"
 
 
 def has_error(ended: Ended, kind: str) -> bool:

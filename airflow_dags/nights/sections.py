@@ -113,7 +113,7 @@ class Section:
 
     def clock(self, key: str, default: str | None = None) -> timedelta:
         """A time of day as the time since midnight; ``24:00`` is the end of the day."""
-        return self._parsed(key, default, clock, "a time of day like 16:00; 24:00 is the end of the day")
+        return self._parsed(key, default, clock, "a time of day like 16:00, or 24:00 for the end of the day")
 
     def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
         """One of some words."""
@@ -139,13 +139,13 @@ class Section:
                     f"unknown key {key}",
                     where=self.where(key),
                     expected=", ".join(sorted(self._asked)),
-                    hint=f"is it {near[0]}?" if near else "remove it",
+                    hint=f"did you mean {near[0]}?" if near else "remove it",
                 )
 
     def wrong(self, key: str, expected: str, found: object, hint: str | None = None) -> ConfigurationError:
         """The error for a value of this section."""
         return ConfigurationError(
-            f"{key or self._name} is not as it must be",
+            f"{key or self._name} has an invalid value",
             where=self.where(key),
             expected=expected,
             found=repr(found),
@@ -195,7 +195,7 @@ def read_toml(file: Path, environ: Mapping[str, str] = os.environ) -> Section:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError("the configuration cannot be read", where=file, found=error) from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError("the configuration is no TOML", where=file, found=error) from None
+        raise ConfigurationError("the configuration is not TOML", where=file, found=error) from None
     return Section(values, file, "", environ)
 
 

@@ -43,7 +43,7 @@ class RescheduledSensor(BaseSensorOperator):
         try:
             return super().execute(context)
         except AirflowSensorTimeout as error:
-            raise AirflowSensorTimeout(f"{self.value}: waited for {self.timeout:g} s: {self.why}") from error
+            raise AirflowSensorTimeout(f"{self.value}: {self.why}, after {self.timeout:g} s") from error
 
 
 class NightSensor(RescheduledSensor):
@@ -64,7 +64,7 @@ class NightSensor(RescheduledSensor):
             return Readiness(False, self.why), {}
         found = complete(answer, self.value, streams=night.stream_names, min_rows=night.min_rows)
         if found.empty and night.empty == "skip":
-            raise AirflowSkipException(f"{night.name} {self.value}: {found.why}; the table allows that")
+            raise AirflowSkipException(f"{night.name} {self.value}: {found.why}, which the table allows")
         if not found.ready:
             return found, {}
         ended = self._run(commands.doctor(night.name))

@@ -65,7 +65,7 @@ class Watch(Progress):
         super().__init__()
         self.batches: list[BatchProgress] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = "files") -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, table: object, unit: str = "files") -> None:
         """Keeps them."""
         self.batches.append(done)
 

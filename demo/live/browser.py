@@ -20,7 +20,7 @@ from typing import Any
 from sparkhaven.store.errors import RetryableFeedError
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-HINT = "no picture: there is no browser; `apt install chromium` installs one"
+HINT = "no picture: there is no browser. `apt install chromium` installs one"
 WIDTH, HEIGHT = 1280, 640
 PATIENCE_SECONDS = 120.0
 PAUSE_SECONDS = 0.2

@@ -40,7 +40,10 @@ def verify(fs: Fs, split: FileId) -> Stat:
         now = fs.stat(path)
     except OSError as error:
         raise RetryableFeedError(
-            "feed file cannot be looked at", where=path, found=error, hint="check its permissions, then start again"
+            "the status of a feed file cannot be read",
+            where=path,
+            found=error,
+            hint="check its permissions, then start again",
         ) from error
     if now is None:
         raise FeedError(
@@ -48,7 +51,7 @@ def verify(fs: Fs, split: FileId) -> Stat:
             where=path,
             expected=f"{split.size} bytes",
             found="nothing",
-            hint="put the file back; what was planned is remembered and must be readable once",
+            hint="put the file back. A planned file is read before newer ones",
         )
     if (now.size, now.mtime_ns) != (split.size, split.mtime_ns):
         raise changed(split, now.size, now.mtime_ns)
@@ -62,7 +65,7 @@ def changed(split: FileId, size: int, mtime_ns: int) -> PositionGapError:
         where=split.path,
         expected=f"{split.size} bytes, modified at {split.mtime_ns} ns",
         found=f"{size} bytes, modified at {mtime_ns} ns",
-        hint=f"put the first version back and deliver new rows as a new file; {_COMPLETE}",
+        hint=f"put the first version back and deliver new rows as a new file. {_COMPLETE}",
     )
 
 
@@ -136,7 +139,7 @@ def chunks(fs: Fs, split: FileId) -> Iterator[bytes]:
             where=split.path,
             expected=f"a plain file, or one of {', '.join(each.name for each in PACKINGS)}",
             found=unread,
-            hint=f"unpack it, or pack it with one of these, and deliver it under a new name; {_COMPLETE}",
+            hint=f"unpack it, or pack it with one of these, and deliver it under a new name. {_COMPLETE}",
         )
     if magic and promised is not None and packing is not promised:
         raise FeedError(
@@ -158,7 +161,7 @@ def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
         yield from unpacked(iter(lambda: raw.read(CHUNK >> 2), b""), packing)
     except LongWindowError as error:
         raise FeedError(
-            "feed file is packed with a longer window than is read",
+            "the decompression window of a feed file is larger than allowed",
             where=split.path,
             expected=f"at most {(1 << WINDOW_LOG) >> 20} MiB for zstd (--long=27), {XZ_MEMORY >> 20} MiB for xz",
             found=error,
@@ -166,10 +169,10 @@ def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
         ) from error
     except DamagedPackingError as error:
         raise FeedError(
-            "feed file is damaged: it cannot be unpacked",
+            "feed file is damaged. It cannot be unpacked",
             where=f"{split.path}, near byte {error.at} of {split.size}",
             found=error,
-            hint="deliver the file again under a new name; nothing of it was committed",
+            hint="deliver the file again under a new name. Nothing of it was committed",
         ) from error
     except CutPackingError as error:
         raise FeedError(
@@ -177,5 +180,5 @@ def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
             where=split.path,
             expected=f"a complete {packing.unit}",
             found=f"the end of the file at byte {split.size}",
-            hint=f"deliver the whole file under a new name; nothing of it was committed; {_COMPLETE}",
+            hint=f"deliver the whole file under a new name. Nothing of it was committed. {_COMPLETE}",
         ) from error

@@ -231,7 +231,7 @@ def split_of(feed: Feed[Any, S], split: object) -> S:
             where=getattr(split, "path", None),
             expected=f"{expected.__name__}, as the feed {feed.options.traits.feed} has",
             found=type(split).__name__,
-            hint="a stream keeps the type of its feed; read another source as a new stream",
+            hint="a stream keeps the type of its feed. Read another source as a new stream",
         )
     return cast("S", split)
 

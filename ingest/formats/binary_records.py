@@ -37,7 +37,7 @@ _SOURCES = {
     "date": source_types.DATE,
     "time of day": source_types.TIME,
 }
-_BYTES = "binary_as_text = true in [feed] takes bytes for text, as_text = true for base64"
+_BYTES = "bytes with binary_as_text = true in [feed] (text), or as_text = true (base64)"
 
 
 class NotARecordError(ValueError):
@@ -124,7 +124,7 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
     if target.as_text:
         return _as_text(value, target, alias)
     if isinstance(value, bytes | bytearray):
-        return Refusal(Reason.WRONG_TYPE, f"a value for {target.column.type.name}; {_BYTES}", "bytes")
+        return Refusal(Reason.WRONG_TYPE, f"a value for {target.column.type.name}, or {_BYTES}", "bytes")
     if isinstance(value, WireValue):
         return Refusal(Reason.WRONG_TYPE, "a String with as_text = true", value.kind)
     if isinstance(value, Moment):
@@ -156,5 +156,5 @@ def _moment(value: Moment, target: Target, alias: bool) -> Value | Refusal:
         return local_instant(value.ns, target, alias)
     if name in INTEGER_BITS and rule(_SOURCES[value.kind], name).takes():
         return check_integer(value.count, name, alias)
-    expected = f"a value for {name}; an int or long of dates and times, or as_text"
+    expected = f"a value for {name}. An int or long takes dates and times, a String with as_text takes all"
     return Refusal(Reason.WRONG_TYPE, expected, value.kind)

@@ -60,7 +60,7 @@ def file_feed(fs: Fs, source: str) -> tuple[FileFeedKeys, tuple[str, ...]]:
             where=path,
             expected="a file, a directory or a glob of files, or a stream file (.toml) with [feed]",
             found="nothing" if found is None else "a directory without a file that a feed would take",
-            hint="check the path; put a glob in quotes",
+            hint="check the path. Put a glob in quotes",
         )
     first = files[0]
     kind = format_of(first.path)

@@ -20,7 +20,7 @@ def mounted(path: str) -> str:
     try:
         local_path(path)
     except SettingsError as error:
-        raise ValueError(f"expected {error.expected}, found {error.found}; {error.hint}") from None
+        raise ValueError(f"expected {error.expected}, found {error.found}. To do: {error.hint}") from None
     return path
 
 

@@ -47,9 +47,9 @@ def require_columns(
     has, lacks = ("have", "lack") if source.startswith("names") else ("has", "lacks")
     needing = "the partition needs" if routing else "the table stores"
     raise kind(
-        f"{source} {has} no field that a column takes: all rows would be nulls"
+        f"{source} {has} no field that a column takes, so all rows would be nulls"
         if none
-        else f"{source} {lacks} columns that {needing}: they would be null in all rows",
+        else f"{source} {lacks} columns that {needing}, which would be null in all rows",
         where=where,
         expected=_listed(lacking),
         found=_listed(list(dict.fromkeys(declared))) or "no column at all",
@@ -78,6 +78,6 @@ def _listed(names: Sequence[str]) -> str:
 def _hint(near: dict[str, str], needed: bool) -> str:
     named = {name: json.dumps(found, ensure_ascii=False) for name, found in list(near.items())[:3]}
     mapped = ", ".join(f"{name} = {{ from = {text} }}" for name, text in named.items())
-    meant = f"if these are meant, write {mapped} under [columns]; " if near else ""
-    allow = "" if needed else '; or set missing_columns = "null" in [feed] to store nulls'
-    return f"{meant}correct the producer, or the names under [columns] or in [feed]{allow}"
+    meant = f"if these are meant, write {mapped} under [columns]. " if near else ""
+    allow = "" if needed else ', or set missing_columns = "null" in [feed] to store nulls'
+    return f"{meant}{'Else c' if near else 'c'}orrect the producer, or the names under [columns] or in [feed]{allow}"

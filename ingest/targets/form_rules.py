@@ -33,7 +33,7 @@ def check_form(item: ColumnSpec, column: Column, where: str) -> None:
             )
     if bool(form.true) != bool(form.false) or set(form.true) & set(form.false):
         raise SettingsError(
-            f"column {column.name} needs texts for true and others for false",
+            f"column {column.name} lacks texts for true or for false, or has one for both",
             where=where,
             expected='like true = ["1", "t"] and false = ["0", "f"]',
             found=f"true = {list(form.true)}, false = {list(form.false)}",
@@ -41,9 +41,9 @@ def check_form(item: ColumnSpec, column: Column, where: str) -> None:
     for key, mark in (("thousands", form.thousands), ("decimal", form.decimal)):
         if mark and (len(mark) != 1 or mark.isalnum() or mark in "+-"):
             raise SettingsError(
-                f"{key} of column {column.name} is no mark",
+                f"{key} of column {column.name} is not a single mark",
                 where=where,
-                expected="one character that is no letter, digit or sign",
+                expected="one character other than a letter, digit or sign",
                 found=repr(mark),
             )
     if form.thousands == form.decimal:
@@ -55,7 +55,7 @@ def check_form(item: ColumnSpec, column: Column, where: str) -> None:
             date_pattern(form.pattern)
         except ValueError as error:
             raise SettingsError(
-                f"format of column {column.name} is no pattern of a date",
+                f"format of column {column.name} is not a date pattern",
                 where=where,
                 expected='a pattern like "%Y/%m/%d %H:%M:%S"',
                 found=f"{form.pattern}: {error}",

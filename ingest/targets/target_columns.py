@@ -55,12 +55,12 @@ def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: b
             )
     if item.unit != "iso" and column.type.name != "Instant":
         raise SettingsError(
-            f"column {column.name} has a unit but is no Instant", where=_where(spec), found=column.type.name
+            f"column {column.name} has a unit, and is not an Instant", where=_where(spec), found=column.type.name
         )
     if item.zone is not None:
         if column.type.name != "Instant":
             raise SettingsError(
-                f"column {column.name} has a zone but is no Instant", where=_where(spec), found=column.type.name
+                f"column {column.name} has a zone, and is not an Instant", where=_where(spec), found=column.type.name
             )
         check_zone(item.zone, _where(spec))
     check_form(item, column, _where(spec))

@@ -173,7 +173,7 @@ def _parts(pattern: str) -> list[_Part]:
             parts.append(_Part(sign))
         else:
             known = " ".join(f"%{name}" for name in _GROUPS)
-            raise ValueError(f"%{sign} is not known; there are {known} %3f %6f %9f and %% for a percent sign")
+            raise ValueError(f"%{sign} is not known. There are {known} %3f %6f %9f and %% for a percent sign")
         offset += 3 if fraction is not None else 2
     return parts
 

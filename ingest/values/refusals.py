@@ -37,7 +37,7 @@ def unexpected(error: Exception) -> Refusal:
     if isinstance(error, ENVIRONMENT):
         raise error
     words = " ".join(f"{type(error).__name__}: {error}".split())
-    expected = "a record that the decoder reads; please report this one"
+    expected = "a record that the decoder reads. Please report this record"
     return Refusal(Reason.DECODER_FAILED, expected, words[:MOST_WORDS])
 
 

@@ -63,7 +63,7 @@ class CliContext:
             raise SettingsError(
                 "no database root",
                 expected="sparkhaven --root DIR COMMAND, or SPARKHAVEN_ROOT",
-                hint="name the directory that holds Intraday, Systems and Schemas; ingest creates it",
+                hint="name the directory that holds Intraday, Systems and Schemas. Ingest creates it",
             )
         root = self.root.absolute()
         if root.exists() and not root.is_dir():
@@ -82,7 +82,7 @@ class CliContext:
         layout = self.layout()
         if not layout.root.is_dir():
             raise TableNotFoundError(
-                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT; ingest creates it"
+                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT. Ingest creates it"
             )
         return layout
 

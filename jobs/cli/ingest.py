@@ -91,7 +91,7 @@ def ingest(
             "--local is given without --once, or with several workers",
             expected="--once --local, without --workers",
             found=f"--workers {workers}" if once else "no --once",
-            hint="leave --local out: a stream that goes on, or has several workers, runs in Spark",
+            hint="leave --local out. A stream that goes on, or has several workers, runs in Spark",
         )
     if stop_on_failure:
         old_spelling(cli, "--stop-on-failure", "--stop-on-error")

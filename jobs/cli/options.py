@@ -34,7 +34,7 @@ def help_end(*lines: str, done: str = "done", bad_data: str = BAD_DATA, usage: s
 
 def old_spelling(cli: CliContext, old: str, new: str) -> None:
     """Reports that a word of the command line has a new name; the old one works for one more release."""
-    cli.note(f"{old} is now {new}; the next release removes the old spelling")
+    cli.note(f"{old} is now {new}. The next release removes the old spelling")
 
 
 def memory_bytes(text: str) -> int:

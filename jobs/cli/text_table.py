@@ -37,7 +37,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, data: bool
     left_out = [column.name for column in columns[len(shown) :]]
     if left_out:
         named = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
-        print(f"{len(left_out)} of {len(columns)} columns are left out: {named}; {hint or ALL_COLUMNS}", flush=True)
+        print(f"{len(left_out)} of {len(columns)} columns are left out ({named}). {hint or ALL_COLUMNS}", flush=True)
     sys.stdout.flush()
 
 

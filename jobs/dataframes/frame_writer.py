@@ -148,8 +148,8 @@ class FrameWriter:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
             raise SettingsError(
-                "the frame is no batch of a streaming query",
-                hint="pass the writer to df.writeStream.foreachBatch; write a batch frame with write_frame",
+                "the frame is not a batch of a streaming query",
+                hint="pass the writer to df.writeStream.foreachBatch. Write a batch frame with write_frame",
             )
         self.write(frame, batch_of_query(query_id, batch_id), query_id, batch_id)
 

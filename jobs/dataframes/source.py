@@ -67,7 +67,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
                 where="option maxRowsPerTrigger",
                 expected="pyspark 4.2 or later",
                 found=f"pyspark {installed_spark().version}",
-                hint="leave the option out: a batch then has all that is there",
+                hint="leave the option out. A batch then has all that is there",
             )
         return WholeBatches(reader)
 

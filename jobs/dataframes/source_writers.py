@@ -159,7 +159,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         sent = _sent(messages)
         query = sent[0].query
         if query is None:
-            raise SettingsError("the rows are no batch of a streaming query", where="local property " + QUERY_ID)
+            raise SettingsError("the rows are not a batch of a streaming query", where="local property " + QUERY_ID)
         identity = None if self._options.frame.positions else batch_of_query(query, batchId)
         commit(Fs(), self._options, sent, FrameSource(query, batchId, identity))
 

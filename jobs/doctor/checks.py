@@ -46,7 +46,7 @@ def of_machine(context: CheckContext) -> list[DoctorFinding]:
 def of_data(context: CheckContext, *, verified: bool = False) -> list[DoctorFinding]:
     """The findings about the root, its streams and dates. ``verified``: also of tables, which takes longest."""
     if context.fs.stat(context.layout.root) is None:
-        what = f"{context.layout.root} does not exist: ingest creates it"
+        what = f"{context.layout.root} does not exist. Ingest creates it"
         return [DoctorFinding("root", "note", what, context.command("ingest", "STREAM.toml"))]
     found = checked("root", _root, context)
     if not any(each.state == "wrong" for each in found):

@@ -77,7 +77,7 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
     for state, what, values, (command, *options) in steps:
         if values:
             pending = True
-            text = f"{table}: {len(values):,} dates {what}: {named(values)}"
+            text = f"{table}: {len(values):,} dates {what} ({named(values)})"
             yield state, text, context.command(command, table, *options, values[0])
     old = [location for one in found for location in one.replaced]
     if old:

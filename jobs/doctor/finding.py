@@ -96,7 +96,7 @@ def checked(name: str, check: Check, context: CheckContext) -> list[DoctorFindin
     except (SparkhavenError, OSError) as error:
         found.append(DoctorFinding(name, "wrong", headline(error), getattr(error, "hint", None) or "check permissions"))
     except Exception as error:  # noqa: BLE001  the other checks run all the same
-        what = f"the check itself failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        what = f"the check itself failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
         found.append(DoctorFinding(name, "wrong", what, context.command("doctor", "-v")))
     return found
 

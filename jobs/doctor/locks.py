@@ -31,7 +31,7 @@ def _lock(context: CheckContext, name: str, path: Path) -> Found:
         return "ok", f"{name} is being written by process {pid} of {context.host}{age}", None
     if isinstance(host, str) and host and host != context.host:
         what = (
-            f"{name} was last opened by process {owner.get('pid')} on {host}{age}: only that host knows whether it runs"
+            f"{name} was last opened by process {owner.get('pid')} on {host}{age}. Only that host knows whether it runs"
         )
         return "note", what, f"on {host}: ps -p {owner.get('pid')}"
     return "ok", f"{name} is not being written", None

@@ -40,10 +40,10 @@ def versions(context: CheckContext) -> Iterator[Found]:
             what = f"the extra {extra} is not installed ({', '.join(missing)}): {without}"
             yield "note", what, f"pip install 'sparkhaven[{extra}]'"
     if core() is None:
-        how = "install sparkhaven anew where pip can get ziglang; SPARKHAVEN_NATIVE must not be 0"
-        yield "note", "there is no compiled core: same results, but JSON and CSV take longer to decode", how
+        how = "install sparkhaven anew where pip can get ziglang, and do not set SPARKHAVEN_NATIVE=0"
+        yield "note", "there is no compiled core. Results are the same, JSON and CSV take longer to decode", how
     if platform.system() != "Linux":
-        yield "wrong", f"{platform.system()} is not supported: syncs and locks need Linux", "use Linux"
+        yield "wrong", f"{platform.system()} is not supported. Syncs and locks need Linux", "use Linux"
 
 
 @cache
@@ -81,7 +81,7 @@ def _version(name: str) -> str | None:
 def spark(context: CheckContext) -> Iterator[Found]:
     """The release of Spark; without Spark, nothing is wrong."""
     if find_spec("pyspark") is None:
-        yield "ok", "Spark is not installed: ingest and merge run in one process", None
+        yield "ok", "Spark is not installed. Ingest and merge run in one process", None
         return
     yield "ok", f"Spark {installed_spark().version}", None
 

@@ -23,7 +23,7 @@ def schemas(context: CheckContext) -> Iterator[Found]:
             twins = [other for other in deployed if str(other).lower() == str(table).lower() and other > table]
             if twins:
                 both = f"{table} and {', '.join(map(str, twins))}"
-                yield "note", f"{both} differ in case only; no query of SQL takes both", context.command("tables")
+                yield "note", f"{both} differ in case only. No query of SQL takes both", context.command("tables")
     for settings in context.feeds:
         yield from _of_stream(context, settings)
 
@@ -32,11 +32,11 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
     schema = load_deployed(context.fs, context.layout, table)
     gone = [column.name for column in schema.retired if column.id not in schema.dropped]
     if gone:
-        what = f"{table}: no command dropped {', '.join(gone)}; a merge of a date with values of it is refused"
+        what = f"{table}: no command dropped {', '.join(gone)}. A merge of a date with values of it is refused"
         yield "note", what, context.command("schema", "history", table)
     if schema.case_twins is not None:
         one, other = schema.case_twins
-        what = f"{table}: {one} and {other} differ in case only; SQL, Spark and exports refuse the table"
+        what = f"{table}: {one} and {other} differ in case only. SQL, Spark and exports refuse the table"
         yield "note", what, context.command("schema", "deploy", "FILE", "--rename", f"{other}=NEW")
 
 

@@ -60,8 +60,8 @@ def logs(context: CheckContext) -> Iterator[Found]:
         yield from of_damage(context, table, list(stray_stream_files(context.fs, context.layout, table)))
         streams = list_streams(context.fs, context.layout, table)
         if not streams and _has_locations(context, table):
-            what = f"{table} has intraday directories and no commit log: readers see none of its committed rows"
-            yield "wrong", what, f"restore {context.layout.streams(table)} from a backup; delete nothing"
+            what = f"{table} has intraday directories and no commit log. Readers see none of its committed rows"
+            yield "wrong", what, f"restore {context.layout.streams(table)} from a backup. Delete nothing"
     for table, stream, state in context.streams():
         path = context.layout.stream_log(table, stream)
         if isinstance(state, Exception):
@@ -103,7 +103,7 @@ def clock(context: CheckContext) -> Iterator[Found]:
                 sound = False
                 when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
                 yield "wrong", f"{table} {stream}: {what} {when}, which is in the future", (
-                    "set the clock of this machine (timedatectl); if it is right, that of another machine was ahead"
+                    "set the clock of this machine (timedatectl). If it is right, that of another machine was ahead"
                 )  # fmt: skip
     if sound:
         yield (

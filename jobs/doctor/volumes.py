@@ -55,11 +55,11 @@ def guarantees(mount: Mount) -> Found:
     """Whether commits on a mount survive a power failure, as a finding."""
     where = f"{mount.place} is {mount.kind}"
     if mount.options & {"nobarrier", "barrier=0"}:
-        return "wrong", f"{where} without write barriers: a power failure may lose committed rows", (
+        return "wrong", f"{where} without write barriers. A power failure may lose committed rows", (
             "mount it without nobarrier"
         )  # fmt: skip
     if "ro" in mount.options:
-        return "note", f"{where}, mounted read-only: readers work, streams and merges do not", None
+        return "note", f"{where}, mounted read-only. Readers work, streams and merges do not", None
     if mount.kind in TESTED:
         return "ok", f"{where}: synced files and renames survive a power failure", None
     move = "keep the root on ext4 or xfs of one host"
@@ -112,7 +112,7 @@ def free_space(context: CheckContext) -> Iterator[Found]:
     for device, (path, free) in sizes.items():
         text = f"{free / (1 << 30):,.1f} GiB free at {path} ({named(seen[device])})"
         if free < LITTLE:
-            hint = f"free space there; `{context.command('stats')}` reports waste"
+            hint = f"free space there. `{context.command('stats')}` reports waste"
             yield ("wrong" if free < LEAST else "note"), text, hint
         else:
             yield "ok", text, None

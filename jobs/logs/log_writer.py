@@ -133,6 +133,6 @@ class LogWriter:
         self._thread.join(self._end_s)
         left = sum(len(rows) for rows in self._waiting.values())
         if self._thread.is_alive():
-            self._warn(f"the log tables are not written within {self._end_s:g} s; rows of the last minute may be lost")
+            self._warn(f"the log tables are not written within {self._end_s:g} s. Rows of the last minute may be lost")
         elif left:
-            self._warn(f"{left:,} rows of log tables are lost: they could not be written")
+            self._warn(f"{left:,} rows of log tables are lost. They could not be written")

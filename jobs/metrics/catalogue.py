@@ -30,14 +30,14 @@ LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60
 SIZES = tuple(float(1 << power) for power in range(10, 31, 2))
 
 ROWS = Metric("rows_total", "counter", "Rows committed by this process.")
-BYTES = Metric("bytes_total", "counter", "Bytes of the feed files whose rows are committed; topics are not counted.")
+BYTES = Metric("bytes_total", "counter", "Bytes of the feed files whose rows are committed. Topics are not counted.")
 BATCHES = Metric("batches_total", "counter", "Batches that became an epoch.")
 REPLAYS = Metric("replay_noop_total", "counter", "Splits that were planned again after their commit, and skipped.")
 GAPS = Metric("offset_gap_total", "counter", "Missing offsets that were skipped, as allow_gap permits.")
 REJECTED = Metric(
     "quarantine_total",
     "counter",
-    "Rows written to quarantine, by reason; see `sparkhaven quarantine list NS.T STREAM`.",
+    "Rows written to quarantine, by reason. See `sparkhaven quarantine list`.",
     (*STREAM, "reason"),
 )
 LATE = Metric("late_rows_total", "counter", "Rows rejected because their date was truncated or deleted.")
@@ -66,7 +66,7 @@ END = Metric(
     (*STREAM, "source"),
 )
 END_AGE = Metric(
-    "source_end_age_seconds", "gauge", "Age of the ends of topic partitions; it grows while the broker does not answer."
+    "source_end_age_seconds", "gauge", "Age of the ends of topic partitions. It grows while the broker does not answer."
 )
 REACHABLE = Metric("source_reachable", "gauge", "1 if the broker of a topic answers, 0 if it does not.")
 TAKEN = Metric(
@@ -101,7 +101,7 @@ FSYNC = Metric(
 SYNC_BYTES = Metric(
     "sync_batch_bytes",
     "histogram",
-    "Bytes that a batch has appended to column files; durability fsync waits until they are synced.",
+    "Bytes that a batch has appended to column files. With durability fsync, a batch waits until they are synced.",
     MODE,
     SIZES,
 )
@@ -117,7 +117,7 @@ DAMAGES = Metric("checksum_errors_total", "counter", "Failures because of a dama
 LOSS_WINDOW = Metric(
     "loss_window_seconds",
     "gauge",
-    "Seconds of commits that a power failure may lose; they are ingested again. +Inf: since the start.",
+    "Seconds of commits that a power failure may lose. They are ingested again. +Inf = since the start.",
     MODE,
 )
 RECOVERY = Metric("recovery_seconds", "gauge", "Seconds that opening the stream took, including recovery.")
@@ -164,7 +164,7 @@ CATALOGUE = (
 LOG_FAILURES = Metric(
     "log_failures_total",
     "counter",
-    "Failed writes of the log table, which stop no stream; a minute later again.",
+    "Failed writes of the log table, which stop no stream and are repeated a minute later.",
     TABLE,
 )
 LOG_LOST = Metric("log_rows_lost_total", "counter", "Rows of the log table that were given up.", TABLE)
@@ -194,13 +194,13 @@ AMPLIFICATION = Metric(
 SYMBOLS = Metric(
     "symbol_ids",
     "gauge",
-    "Entries of the symbol tables in use, summed over locations; a location has no text twice.",
+    "Entries of the symbol tables in use, summed over locations. A location has no text twice.",
     (*TABLE, "column"),
 )
 DUPLICATES = Metric(
     "symbol_duplicates",
     "gauge",
-    "Entries that repeat a text of the same symbol table, summed over locations; a merge removes them.",
+    "Entries that repeat a text of the same symbol table, summed over locations. A merge removes them.",
     (*TABLE, "column"),
 )
 SYMBOL_HITS = Metric(
@@ -221,7 +221,7 @@ WASTE = Metric(
 OPEN_FILES = Metric("open_files", "gauge", "Files of the table that this process has open.", TABLE)
 PINS = Metric("pins", "gauge", "Streams of the table whose snapshot this process has pinned, once a reader.", TABLE)
 OLDEST_PIN = Metric(
-    "oldest_pin_seconds", "gauge", "Seconds since the oldest of these pins was first seen by a scrape; 0: none.", TABLE
+    "oldest_pin_seconds", "gauge", "Seconds since the oldest of these pins was first seen by a scrape. 0 = none.", TABLE
 )
 FIGURES_AGE = Metric(
     "table_figures_age_seconds",

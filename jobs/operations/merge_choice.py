@@ -22,7 +22,7 @@ def choose_for_merge(where: Where, submitted: bool, rows: int, planned: Iterable
     while rows <= PARALLEL_ROWS:
         each = next(waiting, None)
         if each is None:
-            return RunChoice(True, f"{rows:,} rows to merge; Spark starts above {PARALLEL_ROWS:,}")
+            return RunChoice(True, f"{rows:,} rows to merge. Spark starts above {PARALLEL_ROWS:,}")
         rows += each.rows_in
     return RunChoice(False, f"more than {PARALLEL_ROWS:,} rows to merge")
 

@@ -31,15 +31,15 @@ class PayloadRepair:
         return {**row, "Key": self.key} if self.replaces_key else row
 
 
-def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], PayloadRepair]:
+def read_repairs(fs: Fs, path: Path, stream: str) -> dict[tuple[str, int], PayloadRepair]:
     """Repairs by source and position; a line may also have ``payload`` and ``key``, both as text, or with the suffix
-    ``_base64``. ``"key": null`` removes the key.
+    ``_base64``. ``"key": null`` removes the key. ``stream`` is ``NS.T STREAM``, for the hint.
 
     SettingsError with the number of the first line that has another form, or names a row a second time.
     """
     if fs.stat(path) is None:
         raise SettingsError(
-            "no such file of rows", where=path, hint="`sparkhaven quarantine list NS.T STREAM --json` writes one"
+            "no such file of rows", where=path, hint=f"`sparkhaven quarantine list {stream} --json` writes one"
         )
     found: dict[tuple[str, int], PayloadRepair] = {}
     for number, line in enumerate(fs.read(path).splitlines(), 1):

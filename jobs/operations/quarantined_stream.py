@@ -90,6 +90,6 @@ def ledger_of(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger |
             where=layout.stream_quarantine(table, stream),
             expected=f"the ledger, or rows in {layout.quarantine(stream)}",
             found="neither",
-            hint="start the stream once: it writes the ledger again, with the place of its settings",
+            hint="start the stream once. It writes the ledger again, with the place of its settings",
         )
     return ledger

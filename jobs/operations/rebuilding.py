@@ -22,9 +22,9 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import lock_table
 
 LATER = (
-    "the stream ingests nothing until its positions are given: run --from-locations again with --position"
-    " TOPIC/PARTITION=OFFSET for each (the next message to read), --taken-until TIME (files modified earlier count as"
-    " ingested), or --accept-positions"
+    "the stream ingests nothing until its positions are given. Run --from-locations again with --position"
+    " TOPIC/PARTITION=OFFSET for each (the next message to read), --taken-until TIME (earlier files count as ingested),"
+    " or --accept-positions"
 )
 
 
@@ -119,7 +119,7 @@ def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None
             where=layout.stream_log(table, stream),
             expected="a log that is missing, damaged or older than what was published",
             found=f"epoch {state.epoch}",
-            hint="nothing needs a rebuild; after a crash run `sparkhaven recover` without --from-locations",
+            hint="nothing needs a rebuild. After a crash run `sparkhaven recover` without --from-locations",
         )
 
 
@@ -131,7 +131,7 @@ def _result(found: StreamSurvey, state: StreamState, choice: PositionChoice) -> 
         lost = f"epochs {found.known.epoch + 1} to {found.epoch}"
         if found.known.epoch >= found.epoch:
             lost = f"generations {found.known.generation + 1} to {found.generation}"
-        unknown.append(f"source positions of {lost}; {LATER}")
+        unknown.append(f"source positions of {lost}. {LATER}")
     elif choice.back:
         unknown.append(f"rows after epoch {found.known.epoch}, which were dropped: they are read from the source again")
     if found.known.epoch < found.epoch:

@@ -55,11 +55,11 @@ def _section(facts: PageFacts, draw: Draw, key: str, title: str, content: Sectio
 
 def _as_of(facts: PageFacts) -> Element:
     at = element("time", f"{moment(facts.now_ms)} UTC", datetime=moment(facts.now_ms).replace(" ", "T") + "Z")
-    said = f"; epochs of the last {number(facts.hours)} hours; {counted(len(facts.tables), 'table')}."
+    said = f". Epochs of the last {number(facts.hours)} hours. {counted(len(facts.tables), 'table')}."
     content: list[Content] = ["As of ", at, said]
     if facts.others:
         some = " ".join(facts.others[:3])
-        content.append(f" Left out: {counted(len(facts.others), 'table')} with older epochs; to see them: ")
+        content.append(f" Left out: {counted(len(facts.others), 'table')} with older epochs. To see them: ")
         content.append(element("code", f"{facts.command} page {some}"))
     return element("p", *content, data_part="as-of")
 

@@ -70,7 +70,7 @@ def picture(title: str, svg: str, numbers: Element, *, narrow: str | None = None
 def _image(title: str, svg: str) -> Element:
     drawn = _drawn(fromstring(svg))
     drawn.set("role", "img")
-    drawn.set("aria-label", plain(f"{title}; the table below has the same numbers"))
+    drawn.set("aria-label", plain(f"{title}. The table below has the same numbers"))
     return drawn
 
 

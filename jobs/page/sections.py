@@ -44,7 +44,7 @@ def _stream(facts: PageFacts, stream: StreamFacts, draw: Draw) -> list[Element]:
     extent_ms = extent(stream.epochs, start_ms, stop_ms)
     found = points(stream.epochs, *extent_ms)
     undone = [one for one in stream.epochs if not one.live and start_ms <= one.time_ms < stop_ms]
-    said = [f"Epoch {stream.epoch:,}, rollback possible to epoch {stream.floor:,}; durability {stream.durability}"]
+    said = [f"Epoch {stream.epoch:,}, rollback possible to epoch {stream.floor:,}. Durability {stream.durability}"]
     if stream.waiting is not None:
         said.append(f"{stream.waiting} wait")
     if undone:
@@ -189,7 +189,7 @@ def quarantine(facts: PageFacts, draw: Draw) -> list[Element]:
                 list_ = element("code", f"{facts.command} quarantine list {each.name} {stream.name} --reason {reason}")
                 rows.append([f"{each.name} {stream.name}", reason, counts.get(reason, 0), recent.get(reason, 0), list_])
             if known is not None and known.unread:
-                unread.append(element("p", f"{each.name} {stream.name}: pending rows are not counted: {known.unread}"))
+                unread.append(element("p", f"{each.name} {stream.name}: pending rows are not counted ({known.unread})"))
     if not rows:
         return unread or [element("p", "No row was rejected.")]
     title = f"rejected rows by reason, pending and of the last {number(facts.hours)} hours"

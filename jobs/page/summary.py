@@ -215,13 +215,13 @@ def advice(symbols: SymbolFacts) -> str:
     if times < RARELY:
         return (
             f"a text occurs {times:.1f} times in a location: "
-            f'declare {symbols.column} with symbolTable="None" before the next dates, it takes less space'
+            f'declare {symbols.column} with symbolTable="None" before the next dates, which takes less space'
         )
     entries = [ids for _, ids, _ in sorted(symbols.dates)]
     half = len(entries) // 2
     before, after = sum(entries[:half]) / max(1, half), sum(entries[half:]) / max(1, len(entries) - half)
     if half and after > OFTEN_MORE * before:
-        return f"grew from {before:,.0f} to {after:,.0f} entries per date: look whether its texts hold ids or times"
+        return f"grew from {before:,.0f} to {after:,.0f} entries per date. Look whether its texts hold ids or times"
     return f"none: a text occurs {times:,.0f} times in a location"
 
 

@@ -107,7 +107,7 @@ def _run_ivy(staging: Path, artifact: Artifact, directory: Path, environ: Mappin
         raise SettingsError(
             f"the jars of {':'.join(coordinates)} cannot be fetched",
             where=directory,
-            expected="jars from Maven Central, once; later they come from the cache",
+            expected="jars from Maven Central at the first run, later from the cache",
             found=_reason(said),
             hint="connect to the network or set a proxy, and try again",
         )

@@ -26,14 +26,14 @@ def check_jdk(fs: Fs, environ: Mapping[str, str]) -> int:
     major = _major(text)
     if major is None or major < LEAST_MAJOR:
         raise SettingsError(
-            "Spark needs a newer JDK", where=java, expected=f"{LEAST_MAJOR} or later", found=text, hint=_HINT
+            "the JDK is too old for Spark", where=java, expected=f"{LEAST_MAJOR} or later", found=text, hint=_HINT
         )
     release = installed_spark()
     if major >= WITHOUT_SUBJECTS and release.numbers < FOR_ANY_JDK:
         raise SettingsError(
-            f"Spark {release.series} needs an older JDK",
+            f"the JDK is too new for Spark {release.series}",
             where=java,
-            expected="JDK 17 or 21; or Spark 4.2 or later",
+            expected="JDK 17 or 21, or Spark 4.2 or later",
             found=text,
             hint="set JAVA_HOME to such a JDK",
         )

@@ -45,7 +45,7 @@ def choose_by_input(waiting: Sequence[Waiting]) -> RunChoice:
     if None in shares:
         return RunChoice(False, "a feed does not tell how much waits")
     local = sum(share for share in shares if share is not None) <= 1
-    return RunChoice(local, f"{amounts} to ingest{'; Spark starts above' if local else ', more than'} {LIMIT}")
+    return RunChoice(local, f"{amounts} to ingest{'. Spark starts above' if local else ', more than'} {LIMIT}")
 
 
 def _share(waiting: Waiting) -> float | None:

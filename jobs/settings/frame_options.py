@@ -83,7 +83,7 @@ def frame_options(
     """The options of a writer of frames; SettingsError or InvalidNameError for wrong ones."""
     for what, name in (("table", table), ("stream", stream)):
         if not isinstance(name, str):
-            raise InvalidNameError(f"the name of a {what} is a text", found=repr(name))
+            raise InvalidNameError(f"the name of a {what} is not a text", found=repr(name))
     where = Path(f"stream {check_stream(stream)}")
     if isinstance(ignore, str):
         raise SettingsError(
@@ -141,7 +141,7 @@ def _rule(rule: Rule) -> object:
 def _table(name: str, given: object, where: Path) -> dict[str, Any]:
     """A table of options by name; paths may be paths."""
     if not isinstance(given, Mapping):
-        raise SettingsError(f"{name} are options by name", where=where, found=repr(given))
+        raise SettingsError(f"{name} is not a table of options", where=where, found=repr(given))
     return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
 
 
@@ -154,7 +154,8 @@ def _positions(positions: Mapping[str, str] | None, where: Path) -> PositionColu
         raise SettingsError(
             "positions lack the column of the topic partition or of the offset",
             where=where,
-            expected='{"partition": ..., "offset": ...}, and "topic" where there are several; each another column',
+            expected='columns for "partition" and "offset", and for "topic" where there are several, each another'
+            " column",
             found=repr(positions),
         )
     return PositionColumns(**found)

@@ -72,7 +72,7 @@ def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, strea
             "a streaming query has a label",
             where=f"stream {found['stream']}",
             found=label,
-            hint="leave it out: batches are known by their ids",
+            hint="leave it out. Batches are known by their ids",
         )
     if label is not None and "positions" in found:
         raise SettingsError("a frame with positions has a label", where=f"stream {found['stream']}", found=label)

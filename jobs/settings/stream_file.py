@@ -66,7 +66,7 @@ def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSe
         raise SettingsError(
             "no such stream file" if found is None else "the stream file is a directory",
             where=path,
-            hint="name a TOML file; conf/streams has examples",
+            hint="name a TOML file, like those in conf/streams",
         )
     try:
         raw = tomllib.loads(fs.read(path).decode("utf-8-sig"))
@@ -83,7 +83,7 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         raise SettingsError(
             f"${{{error.args[0]}}} is not set in the environment",
             where=path,
-            hint=f"export {error.args[0]}=..., or write the value; $${{ means the text ${{",
+            hint=f"export {error.args[0]}=..., or write the value. Write $${{ for the text ${{",
         ) from None
     with as_in_file(raw, environ):
         try:

@@ -63,12 +63,10 @@ class ColumnModel(SettingsModel):
     @model_validator(mode="after")
     def _one_source(self) -> ColumnModel:
         if self.key is not None and (self.source, self.meta) != (None, None):
-            raise ValueError("give one of from, key, meta: a field of the value, a field of the key, or the position")
+            raise ValueError("two of from, key, meta are given: a field of the value, a field of the key, the position")
         beside = {"meta", "far"} if self.meta == "timestamp" else {"meta"}
         if self.meta is not None and self.model_fields_set - beside:
-            raise ValueError(
-                "meta stands alone: the other keys describe a field of the payload; far goes with timestamp"
-            )
+            raise ValueError("meta stands beside keys of a payload field, or far beside another meta than timestamp")
         return self
 
 
@@ -108,7 +106,7 @@ class ValueModel(SettingsModel):
         if (self.column is None) == (self.fixed is None):
             raise ValueError('give one of column, fixed, like { column = "time", zone = "UTC" }')
         if self.fixed is not None and (self.unit, self.zone, self.format) != (None, None, None):
-            raise ValueError("fixed stands alone: unit, zone and format describe a column")
+            raise ValueError("fixed stands beside unit, zone or format, which describe a column")
         return self
 
 
@@ -140,7 +138,7 @@ class PartitionModel(SettingsModel):
         try:
             return parse_instant_ns(value)
         except ValueError as error:
-            raise ValueError(f'clock is "wall", "batch" or a time; {error}') from None
+            raise ValueError(f'clock is not "wall", "batch" or a time ({error})') from None
 
 
 class BadRowsModel(SettingsModel):
@@ -180,7 +178,7 @@ class CommitModel(SettingsModel):
     @model_validator(mode="after")
     def _syncs(self) -> CommitModel:
         if self.sync_interval is not None and self.durability != "periodic":
-            raise ValueError(f'sync_interval goes with durability = "periodic", not "{self.durability}"')
+            raise ValueError(f'sync_interval is set beside durability = "{self.durability}", which is not "periodic"')
         return self
 
     @property

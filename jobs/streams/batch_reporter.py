@@ -59,7 +59,7 @@ class BatchReporter:
         self._recorder.batch(done, run.log, before, self._query_id)
         shown = self._progress.partitions_shown
         line = self._partitions.line(self._positions, ends, done.seconds, shown=shown)
-        self._progress.batch(run.name, done, line, unit=self._unit)
+        self._progress.batch(run.name, done, line, table=run.settings.table, unit=self._unit)
 
     def source(self, said: Mapping[str, Any]) -> None:
         """A report of the source."""

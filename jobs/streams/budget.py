@@ -18,7 +18,7 @@ from sparkhaven.writers.task.notes import LateRows, SplitNotes
 
 HOUR_S = 3600.0
 PIECE_S = 60.0  # batches within it are counted together
-LATE = Refusal(Reason.LATE, "the date was truncated or deleted; it takes no more rows")
+LATE = Refusal(Reason.LATE, "the date was truncated or deleted. It takes no more rows")
 
 
 @dataclass(slots=True)

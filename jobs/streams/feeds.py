@@ -63,8 +63,8 @@ def older_line(count: int, paths: Sequence[str], max_file_age_s: float) -> str:
     named = ", ".join(paths[-count:]) + (f" and {count - len(paths)} more" if count > len(paths) else "")
     days = max_file_age_s / DAY_S
     return (
-        f"{count:,} new files are not ingested: older than max_file_age ({days:g} d): {named}; "
-        "touch a file to have it ingested"
+        f"{count:,} new files are older than max_file_age ({days:g} d) and are not ingested: {named}."
+        " Touch a file to have it ingested"
     )
 
 

@@ -24,9 +24,9 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
         from sparkhaven.jobs.session.spark_or_local import is_submitted
     except ModuleNotFoundError as error:
         print(
-            f"error: {sys.executable}: the driver's Python lacks a package that the job needs\n"
+            f"error: the driver's Python {sys.executable} lacks a package of sparkhaven\n"
             f"  found: {error}\n"
-            "  to do: set PYSPARK_PYTHON to an interpreter with the packages of sparkhaven, here and on the workers",
+            "  to do: set PYSPARK_PYTHON, here and on the workers, to an interpreter that has it",
             file=sys.stderr,
         )
         sys.exit(EXIT_USAGE)

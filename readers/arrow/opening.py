@@ -135,7 +135,7 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
     if isinstance(epoch, int):
         if len(streams) != 1:
             raise SettingsError(
-                f"{table} has {len(streams)} streams: one epoch is no snapshot",
+                f"{table} has {len(streams)} streams, and one epoch is given",
                 expected="stream=epoch for one or more of: " + ", ".join(streams),
                 found=epoch,
                 hint=f"`sparkhaven stats {table}` lists the streams with their epochs",
@@ -184,9 +184,9 @@ def _milliseconds(moment: datetime | str) -> int:
 def _no_table(fs: Fs, layout: Layout, table: TableName) -> TableNotFoundError:
     names = [str(name) for name in deployed_tables(fs, layout)]
     if fs.stat(layout.root) is None:
-        hint = "there is no such directory: check --root or SPARKHAVEN_ROOT"
+        hint = "there is no such directory. Check --root or SPARKHAVEN_ROOT"
     else:
-        hint = "`sparkhaven tables` lists the tables; a table is created by the first run of its stream"
+        hint = "`sparkhaven tables` lists the tables. A table is created by the first run of its stream"
     return TableNotFoundError(
         f"no table {table}", where=layout.schema(table), expected=near(str(table), names), found=str(table), hint=hint
     )

@@ -204,7 +204,7 @@ class PinnedTable:
                     f"{self.name} has no column {name!r}",
                     expected=near(name, known),
                     found=repr(name),
-                    hint=f"names are case-sensitive; `sparkhaven schema show {self.name}` lists the columns",
+                    hint=f"names are case-sensitive. `sparkhaven schema show {self.name}` lists the columns",
                 )
             if name in asked[:position]:
                 raise SchemaMismatchError(

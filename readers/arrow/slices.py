@@ -13,6 +13,7 @@ from sparkhaven.store.errors import FormatError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import table_of
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
@@ -124,11 +125,12 @@ class SliceReader:
             opened = self._parquet.column(column)
         if at.newer and opened.absent:  # not null: it was renamed or dropped
             raise SnapshotMovedError(
-                f"the schema has changed since the table was opened: column {column.name} is no longer stored",
+                f"the schema has changed since the table was opened. Column {column.name} is no longer stored",
                 where=at.directory,
                 expected=f"files of column {column.name}",
                 found="files of a later version of the schema",
-                hint="open the table again, or restart the query; `sparkhaven schema history NS.T` lists the changes",
+                hint="open the table again, or restart the query."
+                f" `sparkhaven schema history {table_of(at.directory)}` lists the changes",
             )
         return opened
 

@@ -70,11 +70,11 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFi
             yield finding(
                 "error",
                 path,
-                "statistics are wrong: reads may skip rows that match",
+                "statistics are wrong. Reads may skip rows that match",
                 at=f"rows {first} to {last}{f' of column {column.name}' if parquet else ''}",
                 expected=wrong[0],
                 found=wrong[1],
-                hint="merge the date, or ingest it again; until then read without --where",
+                hint="merge the date, or ingest it again. Until then read without --where",
             )
 
 
@@ -113,7 +113,7 @@ class _Groups:
             at=f"row {bad}",
             expected=repr(self._groups.keys[int(np.searchsorted(self._groups.stops, bad, "right"))]),
             found=repr(plain[bad - first].as_py()),
-            hint="merge the date again with --rewrite; until then reads work without the grouping",
+            hint="merge the date again with --rewrite. Until then reads work without the grouping",
         )
 
     def _ungrouped(self, plain: pa.Array, first: int) -> int | None:
@@ -145,7 +145,7 @@ def symbol_findings(expected: Expected, column: Column, texts: pa.Array) -> Iter
         yield finding(
             "warning" if expected.tier == "history" else "note",
             path,
-            "a text has several symbols: reads are correct, it only wastes space",
+            "a text has several symbols. Reads are correct, it only wastes space",
             expected=f"{len(texts) - double} symbols",
             found=f"{len(texts)} symbols",
         )

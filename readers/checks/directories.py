@@ -32,8 +32,8 @@ def check_intraday_directories(
             yield finding(
                 "warning",
                 root / internal / value if value else root / internal,
-                "no stream has committed this: readers ignore it",
-                hint="after an interrupted batch run `sparkhaven recover`, which removes it; else move it away",
+                "no stream has committed this. Readers ignore it",
+                hint="after an interrupted batch run `sparkhaven recover`, which removes it. Else move it away",
             )
 
 
@@ -74,15 +74,15 @@ def check_history_directories(
             if LocationKey(internal, value) in current or fs.stat(path) is None:
                 continue
             if LocationKey(internal, value) in coming:
-                yield finding("note", path, "written by an unfinished merge: readers ignore it")
+                yield finding("note", path, "written by an unfinished merge. Readers ignore it")
             elif value in records:
-                yield finding("note", path, "replaced by a newer merge: kept until no reader can use it")
+                yield finding("note", path, "replaced by a newer merge. Kept until no reader can use it")
             else:
                 whole = fs.stat(path / table_size.NAME) is not None
                 yield finding(
                     "error" if whole else "warning",
                     path,
-                    "no merge record names this location: readers ignore it",
+                    "no merge record names this location. Readers ignore it",
                     expected=f"a record in {layout.merges(table) / value}",
                     found="none",
                     hint="restore the merge records of the date, or move the location away if it is a stray copy",

@@ -36,7 +36,7 @@ def check_extended(
     root = layout.extended(table)
     if schema.extended not in EXTENDED:
         if fs.names(root):
-            what = "the schema asks for no such tree: merges do not keep it in step"
+            what = "the schema asks for no such tree. Merges do not keep it in step"
             yield finding("note", root, what, hint="remove it if no other program reads it")
         return
     check = _Check(fs, table, root, EXTENDED[schema.extended], records, deep=deep)
@@ -49,7 +49,7 @@ def check_extended(
     busy = fs.stat(staged(root)) is not None
     for each in found:
         if busy and each.severity == "error":
-            hint = f"a merge is writing the tree or was interrupted: verify again, or {check.again}"
+            hint = f"a merge is writing the tree or was interrupted. Verify again, or {check.again}"
             yield replace(each, severity="warning", hint=hint)
         else:
             yield each
@@ -86,7 +86,7 @@ class _Check:
                 yield failed
             return
         if not manifest.sums:
-            what = "the manifest has no checksums: an earlier release wrote the tree"
+            what = "the manifest has no checksums. An earlier release wrote the tree"
             hint = f"{self.mend} with checksums"
             yield finding("warning", self.root / MANIFEST, what, expected="version 2", found="version 1", hint=hint)
             yield from self._leaves(manifest)

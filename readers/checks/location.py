@@ -24,7 +24,7 @@ from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
 
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
-REMERGE = "merge the date again with --rewrite; until then reads work without the grouping"
+REMERGE = "merge the date again with --rewrite. Until then reads work without the grouping"
 AGAIN = "remove the file, then run `sparkhaven recover`, which writes it again from the schema"
 
 
@@ -160,7 +160,7 @@ def _file(
             yield finding(
                 "error",
                 path,
-                "checksum does not match: committed bytes have changed",
+                "checksum does not match. Committed bytes have changed",
                 at=f"bytes {offset} to {length}",
                 expected=f"CRC-32 {state.crc:08x}",
                 found=f"CRC-32 {crc:08x}",
@@ -225,5 +225,5 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
             path,
             "left over from an interrupted replace" if temporary else "file that no epoch has committed",
             found=f"{(found := fs.stat(path)) and found.size} bytes",
-            hint=RECOVER if expected.tier == "intraday" else f"`sparkhaven inspect {path}` shows it; then remove it",
+            hint=RECOVER if expected.tier == "intraday" else f"`sparkhaven inspect {path}` shows it. Then remove it",
         )

@@ -20,7 +20,7 @@ from sparkhaven.store.scan.column_file import open_parquet
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 
-REMERGE = "merge the date again with --rewrite; rows are read without the index"
+REMERGE = "merge the date again with --rewrite. Rows are read without the index"
 
 
 def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool) -> Iterator[CheckFinding]:
@@ -88,7 +88,7 @@ def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[Check
         yield finding(
             "error",
             path,
-            "checksum does not match: the index has changed since the merge",
+            "checksum does not match. The index has changed since the merge",
             at=f"bytes 0 to {state.size}",
             expected=f"CRC-32 {state.crc:08x}",
             found=f"CRC-32 {crc:08x}",

@@ -59,7 +59,7 @@ def check_record(
     if TABLE_SIZE not in names:
         severity: Literal["error", "warning"] = "warning" if intraday else "error"
         yield finding(
-            severity, path, "location is not published: its record is missing", expected=TABLE_SIZE, hint=hint
+            severity, path, "location is not published. Its record is missing", expected=TABLE_SIZE, hint=hint
         )
         return
     for _ in range(TRIES):
@@ -80,7 +80,7 @@ def check_record(
         if published is not None:
             break
     else:
-        what = "record was published by an epoch that is no longer kept: it was not compared"
+        what = "record was published by an epoch that is no longer kept. It was not compared"
         yield finding("note", path, what, found=f"epoch {epoch}", hint="verify again when the stream is at rest")
         return
     yield from _differences(expected, record, data, names, hint)
@@ -114,4 +114,4 @@ def _differences(
 def _differing(sizes: Mapping[str, int], record: TableSize) -> str:
     recorded = record.data_file_sizes
     other = sorted(name for name in {*sizes, *recorded} if sizes.get(name) != recorded.get(name))
-    return f"; other lengths of {', '.join(other[:3])}{' ...' if len(other) > 3 else ''}" if other else ""
+    return f", other lengths of {', '.join(other[:3])}{' ...' if len(other) > 3 else ''}" if other else ""

@@ -106,10 +106,10 @@ def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState
         yield finding(
             "warning",
             layout.stream_log(table, state.stream),
-            "the commit log was rebuilt and its source positions are unknown: the stream ingests nothing",
+            "the commit log was rebuilt and its source positions are unknown. The stream ingests nothing",
             expected=f"positions up to epoch {open_since.stop}",
             found=f"positions up to epoch {open_since.last_start}",
-            hint=settle_hint(table, state.stream),
+            hint=settle_hint(f"{table} {state.stream}"),
         )
 
 
@@ -122,12 +122,12 @@ def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState)
             yield finding(
                 "warning",
                 path,
-                "the commit log was restored from an older copy and continued: epoch numbers were reused",
+                "the commit log was restored from an older copy and continued. Epoch numbers were reused",
                 at=f"{removal.phase} of {removal.key.internal}/{removal.key.value}, epoch {removal.epoch}",
                 expected=f"a location that epoch {at.since} created at {at.made_ms} ms",
                 found=f"one that it created at {removal.made_ms} ms",
-                hint="the removal does not apply to this location; rows of epochs that the copy lacks are lost unless"
-                " their source was read again: compare it with the table",
+                hint="compare the table with the source. The removal does not apply to this location, and rows of"
+                " epochs that the copy lacks are lost unless their source was read again",
             )
 
 
@@ -161,7 +161,7 @@ def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterato
     try:
         open_head(fs.read(path), path)
     except (SparkhavenError, OSError) as error:
-        yield finding("note", path, "head is damaged: readers ignore it, the stream replaces it", found=error)
+        yield finding("note", path, "head is damaged. Readers ignore it, the stream replaces it", found=error)
         return
     for _ in range(LOOKS):
         whole, quick = (load_read(fs, layout, table, stream, cached=cached) for cached in (False, True))
@@ -209,7 +209,7 @@ def _torn(path: Path, end: int, rest: int) -> Iterator[CheckFinding]:
         yield finding(
             "warning",
             path,
-            "last record is torn: it was never committed, recovery drops it",
+            "last record is torn. It was never committed, recovery drops it",
             at=f"byte {end}",
             found=f"{rest} bytes",
             hint="run `sparkhaven recover` if no stream is running",

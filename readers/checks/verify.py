@@ -46,7 +46,7 @@ from sparkhaven.store.volumes import require_volume
 _Looked = dict[Path, tuple[Expected, Hashable, list[CheckFinding]]]
 
 LOOKS = 4  # at a table with errors, at most
-UNCONFIRMED = "the table changed while it was read, and only one look found this: run `sparkhaven verify` again"
+UNCONFIRMED = "the table changed while it was read, and only one look found this. Run `sparkhaven verify` again"
 
 
 def verify(
@@ -213,7 +213,7 @@ class _TableCheck:
                         "two streams own this location",
                         expected="one",
                         found=f"{name} and another",
-                        hint="roll one of the streams back; a location has one writer",
+                        hint="roll one of the streams back. A location has one writer",
                     )
                 self.located[key] = location
 
@@ -236,7 +236,7 @@ class _TableCheck:
                     each.path,
                     f"{each.rows} rows of {each.internal}/{each.value}, stream {each.stream}, were set aside",
                     found=each.reason,
-                    hint="reads of that date fail; to accept the loss, move it out of the database with its note",
+                    hint="reads of that date fail. To accept the loss, move it out of the database with its note",
                 )
         except (SparkhavenError, OSError) as error:
             yield from_error(error, self.layout.set_aside(self.table))
@@ -282,7 +282,7 @@ class _TableCheck:
                 yield finding(
                     "error",
                     path,
-                    "rows were rolled back after their merge: reads use only intraday",
+                    "rows were rolled back after their merge. Reads use only intraday",
                     at=f"source {taken.internal} of stream {taken.stream}",
                     expected=f"{taken.rows} rows",
                     found=f"{at.rows} rows",

@@ -51,7 +51,7 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFind
     record = record_beside(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None
     if record is None or committed is None:
-        yield finding("note", path, "no table.size beside the file names its committed length: the whole file is shown")
+        yield finding("note", path, "no table.size beside the file names its committed length. The whole file is shown")
         if on_disk % prefix.width:
             end = prefix.data_offset + rows * prefix.width
             yield finding(
@@ -212,7 +212,7 @@ def changed(fs: Fs, path: Path, record: table_size.TableSize | None, offset: int
         yield finding(
             "error",
             path,
-            "checksum does not match: committed bytes have changed",
+            "checksum does not match. Committed bytes have changed",
             at=f"bytes {offset} to {offset + committed}",
             expected=f"CRC-32 {expected:08x}",
             found=f"CRC-32 {found:08x}",

@@ -16,7 +16,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
 from sparkhaven.store.io.fs import Fs
 
-RESTORE = "restore the file from a copy; nothing was changed or deleted"
+RESTORE = "restore the file from a copy. Nothing was changed or deleted"
 
 
 def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
@@ -154,7 +154,7 @@ def _end(path: Path, found: Scan) -> Iterator[CheckFinding]:
         yield finding(
             "warning",
             path,
-            "last record is torn: it was never committed, recovery drops it",
+            "last record is torn. It was never committed, recovery drops it",
             at=f"byte {found.end}",
             found=f"{found.rest} bytes",
         )

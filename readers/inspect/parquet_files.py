@@ -73,7 +73,7 @@ def _row_sets(fs: Fs, path: Path, found: ParquetFile, facts: dict[str, Any]) -> 
             "row sets do not cover the location",
             expected=f"{location.size} rows",
             found=f"{covered} rows",
-            hint="merge the date again with --rewrite; rows are read without the index",
+            hint="merge the date again with --rewrite. Rows are read without the index",
         )
 
 

@@ -124,7 +124,7 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
     if record.complete and (record.proof is None or not record.proof.holds):
         yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")
     if not record.complete:
-        yield finding("note", path, f"the merge is not finished: readers ignore it, last phase {record.phase}")
+        yield finding("note", path, f"the merge is not finished. Readers ignore it, last phase {record.phase}")
 
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:

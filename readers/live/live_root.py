@@ -149,7 +149,7 @@ class LiveRoot:
             self.backend.deliver(served.key, update)
         if update.ended is not None:
             served.ended = True
-            self._note(f"{served.name}: the served table has ended, clients open it again: {update.ended.what}")
+            self._note(f"{served.name}: the served table has ended ({update.ended.what}). Clients open it again")
         elif served.table.committed_ms:
             lag = max(0, self._now_ms() - served.table.committed_ms)
             self._lag_ms = lag if self._lag_ms is None else max(self._lag_ms, lag)

@@ -8,7 +8,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, merged_rows, newest
 
-AGAIN = "open the table again: it has the same name"
+AGAIN = "open the table again. It has the same name"
 
 
 class Merged:

@@ -12,11 +12,13 @@ from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
 
-_WORDS = """abstract assert boolean break byte case catch char class const continue default do double else enum extends
-false final finally float for goto if implements import instanceof int interface long native new null package private
-protected public return short static strictfp super switch synchronized this throw throws transient true try void
-volatile while in not i ii k"""
-RESERVED = frozenset(_WORDS.split())  # Java's, and those of Deephaven's query language
+_WORDS = (
+    "abstract|assert|boolean|break|byte|case|catch|char|class|const|continue|default|do|double|else|enum|extends|"
+    "false|final|finally|float|for|goto|if|implements|import|instanceof|int|interface|long|native|new|null|"
+    "package|private|protected|public|return|short|static|strictfp|super|switch|synchronized|this|throw|throws|"
+    "transient|true|try|void|volatile|while|in|not|i|ii|k"
+)
+RESERVED = frozenset(_WORDS.split("|"))  # Java's, and those of Deephaven's query language
 
 
 @frozen
@@ -50,7 +52,7 @@ def served_schema(schema: TableSchema) -> ServedSchema:
     for column in schema.columns:
         if column.name in RESERVED:
             raise SettingsError(
-                f"column {column.name} of {schema.full_name} cannot be served: its name is reserved",
+                f"column {column.name} of {schema.full_name} cannot be served. Its name is reserved",
                 expected="no word of Java or of Deephaven's query language",
                 found=column.name,
                 hint=f"name the other tables, or read this one: `sparkhaven read {schema.full_name}`",

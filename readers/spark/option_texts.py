@@ -105,18 +105,18 @@ def no_table(verb: str, call: str, found: str | None = None) -> SettingsError:
         where=WHERE,
         expected=f'.{call}("Namespace.Table")',
         found=found,
-        hint=f"tables of Spark's catalog keep no options: read by {VIEW}, write by {SAVE}",
+        hint=f"tables of Spark's catalog keep no options. Read by {VIEW}, write by {SAVE}",
     )
 
 
 def of_catalog(found: str) -> SettingsError:
     """The error for CREATE TABLE and what else makes or reads a table of Spark's catalog."""
     return SettingsError(
-        "a table of Spark's catalog cannot have this format: the catalog keeps no options",
+        "a table of Spark's catalog cannot have this format. The catalog keeps no options",
         where=WHERE,
         expected=VIEW,
         found=found,
-        hint=f"a temporary view reads; to write, call {SAVE}",
+        hint=f"a temporary view is for reading. To write, call {SAVE}",
     )
 
 

@@ -77,7 +77,7 @@ def read_options(given: Mapping[str, str], environ: Mapping[str, str], *, stream
             )
     root = values.get("root") or environ.get("SPARKHAVEN_ROOT")
     if not root:
-        hint = f"or set SPARKHAVEN_ROOT; a table of Spark's catalog keeps no options: {VIEW}"
+        hint = f"or set SPARKHAVEN_ROOT. Spark's catalog keeps no options, so read by {VIEW}"
         raise missing("root", '.option("root", "/data/db")', hint)
     if "path" not in values:
         raise no_table("read", "load")
@@ -120,7 +120,7 @@ def _epoch(name: str, text: str) -> int | Epochs:
 def _task_bytes(name: str, text: str) -> int:
     size = whole_number(name, text)
     if size < LEAST_TASK_BYTES:
-        hint = "each task costs Spark some milliseconds: leave it out for tasks of at most 128 MiB"
+        hint = "each task costs Spark some milliseconds. Leave it out for tasks of at most 128 MiB"
         raise unfit(name, text, f"at least {LEAST_TASK_BYTES} (1 MiB)", hint=hint)
     return size
 

@@ -68,7 +68,7 @@ def require_schema(asked: spark.StructType, offered: spark.StructType, table: st
             where=table,
             expected=", ".join(map(" ".join, kinds)),
             found=", ".join(map(" ".join, wanted)),
-            hint="leave the schema out; the options `columns`, `instant` and `char` choose columns and types",
+            hint="leave the schema out. The options `columns`, `instant` and `char` choose columns and types",
         )
 
 

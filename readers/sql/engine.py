@@ -64,7 +64,7 @@ def plan_tree(connection: duckdb.DuckDBPyConnection, query: str) -> Tree:
     return plan
 
 
-BEYOND = "name tables of the root as NS.T; a query cannot read files, settings or other databases"
+BEYOND = "name tables of the root like Nyc13.Flight. A query cannot read files, settings or other databases"
 
 
 def not_a_select(text: str) -> SettingsError:
@@ -82,14 +82,14 @@ def refusal(error: Exception, query: str) -> SparkhavenError:
     what, _, rest = str(error).strip().partition("\n")
     if isinstance(error, duckdb.OutOfMemoryException):
         hint = "allow more with --memory, or select fewer columns and rows"
-        return RetryableStorageError(f"the query needs more memory: {what}", where=query, hint=hint)
+        return RetryableStorageError(f"the query exceeds its memory: {what}", where=query, hint=hint)
     if isinstance(error, duckdb.IOException) and os.strerror(errno.ENOSPC) in str(error):
         hint = "free space on the disk, then run it again"
-        return RetryableStorageError(f"the query needs more disk: {what}", where=query, hint=hint)
+        return RetryableStorageError(f"the query exceeds the free disk: {what}", where=query, hint=hint)
     if isinstance(error, duckdb.PermissionException):
         return SettingsError(f"the query reaches beyond the tables: {what}", where=query, hint=BEYOND)
-    hint = "`sparkhaven schema show NS.T` lists the columns of a table; functions and types are those of DuckDB"
+    hint = "`sparkhaven schema show` lists the columns of a table. Functions and types are those of DuckDB"
     if "TIMESTAMPTZ_NS" in str(error):
-        hint = 'an Instant is exact to the nanosecond; for date functions take microseconds: "At"::TIMESTAMPTZ'
+        hint = 'an Instant is exact to the nanosecond. For date functions take microseconds, "At"::TIMESTAMPTZ'
     detail = " ".join(rest.partition("LINE ")[0].split())  # what follows is the query again
     return SettingsError(f"the query cannot be run: {what}", where=query, found=detail or None, hint=hint)

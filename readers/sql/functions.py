@@ -53,7 +53,7 @@ def refuse_functions(query: str, statements: Sequence[Tree]) -> None:
     """SettingsError if a query calls a function that reads or changes anything but rows."""
     for name, location in _calls(statements):
         raise SettingsError(
-            f"the query reaches beyond the tables: it calls {name}",
+            f"the query reaches beyond the tables. It calls {name}",
             where=query if location is None else f"character {location + 1} of: {query}",
             expected="functions of values, and of the table functions " + ", ".join(sorted(TABLES)),
             found=name,

@@ -35,11 +35,11 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
                 where=f"character {int(reference['query_location']) + 1} of: {query}",
                 expected=near(name, known),
                 found=name,
-                hint="tables are named NS.T, case-sensitive; `sparkhaven tables` lists them",
+                hint="write namespace and table, like Nyc13.Flight, case-sensitive. `sparkhaven tables` lists them",
             )
         if path[0].lower() in OF_DUCKDB:
             raise SettingsError(
-                "tables of this namespace cannot be queried: DuckDB has one of that name itself",
+                "the namespace has the name of one of DuckDB",
                 where=name,
                 expected=f"a namespace other than {', '.join(OF_DUCKDB)}",
                 hint=f"`sparkhaven read {name}` or open_table reads it",
@@ -47,9 +47,7 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
         names.add(name)
     by_case = {name.lower() for name in names}
     if len(by_case) < len(names):
-        raise SettingsError(
-            "two tables of a query differ in case only: SQL cannot tell them apart", found=", ".join(sorted(names))
-        )
+        raise SettingsError("the names of two tables of the query differ in case only", found=", ".join(sorted(names)))
     return [TableName.parse(name) for name in sorted(names)]
 
 

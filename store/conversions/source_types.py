@@ -88,7 +88,7 @@ BYTES = SourceType(
 TIMESTAMP = SourceType(
     "timestamp",
     Group.TIMESTAMP,
-    "timestamp with a zone; INT96 of Spark",
+    "timestamp with a zone, INT96 of Spark",
     "timestamp",
     avro="timestamp-millis, -micros, -nanos",
     protobuf="google.protobuf.Timestamp",
@@ -96,7 +96,7 @@ TIMESTAMP = SourceType(
 LOCAL = SourceType(
     "local timestamp",
     Group.LOCAL,
-    "timestamp without a zone; other INT96",
+    "timestamp without a zone, other INT96",
     "timestamp_ntz",
     avro="local-timestamp-millis, -micros, -nanos",
 )
@@ -109,10 +109,10 @@ NESTED = SourceType(
     "list, struct, map, union",
     "array, struct, map, variant",
     avro="record, array, map",
-    protobuf="message, repeated, map; other well-known types",
+    protobuf="message, repeated, map, other well-known types",
 )
 INTERVAL = SourceType(
-    "interval", Group.OTHER, "month_day_nano_interval; Parquet INTERVAL", "interval year to month", avro="duration"
+    "interval", Group.OTHER, "month_day_nano_interval, Parquet INTERVAL", "interval year to month", avro="duration"
 )
 
 SOURCES = (

@@ -25,7 +25,7 @@ def unwritable(path: Path, what: object) -> SparkhavenError:
         where=path,
         expected="a table of writer version 2 without partitions, constraints and column mapping",
         found=what,
-        hint="ALTER TABLE ... DROP FEATURE, or move the table away: the next rejected row creates a new one",
+        hint="ALTER TABLE ... DROP FEATURE, or move the table away. The next rejected row creates a new one",
     )
 
 
@@ -36,5 +36,5 @@ def damaged(path: Path, found: object) -> SparkhavenError:
         where=path,
         expected="actions as Delta writes them",
         found=found,
-        hint="restore it from a copy; nothing was committed",
+        hint="restore it from a copy. Nothing was committed",
     )

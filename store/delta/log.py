@@ -93,7 +93,9 @@ def data_path(table: Path, text: str) -> Path:
     if scheme is None:
         return table / unquote(text)
     if scheme[1] != "file":
-        raise unreadable(table, f"a data file at {text}", "only tables whose files are on a mounted disk can be read")
+        raise unreadable(
+            table, f"a data file at {text}", "mount the disk of the file, and write its path into the table"
+        )
     return Path(file_of_url(text))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION, TABLE_SIZE
 from sparkhaven.store.epochs.state.log_values import Batch, LocationReport, LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -9,26 +11,26 @@ from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.layout import LocationKey, check_partition
 
 
-def require(state: StreamState, batch: Batch) -> None:
+def require(state: StreamState, batch: Batch, log: Path) -> None:
     """EpochConflictError: a report or position does not continue from ``state``; nothing landed.
 
     PositionGapError: a file was taken with other content or is older than the horizon, or offsets do not continue at
     the committed end.
     """
-    state.offsets.require_settled(f"stream {state.stream}")
+    state.offsets.require_settled(log)
     resolution = state.classify(batch.splits, batch.gaps)
     if resolution.taken:
-        raise _conflict("splits of this batch are committed already", resolution.taken[0].path, "new ones", "taken")
+        raise _conflict("splits of this batch are already committed", resolution.taken[0].path, "new ones", "taken")
     if resolution.cut:
         proposed, rest = resolution.cut[0]
-        raise _conflict("a part of this batch is committed already", proposed.path, rest.path, "all of it")
+        raise _conflict("a part of this batch is already committed", proposed.path, rest.path, "all of it")
     if resolution.below:
         raise PositionGapError(
             "a file is older than the horizon of the stream",
             where=resolution.below[0].path,
             expected=f"modified at or after {state.horizon} ns",
             found=f"modified at {resolution.below[0].mtime_ns} ns",
-            hint="a file older than the horizon is never read; give it a new modification time to have it read",
+            hint="give the file a new modification time",
         )
     seen = set()
     for report in batch.reports:
@@ -75,5 +77,5 @@ def _conflict(what: str, where: LocationKey | str, expected: object, found: obje
         where=where if isinstance(where, str) else f"{where.internal}/{where.value}",
         expected=expected,
         found=found,
-        hint="nothing was committed; the tails are truncated when the batch is retried",
+        hint="nothing was committed. The tails are truncated when the batch is retried",
     )

@@ -151,7 +151,7 @@ class Compaction:
                 for _ in state.steps(record):
                     yield 1
         if state.epoch != self.floor:
-            raise self._damaged("commit log does not lead to its new floor", self.floor, state.epoch)
+            raise self._damaged("the commit log does not reach its new floor", self.floor, state.epoch)
         self._cut = self._cut or HEADER.size
         for end, removal in read_removals(self._fs, self._layout, self._table, self._stream, removals).entries:
             if removal.epoch > self.floor or end > self._removals_end:
@@ -193,7 +193,7 @@ class Compaction:
             yield 1
 
     def _damaged(self, what: str, expected: int, found: int) -> CorruptFileError:
-        hint = "restore log and checkpoint from one copy; nothing was changed or deleted"
+        hint = "restore log and checkpoint from one copy. Nothing was changed or deleted"
         return CorruptFileError(what, where=self._log_path, expected=expected, found=found, hint=hint)
 
     def _copy(self) -> int:

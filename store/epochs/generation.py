@@ -36,7 +36,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
 WENT_DOWN = "the machine went down before the records of these epochs were synced"
-REMOVED = "a stream of this name was removed; these epochs were its"
+REMOVED = "these epochs are of a stream of this name that was removed"
 
 
 @frozen

@@ -139,7 +139,7 @@ class StreamLog:
             self._file.require_owned()
             for error in self._damaged.values():
                 raise error
-            require(self.state, batch)
+            require(self.state, batch, self._layout.stream_log(self._table, self._stream))
             max_age_ns = int(self._retention.max_file_age_s * 1e9)
             horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, max_age_ns)
             stamped = batch if batch.time_ms else replace(batch, time_ms=self._now_ms())

@@ -130,6 +130,6 @@ class Shortening:
             "the log cannot be compacted",
             where=layout.stream_log(table, stream),
             found=error,
-            hint="free space on the disk; until then the stream continues with the longer, unchanged log",
+            hint="free space on the disk. Until then the stream continues with the longer, unchanged log",
             phase=phase_of(error),
         )

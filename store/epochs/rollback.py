@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
@@ -53,13 +54,14 @@ def plan_rollback(
     try:
         plan = settle_locations(fs, layout, table, target, sorted(asked), ahead=False)
     except CorruptFileError as error:
+        location = "/".join(Path(str(error.where)).parts[-4:-2])
         raise CorruptFileError(
-            f"epoch {to} needs what is damaged: {error.what}",
+            f"epoch {to} has a damaged location: {error.what}",
             where=error.where,
             expected=error.expected,
             found=error.found,
             hint="roll back further, restore the file from a copy, or set its location aside with `sparkhaven recover"
-            f" {table} {before.stream} --quarantine INTERNAL/DATE`; nothing was changed or deleted",
+            f" {table} {before.stream} --quarantine {location}`. Nothing was changed or deleted",
         ) from error
     gone = sorted(key for key in touched if key not in target.locations)
     plan.stray_locations.extend(layout.intraday_location(table, key) for key in gone)

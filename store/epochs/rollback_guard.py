@@ -29,7 +29,7 @@ def require_unmerged(fs: Fs, layout: Layout, table: TableName, stream: str, to: 
             for key, since in sorted(touched):
                 rows, merged = then.get((key, since), 0), taken.get((key.internal, since), 0)
                 if key.value == value and rows < merged:
-                    raise _refused(layout, table, record, key, merged, rows, to)
+                    raise _refused(layout, table, stream, record, key, merged, rows, to)
 
 
 def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tuple[dict[Made, int], set[Made]]:
@@ -57,10 +57,17 @@ def _records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[Merge
 
 
 def _refused(
-    layout: Layout, table: TableName, record: MergeRecord, key: LocationKey, merged: int, rows: int, to: int
+    layout: Layout,
+    table: TableName,
+    stream: str,
+    record: MergeRecord,
+    key: LocationKey,
+    merged: int,
+    rows: int,
+    to: int,
 ) -> TableExistsError:
-    back = f"roll back only to the merged epoch or a later one; see `sparkhaven epochs list {table} STREAM`"
-    on = f"the merge was killed while it published; run `sparkhaven merge {table} --dates {key.value}` to finish it"
+    back = f"roll back to the merged epoch or a later one. See `sparkhaven epochs list {table} {stream}`"
+    on = f"the merge was killed while it published. Run `sparkhaven merge {table} --dates {key.value}` to finish it"
     return TableExistsError(
         "the rollback would remove rows that are in history",
         where=layout.merges(table) / key.value,

@@ -170,7 +170,7 @@ def refuse_damage(found: Scan | Survey, where: object) -> None:
             where=f"{where} at byte {found.end}",
             expected="a frame whose checksum holds",
             found=f"damage, then {len(found.beyond)} sound records from byte {found.beyond[0].offset}",
-            hint="restore the file from a copy; nothing was changed or deleted",
+            hint="restore the file from a copy. Nothing was changed or deleted",
         )
 
 

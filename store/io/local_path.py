@@ -43,7 +43,7 @@ def file_of_url(url: str) -> str:
     host, encoded = (parts[2] or "", parts[3] or "") if parts is not None else ("", "")
     if host.lower() not in LOCAL_HOSTS or not encoded:
         raise SettingsError(
-            "the URL names no file of this machine",
+            "the URL is not a path of this machine",
             where=url,
             expected="file:///PATH",
             found=f"host {host}" if host else "no path",
@@ -57,11 +57,11 @@ def file_of_url(url: str) -> str:
 
 def _not_mounted(text: str, scheme: str) -> SettingsError:
     return SettingsError(
-        f"paths of {scheme}: are not supported",
+        f"the path has the unsupported scheme {scheme}",
         where=text,
         expected="a path of this machine, or file:///PATH",
         found=f"scheme {scheme}",
-        hint=f"mount it and name the mounted directory; a directory of the name {scheme}: is named by its full path",
+        hint=f"mount it and name the mounted directory. Write the full path of a directory that is named {scheme}:",
     )
 
 

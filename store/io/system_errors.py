@@ -10,8 +10,8 @@ from pathlib import Path
 from sparkhaven.store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError, phase_of
 
 _HINTS = {
-    errno.ENOSPC: "free space on the disk, then run it again; what was committed stays, the rest is done again",
-    errno.EDQUOT: "raise the quota, then run it again; what was committed stays, the rest is done again",
+    errno.ENOSPC: "free space on the disk, then run it again. Committed data stays, the rest is repeated",
+    errno.EDQUOT: "raise the quota, then run it again. Committed data stays, the rest is repeated",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then run it again",
     errno.EACCES: "check owner and permissions",
     errno.EPERM: "check owner and permissions",

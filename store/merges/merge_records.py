@@ -247,11 +247,11 @@ def record_missing(layout: Layout, table: TableName, value: str) -> CorruptFileE
 
 def _missing(path: object, expected: str) -> CorruptFileError:
     return CorruptFileError(
-        "a merge record is missing: it is not known which rows of this date history has",
+        "a merge record is missing, so the rows that history has of this date are unknown",
         where=path,
         expected=expected,
         found="no such record",
-        hint="restore the directory of the date below .merges from a copy; history itself was not changed",
+        hint="restore the directory of the date below .merges from a copy. History itself was not changed",
     )
 
 
@@ -261,7 +261,7 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
         where=f"{where} at byte {byte}",
         expected=expected,
         found=found,
-        hint=f"run `sparkhaven inspect {where}` and restore it from a copy: no other file has its content",
+        hint=f"run `sparkhaven inspect {where}` and restore it from a copy. No other file has its content",
     )
 
 

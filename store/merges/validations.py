@@ -103,7 +103,7 @@ class Validation:
             found="; ".join(f"{r.rule}{f' {r.column}' if r.column else ''}: {r.message}" for r in (*failed, *open_)),
             hint=f"`{again}` validates again and lists measured values and bounds"
             if failed
-            else f"`{again} --allow-unevaluated` accepts them; or remove them from the schema",
+            else f"`{again} --allow-unevaluated` accepts them. You can also remove them from the schema",
             phase="validate",
         )
 

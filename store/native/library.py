@@ -76,7 +76,7 @@ def core() -> ctypes.CDLL | None:
     try:
         return load(library_file(Fs(), os.environ))
     except CoreNotUsableError as error:
-        _LOG.warning("the compiled core is not used (%s): same results, but decoding takes longer", error)
+        _LOG.warning("the compiled core is not used (%s). Results are the same, decoding takes longer", error)
         return None
 
 
@@ -130,5 +130,5 @@ def load(path: Path) -> ctypes.CDLL:
         raise CoreNotUsableError(f"{path} cannot be loaded: {error}") from error
     found = library.sh_abi()
     if found != ABI:
-        raise CoreNotUsableError(f"{path} has version {found} of its functions, not {ABI}: build the package again")
+        raise CoreNotUsableError(f"{path} has version {found} of its functions, not {ABI}. Build the package again")
     return library

@@ -22,7 +22,7 @@ from sparkhaven.store.types.frozen import frozen
 
 VERSION = 2
 _FIRST = frozenset({"place", "file", "newest", "seen", "dead"})
-AGAIN = "restore it from a copy, or remove it: the next start of the stream rebuilds it from the commit log"
+AGAIN = "restore it from a copy, or remove it. The next start of the stream rebuilds it from the commit log"
 
 
 @frozen

@@ -21,6 +21,6 @@ def refuse_case_twins(table: str, columns: Iterable[Column], who: str, instead: 
             where=table,
             expected="names that differ by more than case",
             found=f"{one} and {other}",
-            hint=f"{instead}; or rename one: write another name into the schema file, then"
+            hint=f"{instead}. To rename one, write another name into the schema file, then"
             f" `sparkhaven schema deploy FILE --rename {other}=NEW`",
         )

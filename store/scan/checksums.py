@@ -119,10 +119,10 @@ def checks_of(mode: ChecksumVerify) -> Checks | None:
 def changed(path: Path, state: FileState, computed: int) -> CorruptFileError:
     """The error for committed bytes that are not what they were."""
     return CorruptFileError(
-        "checksum does not match: committed bytes have changed",
+        "checksum does not match. Committed bytes have changed",
         where=path,
         expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data, as committed",
         found=f"CRC-32 {computed:08x}",
-        hint="run `sparkhaven verify --deep`; restore the file from a copy, or roll the stream back to an epoch before "
-        "the damage (history: merge the date again with --rewrite while its rows are intraday)",
+        hint="run `sparkhaven verify --deep`. Restore the file from a copy, or roll the stream back to an epoch before"
+        " the damage. For history, merge the date again with --rewrite while its rows are intraday",
     )

@@ -93,8 +93,8 @@ def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = No
             where=path,
             expected=f"columnId {column.id}",
             found=f"columnId {prefix.column_id}",
-            hint="its prefix is damaged, it is a copy of another file, or the schema is not the one that wrote it: "
-            "restore the file or the schema with its history; reads of other columns are not affected",
+            hint="the prefix is damaged, the file is a copy of another one, or another schema wrote it. Restore the"
+            " file, or the schema with its history. Reads of other columns are not affected",
         )
     check_prefix(prefix, column, path)
     return prefix

@@ -21,7 +21,7 @@ from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
 from sparkhaven.store.types.model import Column
 
 HINT = (
-    "run `sparkhaven verify --deep`; restore the file from a copy, or merge the date again with --rewrite while its "
+    "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite while its "
     "rows are intraday"
 )
 

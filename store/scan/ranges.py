@@ -207,10 +207,10 @@ def usable_record(
     for taken in newer:
         if _has_left(snapshot, value, taken):
             raise SettingsError(
-                "the epoch can no longer be read: its rows were merged later and removed from intraday",
+                "the epoch can no longer be read. Its rows were merged later and removed from intraday",
                 where=layout.intraday_location(snapshot.table, LocationKey(taken.internal, value)),
                 found=f"epochs {snapshot.epochs}",
-                hint="read a newer epoch; `sparkhaven stats` shows which dates are merged",
+                hint="read a newer epoch. `sparkhaven stats` shows which dates are merged",
             )
     return None
 

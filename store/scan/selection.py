@@ -64,7 +64,7 @@ def check_tier(tier: str) -> Tier:
     for known in TIERS:
         if tier == known:
             return known
-    raise SettingsError("no such tier", expected=" | ".join(TIERS), found=repr(tier), hint="leave it out for all")
+    raise SettingsError("unknown tier", expected=" | ".join(TIERS), found=repr(tier), hint="leave it out for all")
 
 
 def refuse_unknown_values(
@@ -78,7 +78,7 @@ def refuse_unknown_values(
     for wanted in selection.values or ():
         if ".." in wanted or wanted in values:
             continue
-        other = f"the {tier} tier does not have it, another tier has: leave the tier out" if wanted in elsewhere else ""
+        other = "another tier has it. Leave the tier out" if wanted in elsewhere else ""
         raise TableNotFoundError(
             f"{table} has no partition {wanted!r}",
             expected=near(wanted, values),

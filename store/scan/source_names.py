@@ -34,7 +34,7 @@ def refuse_ambiguous_source(table: TableName, source: str, known: Collection[str
             f"{table} has two sources that {source!r} may mean",
             expected=f"{unquote(directory)!r} for directory {directory}, or {encoded!r} for directory {encoded}",
             found=repr(source),
-            hint="name one of the two like that",
+            hint="name one of the two in this form",
         )
 
 

@@ -1,7 +1,7 @@
 """Errors and warnings of a schema file: one table of codes, one value per finding.
 
 Codes that begin with E are errors and refuse the schema, codes with W are warnings. A finding names file, line, column,
-element and rule, what was expected and found, and what to do.
+element and what is wrong, what was expected and found, and what to do.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
     from sparkhaven.store.schema.xml_tree import Element
 
 
-RULES: dict[str, str] = {
-    "E101": "a schema is well-formed XML without DOCTYPE and entities, of at most 1 MiB",
-    "E102": "the root element is Table or CopyTable",
-    "E103": "namespace and name are identifiers",
-    "W104": "the file is named <Namespace>.<Table>.schema",
-    "E105": "a value is one of its list",
-    "W106": "an element or attribute that is not known is kept and has no effect",
-    "W107": "storageType is stated; without it the table is NestedPartitionedOnDisk",
-    "W109": "a table that this release writes is NestedPartitionedOnDisk",
-    "E108": "a CopyTable names a schema that exists and does not come back to itself",
-    "E111": "a column has a name, which is an identifier, and a dataType",
-    "E112": "two columns never have the same name, nor names that differ in case only",
-    "W112": "two names of columns of a deployed schema differ by more than case",
-    "E113": "a nested table has exactly one Partitioning column, a splayed one none",
-    "W113": "a table that this release writes has one Partitioning column",
-    "E114": "the Partitioning column is a String",
-    "E115": "a Grouping column is a String, an Instant or a primitive",
-    "W116": 'encoding is meant for String columns with symbolTable="None"',
-    "E117": "a codec stands on an object column, with arguments that it knows and a width of at least 1",
-    "W118": "a class that is not known is kept as a blob",
-    "W119": "i, ii and k are names of the query language",
-    "W120": "a column that this release writes has a type that it stores",
-    "E121": "keyFormula uses only the tokens, operators and columns that exist",
-    "E122": "keyFormula uses no partitioning, float or object column",
-    "E123": "keyFormula gives a member of the partition array",
-    "W124": "a formula by grouping column has one; without it a date goes to one partition",
-    "E131": "ImportSource has a type of CSV, JDBC, JSON, XML",
-    "E132": "an ImportColumn names a column of the table, and each at most once",
-    "W133": "an ImportColumn has more than a name, else it has no effect",
-    "E141": "a rule is known, has all attributes that it needs and no others",
-    "E142": "a rule stands on columns that exist and fit it",
-    "E143": "the bounds of a rule are values in ascending order and its filter can be parsed",
-    "E151": "a DataIndex has columns, all of them exist, each once",
-    "E152": "a merge codec belongs to a format that compresses",
-    "W155": "an index is one that a merge of this release builds",
-    "W153": "a table of ExtendedStorage has no Partitions; the formula is ignored",
-    "E154": "the type of ExtendedStorage is known",
-    "E161": "a schema does not change how existing data are stored",
+VIOLATIONS: dict[str, str] = {
+    "E101": "the schema is not well-formed XML, has DOCTYPE or entities, or is longer than 1 MiB",
+    "E102": "the root element is not Table or CopyTable",
+    "E103": "namespace or name is not an identifier",
+    "W104": "the file is not named <Namespace>.<Table>.schema",
+    "E105": "a value is not one of its list",
+    "W106": "an unknown element or attribute has no effect",
+    "W107": "storageType is missing, so the table is NestedPartitionedOnDisk",
+    "W109": "the table is not NestedPartitionedOnDisk, which this release does not write",
+    "E108": "a CopyTable names a schema that is missing or leads back to it",
+    "E111": "a column lacks its dataType, or a name that is an identifier",
+    "E112": "two columns have the same name, or names that differ in case only",
+    "W112": "two names of columns of a deployed schema differ in case only",
+    "E113": "a nested table has more or less than one Partitioning column, or a splayed table has one",
+    "W113": "the table has several Partitioning columns, which this release does not write",
+    "E114": "the Partitioning column is not a String",
+    "E115": "a Grouping column is not a String, an Instant or a primitive",
+    "W116": 'encoding stands on a column that is not a String with symbolTable="None"',
+    "E117": "a codec stands on a column without objects, or has unknown arguments or a width below 1",
+    "W118": "the class of a column is unknown, so its values are blobs",
+    "W119": "a column is named i, ii or k, as the query language names its own",
+    "W120": "a column has a type that this release does not store",
+    "E121": "keyFormula uses an unknown token, operator or column",
+    "E122": "keyFormula uses a partitioning, float or object column",
+    "E123": "the result of keyFormula is not a member of the partition array",
+    "W124": "a formula by grouping column lacks that column, so a date goes to one partition",
+    "E131": "the type of ImportSource is not CSV, JDBC, JSON or XML",
+    "E132": "an ImportColumn names an unknown column, or one that another names",
+    "W133": "an ImportColumn has nothing but a name, so it has no effect",
+    "E141": "a rule is unknown, lacks an attribute or has one too many",
+    "E142": "a rule stands on a column that is missing or does not fit it",
+    "E143": "the bounds of a rule are not ascending values, or its filter cannot be parsed",
+    "E151": "a DataIndex has no columns, unknown ones, or one twice",
+    "E152": "a merge codec stands beside a format that does not compress",
+    "W155": "a merge of this release does not build the index",
+    "W153": "a table of ExtendedStorage has Partitions, whose formula is ignored",
+    "E154": "the type of ExtendedStorage is unknown",
+    "E161": "the schema changes how existing data are stored",
 }
 
 
@@ -78,8 +78,8 @@ class SchemaFinding:
 
     @property
     def rule(self) -> str:
-        """The rule that is broken, one sentence."""
-        return RULES[self.code]
+        """What is wrong, one sentence."""
+        return VIOLATIONS[self.code]
 
     @property
     def where(self) -> str:
@@ -154,7 +154,7 @@ def raise_errors(findings: Iterable[SchemaFinding]) -> None:
     first = next((f for f in every if f.severity == "error"), None)
     if first is not None:
         raise SchemaParseError(
-            f"{first.code}: rule broken: {first.rule}",
+            f"{first.code}: {first.rule}",
             where=first.where,
             expected=first.expected,
             found=first.found,

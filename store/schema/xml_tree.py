@@ -179,13 +179,15 @@ def parse_document(data: bytes) -> Document:
         parser.close()
     except SAXParseException as error:
         line, column = int(error.getLineNumber() or 1), int(error.getColumnNumber() or 0) + 1
-        hint = "correct the XML at this position; an editor with XML support shows it"
+        hint = "correct the XML at this position. An editor with XML support shows it"
         raise DocumentError(line, column, "well-formed XML", str(error.getMessage()), hint) from None
     except DefusedXmlException as error:
         line, column = builder.before("<!DOCTYPE")
         kind = type(error).__name__.replace("Forbidden", "")
         found = "DOCTYPE" if kind == "DTD" else kind
-        raise DocumentError(line, column, "no DOCTYPE and no entities", found, "remove it, with its entities") from None
+        raise DocumentError(
+            line, column, "a file without DOCTYPE and entities", found, "remove it, with its entities"
+        ) from None
     if builder.root is None:
         raise DocumentError(1, 1, "well-formed XML", "no element", "write a Table element")
     return Document(data, text, encoding, builder.root)

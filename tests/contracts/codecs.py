@@ -289,7 +289,7 @@ class TextContract(CodecContract):
                 continue  # two bytes, which are no mark of an empty text
             array = pa.array(["ok", None, text, "", text], pa.string()).slice(1)
             for form in (array, array.dictionary_encode()):
-                with pytest.raises(SchemaMismatchError, match="cannot be stored in the column's charset") as caught:
+                with pytest.raises(SchemaMismatchError, match="the charset of the column lacks") as caught:
                     encode_column(column, form, Base(rows=7))
                 row = "column S, row 8" if self.storage is Storage.BLOB else "column S, symbol 0"
                 assert caught.value.where == row

@@ -157,7 +157,7 @@ def test_a_broker_restored_from_a_backup_stops_the_stream(
         wait_for(lambda: has_stopped(run), run)
         send(own_broker.bootstrap, topic, ticks(range(20, 40)))
     assert isinstance(run.error, PositionGapError)
-    assert "ends before our position" in str(run.error) and "restored from a backup" in str(run.error.hint)
+    assert "ends before the committed position" in str(run.error) and "restored from a backup" in str(run.error.hint)
     assert run.error.where == f"{topic}/0" and "offset 10" in str(run.error.expected) and "5" in str(run.error.found)
     assert ids(tmp_path) == [*range(10)]
 

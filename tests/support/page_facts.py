@@ -31,7 +31,7 @@ HOSTILE = (
     "{{7*7}} ${7*7} var(--text); background: url(//evil.example/x)",
 )
 
-LATE = f"1 new files are not ingested: older than max_file_age (7 d): /feed/{'late-' * 40}.json; touch it"
+LATE = f"1 new files are older than max_file_age (7 d) and are not ingested: /feed/{'late-' * 40}.json. Touch it"
 
 
 def epochs(count: int, *, every_ms: int = MINUTE, until_ms: int = NOW_MS) -> tuple[EpochFacts, ...]:

@@ -1,7 +1,9 @@
 """The lint for words: long sentences, chains, and words that have a plain term, in what users read.
 
-Pages, the help of all commands and the docstrings of the public API are checked. A sentence has at most 25 words and
-at most one colon or semicolon. Code is one word. ``python -m tools.docs.words`` prints what breaks a rule.
+Pages, the help of all commands, the docstrings of the public API, and the texts in the code are checked: errors, hints,
+findings, progress, log lines. A sentence has at most 25 words and at most one colon. Code is one word, and so is a
+placeholder. An error says the violation, not the rule, and its hint names the table and the stream.
+``python -m tools.docs.words`` prints what breaks a rule.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tools.docs.code_texts import code_texts, error_faults
 from tools.docs.commands import commands
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,7 +33,6 @@ API = (
     "jobs/dataframes/frames.py",
     "jobs/dataframes/frame_writer.py",
 )
-EXEMPT: frozenset[str] = frozenset()  # pages and modules that are not clean yet
 PLAIN = {
     "unless told": "default: …",
     "not foreseen": "unexpected error",
@@ -100,6 +102,7 @@ def texts() -> Iterator[tuple[str, str]]:
     for words, command in commands():
         for what, text in _help(command):
             yield f"help of {words}{what}", text
+    yield from code_texts(REPOSITORY)
 
 
 def _help(command: Any) -> Iterator[tuple[str, str]]:
@@ -122,16 +125,11 @@ def _docstrings(node: ast.Module | ast.ClassDef | ast.FunctionDef, name: str) ->
 
 
 def main() -> int:
-    """Prints the faults of all texts that are not exempt, or of those whose names begin as asked; 1 if there are
-    any."""
-    asked = tuple(sys.argv[1:])
-    count = 0
-    for name, text in texts():
-        if name.startswith(asked) if asked else name.partition(" ")[0] not in EXEMPT:
-            for fault in faults(text):
-                print(f"{name}: {fault}")
-                count += 1
-    return int(count > 0)
+    """Prints what breaks a rule, or what does in the texts whose names begin as asked; 1 if anything does."""
+    found = [*((name, fault) for name, text in texts() for fault in faults(text)), *error_faults(REPOSITORY)]
+    wrong = [f"{name}: {fault}" for name, fault in found if name.startswith(tuple(sys.argv[1:]) or "")]
+    print(*wrong, sep="\n", end="\n" * bool(wrong))
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ class LocationAppender:
                     where=self.directory,
                     expected=f"epoch {resume.base_epoch}, {resume.base_rows} rows",
                     found=f"epoch {self.base_epoch}, {self.base_rows} rows",
-                    hint="restart the stream; nothing of this batch was committed",
+                    hint="restart the stream. Nothing of this batch was committed",
                 )
             known, self.rows, self._stats = dict(resume.files), resume.rows, dict(resume.stats)
         self._files: dict[str, FileState] = known
@@ -188,8 +188,8 @@ class LocationAppender:
                         where=self.directory / name,
                         expected=f"column {column.name} as version {self._target.schema.version} declares it",
                         found="another id, type, storage or charset",
-                        hint=f"`sparkhaven inspect {self.directory / name}` shows it; it needs a new date, see E161 in"
-                        f" {PAGE}",
+                        hint=f"`sparkhaven inspect {self.directory / name}` shows it. Write it to a new date, see"
+                        f" E161 in {PAGE}",
                     )
         path = self.directory / TABLE_DEFINITION
         if not new and any(name != current for name, (_, current) in self._columns.items()):
@@ -324,7 +324,7 @@ def writing(path: Path, phase: str = "append") -> Iterator[None]:
         raise CommitError(
             f"cannot write: {error.strerror or error}",
             where=path,
-            hint="free space or repair the disk, then restart the stream; nothing of this batch was committed",
+            hint="free space or repair the disk, then restart the stream. Nothing of this batch was committed",
             phase=phase_of(error) or phase,
         ) from error
 
@@ -343,6 +343,6 @@ def _belongs(directory: Path, stream: str, owner: str | None) -> SettingsError:
         where=directory,
         expected=f"stream {stream}",
         found=f"stream {owner}" if owner else "a table.size without a stream",
-        hint="route the rows to another internal partition: a location has one writer."
+        hint="route the rows to another internal partition. A location has one writer."
         " If that stream no longer exists, move the directory away",
     )

@@ -31,7 +31,7 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch], name: str |
                 where=f"column {column.name}",
                 expected=f"{column.type.arrow} for {column.type.name}",
                 found=array.type,
-                hint="this is a bug of the feed's decoder, not of the data; report it",
+                hint="report it: this is a bug of the feed's decoder, not of the data",
             )
         arrays.append(array)
     if column.storage is Storage.SYMBOL:

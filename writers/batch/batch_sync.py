@@ -23,6 +23,6 @@ def make_durable(fs: Fs, guard: SyncGuard, files: Iterable[Path], directories: I
         raise CommitError(
             f"written files cannot be synced: {error.strerror or error}",
             where=error.filename,
-            hint="free space or repair the disk, then restart the stream; nothing of this batch was committed",
+            hint="free space or repair the disk, then restart the stream. Nothing of this batch was committed",
             phase=phase_of(error),
         ) from error

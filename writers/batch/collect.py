@@ -157,5 +157,5 @@ def _conflict(what: str, where: object) -> EpochConflictError:
     return EpochConflictError(
         what,
         where=where,
-        hint="restart the stream; nothing of this batch was committed",
+        hint="restart the stream. Nothing of this batch was committed",
     )

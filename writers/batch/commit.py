@@ -210,7 +210,7 @@ def refuse_all(notes: SplitNotes, rows: int) -> None:
     """The check of ``max_rows = 0``: raises with the first bad row."""
     first = notes.rejected[0] if notes.rejected else "no sample"
     raise ErrorBudgetExceeded(
-        f"{notes.rejected_rows} rows of the batch are bad, none is allowed; nothing was committed",
+        f"{notes.rejected_rows} rows of the batch are bad, none is allowed. Nothing was committed",
         where=getattr(first, "file", None),
         expected=f"0 bad rows beside {rows} good ones",
         found=first,
@@ -256,7 +256,7 @@ def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
             raise CommitError(
                 f"epoch {epoch} is committed, but its table.size files cannot be written: {error.strerror or error}",
                 where=error.filename or target.layout.intraday(target.table),
-                hint="free space or repair the disk, then restart: recovery publishes it; nothing is lost or doubled",
+                hint="free space or repair the disk, then restart. Recovery publishes it. Nothing is lost or doubled",
             ) from error
 
 

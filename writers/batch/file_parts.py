@@ -51,5 +51,5 @@ def _require_tiled(whole: FileId, splits: Sequence[Split]) -> None:
             where=whole.path,
             expected=f"bytes 0 to {whole.size}, once",
             found=", ".join(f"{part.start} to {part.stop}" for part in parts),
-            hint="restart the stream; nothing of this batch was committed",
+            hint="restart the stream. Nothing of this batch was committed",
         )

@@ -24,7 +24,7 @@ from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.task.target import StreamTarget
 
 POLL_SECONDS = 0.2
-GO_ON = "run again with -v for the traceback; committed epochs stay, a restart continues after them"
+GO_ON = "run again with -v for the traceback. Committed epochs stay, a restart continues after them"
 
 
 class Planner(Protocol):

@@ -76,5 +76,5 @@ def reject_late(decode: Decode | None, split: Split, keys: Mapping[LocationKey, 
             where=split.path,
             expected=f"{sum(keys.values())} rows for dates that were truncated",
             found=f"{found} rows",
-            hint="restart the stream; if the error comes back, the source is not repeatable",
+            hint="restart the stream. If the error comes back, the source is not repeatable",
         )

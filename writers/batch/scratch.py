@@ -47,7 +47,7 @@ def check_open(fs: Fs, scratch: Path, attempt: str) -> None:
             where=attempt,
             expected=scratch / OPEN,
             found="no such file",
-            hint="nothing to do: another attempt wrote the same rows, or the batch is retried",
+            hint="nothing to do. Another attempt wrote the same rows, or the batch is retried",
         )
 
 
@@ -96,6 +96,6 @@ def ending(fs: Fs, scratch: Path) -> Iterator[None]:
         raise CommitError(
             f"the batch is committed, but its scratch directory cannot be removed: {error.strerror or error}",
             where=scratch,
-            hint="free space or repair the disk, then restart; no row is lost or doubled",
+            hint="free space or repair the disk, then restart. No row is lost or doubled",
             phase="scratch",
         ) from error

@@ -85,7 +85,7 @@ def run_task(
         wrapped = CommitError(
             f"a task failed: {error}",
             where=error.filename or target.layout.root,
-            hint="free space or repair the disk, then restart the stream; nothing of this batch was committed",
+            hint="free space or repair the disk, then restart the stream. Nothing of this batch was committed",
             phase=phase_of(error),
         )
         return TaskResult(task.index, error=wrapped)

@@ -78,6 +78,6 @@ def _wrong(path: Path, what: str, expected: object, found: object) -> Validation
         where=path,
         expected=expected,
         found=found,
-        hint="nothing was published; export again; if the error comes back, the disk or memory is faulty",
+        hint="nothing was published. Export again. If the error comes back, the disk or memory is faulty",
         phase="check",
     )

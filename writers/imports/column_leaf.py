@@ -40,11 +40,11 @@ class ColumnLeafReader:
         if odd:
             lacks = odd[0] in known
             raise SchemaMismatchError(
-                "leaf lacks a column" if lacks else "leaf has a column that the table has not",
+                "leaf lacks a column" if lacks else "leaf has a column that the table lacks",
                 where=leaf.path,
                 expected=odd[0] if lacks else ", ".join(known),
                 found=", ".join(sorted(names)) if lacks else odd[0],
-                hint=meant(odd[0], names if lacks else known) or "the columns of leaf and table must be the same",
+                hint=meant(odd[0], names if lacks else known) or "make the columns of leaf and table equal",
             )
 
     def counts(self) -> dict[str, int]:

@@ -192,7 +192,7 @@ class _Import:
                     where=f"{self.table} {part.value}, merge {base.generation}",
                     expected="no merge of it",
                     found=f"{sum(output.rows for output in base.outputs)} rows",
-                    hint="--replace writes the tree in their place; --dates leaves the date out",
+                    hint="--replace writes the tree in their place. --dates leaves the date out",
                 )
             return Imported(part, ImportOutcome.UNCHANGED, base.generation, intraday=later)
         return Imported(part, ImportOutcome.PLANNED, intraday=later)
@@ -329,7 +329,7 @@ class _Import:
                 where=f"{self.table} {part.value}",
                 expected="equal digests",
                 found=f"other digests in {', '.join(n for n in wanted if found.get(n) != wanted[n])}",
-                hint="nothing was published; import again",
+                hint="nothing was published. Import again",
                 phase="check",
             )
         return result

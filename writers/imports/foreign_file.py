@@ -79,5 +79,5 @@ def damaged(path: Path, expected: object, found: object, place: str = "") -> Cor
         where=f"{path}, {place}" if place else path,
         expected=expected,
         found=found,
-        hint="copy it again, or have it written again; nothing of its date was imported",
+        hint="copy it again, or have it written again. Nothing of its date was imported",
     )

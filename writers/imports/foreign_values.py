@@ -162,7 +162,7 @@ def _instants(array: pa.Array, column: Column, place: Place) -> pa.Array:
 def _inexact(column: Column, where: str, value: pa.Scalar, why: object) -> SchemaMismatchError:
     hint = "have the value written otherwise, or declare the column with a type that has it"
     if column.type.name in ("float", "double"):
-        hint += f"; or take the nearest value with --lossy {column.name}"
+        hint += f", or take the nearest value with --lossy {column.name}"
     return SchemaMismatchError(
         f"value cannot be stored exactly in column {column.name}",
         where=where,
@@ -185,11 +185,11 @@ def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMism
     cell: ConversionRule = rule(source_of(kind), column_type(column))
     hint = "have the column written with another type, or declare it with one that has these values"
     if column.type.name == "Instant" and source_of(kind).group in (Group.LOCAL, Group.DATE):
-        hint = "a date or a time without zone names no instant: have it written adjusted to UTC"
+        hint = "a date or a time without zone names no instant. Have it written adjusted to UTC"
     elif cell.take is Take.OPTION and "binary_as_text" in cell.options:
         hint = "if the bytes are texts in UTF-8, say --binary-as-text"
     elif cell.take is Take.OPTION:
-        hint = f"an import has no option for it: ingest the tree as a feed of files, with {' and '.join(cell.options)}"
+        hint = f"an import has no option for it. Ingest the tree as a feed of files, with {' and '.join(cell.options)}"
     return SchemaMismatchError(
         f"column {column.name} has another type",
         where=where,

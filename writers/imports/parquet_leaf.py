@@ -99,9 +99,9 @@ class LeafReader:
                 column=twice[0],
             )
         if odd or missing:
-            what = "lacks a column" if missing else "has a column that the table has not"
+            what = "lacks a column" if missing else "has a column that the table lacks"
             name, lacks = (missing or odd)[0], bool(missing)
-            hint = meant(name, schema.names if lacks else known) or "the columns of file and table must be the same"
+            hint = meant(name, schema.names if lacks else known) or "make the columns of file and table equal"
             if missing == [partitioning.name]:
                 hint = "name the date of all rows with --dates"
             raise SchemaMismatchError(

@@ -71,7 +71,7 @@ class TreeWalk:
             internal, value = path.parts[-4], path.parts[-3]
             if without_generation(internal) != internal and ".g" in internal:
                 raise SettingsError(
-                    "the tree is history in which dates were merged again: replaced rows may still be there",
+                    "the tree is history in which dates were merged again. Replaced rows may still be there",
                     where=self.root / internal,
                     expected="each row once",
                     found=f"a later generation, {internal}",
@@ -128,7 +128,7 @@ class TreeWalk:
                     where=path,
                     expected="a path below the directory",
                     found=repr(name),
-                    hint="have the tree written again; do not import it",
+                    hint="have the tree written again before it is imported",
                 )
             keys = self.template.keys
             if len(parts) != len(keys) + 1:
@@ -215,7 +215,7 @@ class TreeWalk:
         text = proposed([(key, self._decoded(value)) for key, value in pairs])
         if text is None:
             keys = ", ".join(key for key, _ in pairs)
-            return f"name the keys that make a date with --value, like {EXAMPLE}; there are {keys}"
+            return f"name the keys of the date with --value, like {EXAMPLE}. The tree has {keys}"
         near = [key for key, _ in pairs if key != self.column and key.lower() == self.column.lower()]
         meant = f"do you mean {self.column}? " if near else ""
         return f"{meant}import with --value '{text}'"

@@ -98,8 +98,8 @@ def _misformed(value: str, expected: str, where: object) -> str:
 
 def _wrong(text: str, found: str) -> SettingsError:
     return SettingsError(
-        "--value is no text with keys of directories",
+        "--value lacks keys of directories",
         where=text,
-        expected=f"keys in braces, like {EXAMPLE}; forms are 02 (digits) and date",
+        expected=f"keys in braces, like {EXAMPLE}, with the forms 02 (digits) and date",
         found=found,
     )

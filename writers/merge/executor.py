@@ -78,7 +78,7 @@ class LocalExecutor:
             raise MergeError(
                 "a worker of the merge died",
                 found=str(error),
-                hint="if the machine ran out of memory, use less --memory or fewer --workers; merge the date again",
+                hint="if the machine ran out of memory, use less --memory or fewer --workers. Merge the date again",
             ) from error
         finally:
             for future in futures:

@@ -151,6 +151,5 @@ def _reading(path: Path) -> Iterator[None]:
             "a data file of the quarantine cannot be read",
             where=path,
             found=str(error).partition("\n")[0],
-            hint="restore it from a backup of the table;"
-            " `sparkhaven quarantine requeue NS.T STREAM` ingests the other rows again",
+            hint="restore it from a backup of the Delta table. Rows of its other files can still be requeued",
         ) from error

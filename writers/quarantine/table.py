@@ -219,10 +219,10 @@ class Quarantine:
                 return version, change.rows
             change.discard()
         raise CommitError(
-            "the quarantine cannot be written: another program takes each version first",
+            "the quarantine cannot be written. Another program takes each version first",
             where=self.place,
             found=f"{TRIES} attempts",
-            hint="stop the other writer of this Delta table, then restart; nothing of a running batch was committed",
+            hint="stop the other writer of this Delta table, then restart. Nothing of a running batch was committed",
         )
 
     def _info(self, operation: str) -> dict[str, Any]:

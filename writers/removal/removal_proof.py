@@ -122,7 +122,7 @@ def prove(
     validation = load_validation(fs, layout, table, record)
     if validation is None or validation.binding != binding(record, schema.rules):
         why = "was never validated" if validation is None else "was validated with other rules"
-        on_progress(f"{value}: merge {record.generation} {why}; validating it")
+        on_progress(f"{value}: merge {record.generation} {why}. Validating it")
         validation = validate_date(fs, layout, table, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
         if not dry_run:
             store_validation(fs, layout, table, validation)
@@ -187,6 +187,6 @@ def _unproven(record: MergeRecord, expected: object, found: object) -> Validatio
         where=f"{record.table} {record.value}, merge {record.generation}",
         expected=expected,
         found=found,
-        hint="merge the date again with --rewrite, then validate it; nothing was removed",
+        hint="merge the date again with --rewrite, then validate it. Nothing was removed",
         phase="prove",
     )

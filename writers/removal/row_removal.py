@@ -207,7 +207,7 @@ def _require(proof: RemovalProof, table: TableName, value: str) -> None:
             where=f"{table} {value}",
             expected="what writers.removal.proof.prove returns for it",
             found=found,
-            hint="prove the date first; there is no way around the proof",
+            hint="prove the date first",
             phase="prove",
         )
 
@@ -292,7 +292,7 @@ def _commits_held(fs: Fs, layout: Layout, table: TableName, stream: str, pause: 
             return lock
         pause(LOCK_PAUSE_S)
     raise LockLostError(
-        "the stream's commit lock is busy: it commits without a pause, or another removal is running",
+        "the stream's commit lock is busy. It commits without a pause, or another removal is running",
         where=path,
         expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
         hint="run it again",

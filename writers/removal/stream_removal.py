@@ -122,18 +122,18 @@ def require_removable(fs: Fs, layout: Layout, table: TableName, state: StreamSta
         after = f"sparkhaven delete {table} {dates}"
         before = f"sparkhaven merge {table} {dates}, then validate, truncate and delete"
         raise TableExistsError(
-            f"stream {state.stream!r} of {table} still has rows or locations; nothing was changed",
+            f"stream {state.stream!r} of {table} still has rows or locations. Nothing was changed",
             where=place,
             expected="no location of the stream, because each is merged, truncated and deleted",
             found="a truncated location" if location.truncated else f"{location.rows:,} rows of {key.value}",
-            hint=f"{after if location.truncated else before}; a rollback drops rows that were not merged",
+            hint=f"{after if location.truncated else before}. A rollback drops rows that were not merged",
         )
     for aside in list_set_aside(fs, layout, table):
         merged = merged_rows(newest(fs, layout, table, aside.value))
         missing = aside.rows - merged.get((aside.stream, aside.internal, aside.since), 0)
         if aside.stream == state.stream and missing > 0:
             raise TableExistsError(
-                f"stream {state.stream!r} of {table} has rows that were set aside; nothing was changed",
+                f"stream {state.stream!r} of {table} has rows that were set aside. Nothing was changed",
                 where=aside.path,
                 expected="no location that was set aside",
                 found=f"{missing:,} rows of {aside.internal}/{aside.value}",
@@ -143,7 +143,7 @@ def require_removable(fs: Fs, layout: Layout, table: TableName, state: StreamSta
 
 def _in_use(table: TableName, stream: str, error: LockLostError) -> SettingsError:
     return SettingsError(
-        f"stream {stream!r} of {table} is running; nothing was changed",
+        f"stream {stream!r} of {table} is running. Nothing was changed",
         where=error.where,
         expected="a stream that no process writes",
         found=error.found,

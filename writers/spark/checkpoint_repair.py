@@ -76,7 +76,7 @@ def plan_repair(
             where=checkpoint,
             expected="a directory with metadata, offsets and commits",
             found="nothing" if found is None else "a file",
-            hint="nothing to repair: a query creates its checkpoint at its first start",
+            hint="nothing to repair. A query creates its checkpoint at its first start",
         )
     damages: list[Damage] = []
     metadata, own_id = _metadata(fs, checkpoint, query_id or new_id, damages)
@@ -209,7 +209,7 @@ def _sources(fs: Fs, checkpoint: Path, last: int | None, drop: list[Path]) -> It
                 yield Damage(path, why, "moves to the backup")
                 drop += [path, *_checksum(fs, path)]
             else:
-                yield Damage(path, why, "cannot be repaired: start with a new checkpoint")
+                yield Damage(path, why, "cannot be repaired. Start with a new checkpoint")
 
 
 def _checksum(fs: Fs, path: Path) -> list[Path]:

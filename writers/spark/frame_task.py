@@ -243,5 +243,5 @@ def _scattered(place: str, count: int) -> PositionGapError:
         where=place,
         expected=f"at most {MAX_RANGES:,} runs of offsets without a hole",
         found=f"{count:,}",
-        hint="write the frame before it is filtered or repartitioned; or set allow_gap, which accepts gaps",
+        hint="write the frame before it is filtered or repartitioned, or set allow_gap",
     )

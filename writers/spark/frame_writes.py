@@ -142,9 +142,9 @@ def commit_frame(
         return BatchOutcome(source.batch_id, epoch=None)  # no rows: the label stays free for those that come later
     if any(part.looked for part in found):
         raise EpochConflictError(
-            "tasks took this batch for a committed one and wrote nothing, but the log does not have it",
+            "tasks skipped this batch as committed, but the log does not have it",
             where=f"stream {target.stream}",
-            hint="run the query again; nothing of this batch was committed",
+            hint="run the query again. Nothing of this batch was committed",
         )
     dropped = sum(part.dropped for part in found)
     if plan.positions is not None:
@@ -234,7 +234,7 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
                 where=f"stream {target.stream}",
                 expected=others[-1],
                 found=identity.source.name,
-                hint="restore Spark's checkpoint; or set adopt if the new query starts where the old one ended",
+                hint="restore Spark's checkpoint, or set adopt if the new query starts where the old one ended",
             )
     return False
 

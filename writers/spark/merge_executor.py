@@ -61,7 +61,7 @@ class SparkExecutor:
                 "Spark could not run the tasks of a merge",
                 where=host_of(error),
                 found=error_summary(error),
-                hint="run again with -v for the traceback; published dates stay, the others start from the beginning",
+                hint="run again with -v for the traceback. Published dates stay, the others start from the beginning",
             )
             raise jvm_gone(error) or lacks_package(error) or failed from error
         for result, failure in found:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-GONE = "find out what ended it (out of memory?), then restart: it continues after the last commit"
+GONE = "find out what ended it (out of memory?), then restart. It continues after the last commit"
 PYTHON_HINT = (
-    "set PYSPARK_PYTHON, or spark.pyspark.python, to an interpreter that has the packages of sparkhaven on every "
-    "worker; sparkhaven itself can also be shipped by `--py-files sparkhaven.zip` (`make zip`)"
+    "set PYSPARK_PYTHON, or spark.pyspark.python, to an interpreter that has the packages of sparkhaven on every"
+    " worker. sparkhaven itself can be shipped by `--py-files sparkhaven.zip` (`make zip`)"
 )
 _HOST = re.compile(r"\(TID \d+\) \(([^\s)]+) executor [^)]*\)")
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -62,7 +62,7 @@ def tasks_failed(found: str) -> CommitError:
     return CommitError(
         "Spark could not run the tasks of a batch",
         found=found,
-        hint="restart the stream, with -v for the traceback; nothing of this batch was committed",
+        hint="restart the stream, with -v for the traceback. Nothing of this batch was committed",
     )
 
 
@@ -72,7 +72,7 @@ def lacks_package(error: BaseException) -> SettingsError | None:
     if "ModuleNotFoundError" not in found and "PYTHON_VERSION_MISMATCH" not in found:
         return None
     return SettingsError(
-        "a worker's Python lacks packages that sparkhaven needs",
+        "a worker's Python lacks packages of sparkhaven",
         where=host_of(error),
         expected=f"the packages of {sys.executable}, which runs the driver",
         found=found,

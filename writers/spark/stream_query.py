@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 NOTHING_NEW = "Waiting for data to arrive"  # the same, after its source was asked
 ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
-GO_ON = "run again with -v for the traceback; committed epochs stay, a restart continues after them"
+GO_ON = "run again with -v for the traceback. Committed epochs stay, a restart continues after them"
 _CONF = {
     # Hadoop's local file system forks a process for each checkpoint file; the raw one does not
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

@@ -91,8 +91,8 @@ def require_planner(context: SparkContext) -> None:
             where="PYSPARK_PYTHON",
             expected=f"a program on this machine, as seen from {Path.cwd()}",
             found=context.pythonExec,
-            hint="unpack the environment of the workers where the job is submitted, see the page on clusters; "
-            "or name an interpreter that is at the same place on all machines",
+            hint="unpack the environment of the workers where the job is submitted. Or name an"
+            " interpreter that has the same path on all machines",
         )
 
 
@@ -101,7 +101,7 @@ def require_capable(root: Path, workers: Sequence[Worker]) -> None:
     for worker in workers:
         if worker.missing:
             raise SettingsError(
-                "a worker's Python lacks packages that sparkhaven needs",
+                "a worker's Python lacks packages of sparkhaven",
                 where=f"{worker.python} on {worker.host}",
                 expected=f"the packages of {sys.executable}, which runs the driver",
                 found=f"Python {worker.version} without {', '.join(worker.missing)}",
@@ -140,7 +140,7 @@ def differences(
                 where=worker.host,
                 expected=f"less than {SKEW:.0f} seconds",
                 found=f"{apart:.1f} seconds {'behind' if worker.clock < before else 'ahead'}",
-                hint="synchronise the clocks: epochs have the driver's time, files and logs of tasks the worker's",
+                hint="synchronise the clocks. Epochs have the driver's time, files and logs of tasks the worker's",
             )
 
 

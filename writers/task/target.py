@@ -51,5 +51,5 @@ class StreamTarget:
                 where=path,
                 expected=f"generation {self.generation}",
                 found=f"generation {owner.get('generation')}, pid {owner.get('pid')} on {owner.get('host')}",
-                hint="let the newer process run, or stop it first; nothing of this batch was committed",
+                hint="let the newer process run, or stop it first. Nothing of this batch was committed",
             )

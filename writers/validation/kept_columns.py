@@ -76,14 +76,15 @@ def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: s
     if not lost:
         return
     table = schema.full_name
+    drops = " ".join(f"--drop {count.name}" for count in lost)
     raise ValidationFailedError(
         "history lacks columns that intraday has",
         where=f"{table} {value}",
         expected="every value of every column in history, or dropped by a command",
         found=", ".join(f"{count.name}: {count.lost:,} values" for count in lost),
-        hint=f"bring the columns back (`sparkhaven schema history {table}`, then `schema deploy {table} --restore"
-        f" VERSION`) or drop them (`schema deploy {table} --drop COLUMN`); then `sparkhaven merge {table}"
-        f" --dates {value} --rewrite`",
+        hint=f"to bring the columns back, take a version of `sparkhaven schema history {table}` for `sparkhaven schema"
+        f" deploy {table} --restore`. To drop them, run `sparkhaven schema deploy {table} {drops}`. Then run"
+        f" `sparkhaven merge {table} --dates {value} --rewrite`",
         phase="prove",
     )
 

@@ -57,7 +57,7 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
         yield _per_value(column, history, intraday, column.name in equal)
     yield from digests
     if later:
-        message = f"{later} rows came after the merge; they block truncate until they are merged"
+        message = f"{later} rows came after the merge. They block truncate until they are merged"
         yield RuleResult("LaterRows", None, later, None, None, True, message)
 
 
@@ -81,7 +81,7 @@ def _recorded(record: MergeRecord, column: Column) -> str | None:
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:
     name = column.name
     if intraday is None:
-        message = "intraday was removed; the digest of the column is compared instead of its counts"
+        message = "intraday was removed. The digest of the column is compared instead of its counts"
         return RuleResult("RowCountPerGroup", name, None, None, None, same, message)
     values, differing, examples = 0, 0, list[tuple[int, int]]()
     for here, there in counted([feed(history, [name]), feed(intraday, [name])]):

@@ -85,5 +85,5 @@ def _worst(found: Sequence[tuple[str, Measure]]) -> Measure:
     internal, first = next((pair for pair in found if not pair[1].passed), found[0])
     message = f"internal partition {internal}: {first.message}"
     if first.passed:
-        message = f"every one of {len(found)} locations; {message}"
+        message = f"all {len(found)} locations pass. First {message}"
     return Measure(first.passed, first.measured, first.lower, first.upper, message)

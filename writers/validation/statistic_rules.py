@@ -45,7 +45,7 @@ def _statistic(rule: ValidatorRule, name: str, found: Number | None, values: int
 
 
 def _nan(rule: ValidatorRule) -> Measure:
-    return within(rule, math.nan, "NaN is among the values; removeNaN leaves it out")
+    return within(rule, math.nan, "NaN is among the values. The attribute removeNaN leaves it out")
 
 
 def _avg(scope: Scope, rule: ValidatorRule) -> Measure:

@@ -23,11 +23,11 @@ def no_table(path: Path) -> SparkhavenError:
 def recreated(path: Path, ours: str, found: str) -> SparkhavenError:
     """The table at this path is another one."""
     return PositionGapError(
-        "the Delta table was recreated, or the path is of another table: its id changed",
+        "the Delta table was recreated, or the path is of another table. Its id changed",
         where=path,
         expected=f"table id {ours}",
         found=f"table id {found}",
-        hint=f"its versions are other rows now: {_AGAIN}",
+        hint=f"{_AGAIN}. Its versions have other rows now",
     )
 
 
@@ -35,18 +35,19 @@ def versions_gone(path: Path, wanted: int, first: int | None) -> SparkhavenError
     """Log retention has removed versions that were not read."""
     there = "no version" if first is None else f"the first version that is left is {first}"
     return PositionGapError(
-        "versions of the Delta table were removed before they were read: log retention has passed our position",
+        "versions of the Delta table were removed before they were read. Log retention has passed the committed"
+        " position",
         where=path,
         expected=f"version {wanted}",
         found=there,
-        hint=f"bring the log's files back from a copy, or {_AGAIN}; and raise delta.logRetentionDuration",
+        hint=f"bring the log's files back from a copy, or {_AGAIN}. Raise delta.logRetentionDuration",
     )
 
 
 def ends_before(path: Path, wanted: int, latest: int) -> SparkhavenError:
     """The table has fewer versions than were read."""
     return PositionGapError(
-        "the Delta table ends before our position: it has lost versions whose rows are in the table",
+        "the Delta table ends before the committed position. It has lost versions whose rows are in the table",
         where=path,
         expected=f"version {wanted - 1} or later",
         found=f"version {latest} as the last",
@@ -69,10 +70,10 @@ def file_gone(path: Path, version: int) -> SparkhavenError:
 def rewritten(path: Path, version: int, operation: str) -> SparkhavenError:
     """A version removes rows."""
     return FeedError(
-        f"version {version} of the Delta table removes or rewrites rows ({operation}); only appends can be followed",
+        f"version {version} of the Delta table removes or rewrites rows ({operation})",
         where=f"{path}, version {version}",
         expected="a version that only adds files",
         found=operation,
-        hint="what it removed stays in the table. Set ignore_changes = true in [feed] to take the files that such"
-        " versions add: rows that were only copied come twice then; or read the table as a new stream after it",
+        hint="set ignore_changes = true in [feed] to take the files that such versions add. Removed rows stay in the"
+        " table then, and copied rows come twice. Or read the table as a new stream after this version",
     )

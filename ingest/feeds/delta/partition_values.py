@@ -59,4 +59,4 @@ def _writer(fs: Fs, file: FileId) -> str:
     try:
         return ParquetFile(fs, file, True).writer
     except (pa.ArrowException, OSError) as error:
-        raise no_parquet(file.path, error, "restore the data file; nothing of it was committed") from error
+        raise no_parquet(file.path, error, "restore the data file. Nothing of it was committed") from error

@@ -108,7 +108,8 @@ class VersionReader(RangeReader):
                     "Spark asks for a batch that was not planned",
                     where=f"{start} to {end}",
                     expected="the batch that was planned last",
-                    hint="start the stream again: each start renews Spark's checkpoint, and the commit log decides",
+                    hint="start the stream again. Each start renews Spark's checkpoint, and the commit log decides"
+                    " what is read",
                 )
         waiting, _ = self._planner.waiting()
         ranges = share_out(batch, self._planner.table_id, self.tasks_now())

@@ -164,7 +164,7 @@ class FilePlanner:
                 where="the clock",
                 expected=f"about {moment(round((self._clock() - leap) * 1e9))}",
                 found=moment(round(self._clock() * 1e9)),
-                hint="files older than max_file_age by this clock would never be taken: correct the clock, or start the"
+                hint="files older than max_file_age by this clock would never be taken. Correct the clock, or start the"
                 " stream again if it is right now",
             )
 

@@ -45,7 +45,7 @@ def sample_files(fs: Fs, options: FilesOptions, rows: int) -> Sample:
             where=options.path,
             expected="at least one file with rows, to infer a schema from",
             found=listing.passed().to_json() or "nothing",
-            hint="name a file that is there; names with a leading dot or underscore, or like .tmp, are passed over",
+            hint="name an existing file. Names with a leading dot or underscore, or like .tmp, are skipped",
         )
     files.sort(key=lambda file: file.path)
     return sample_of(fs, [(file, KnownFile()) for file in files], options, rows)

@@ -75,15 +75,15 @@ class FilesFeedModel(SettingsModel):
     def _csv_only(self) -> FilesFeedModel:
         given = given_keys(self, FILE_DIALECT)
         if given and self.format != "csv":
-            raise ValueError(f'only read with format = "csv": {", ".join(given)}')
+            raise ValueError(f'format is not "csv", which these settings are for: {", ".join(given)}')
         if self.encoding is not None and self.format == "parquet":
-            raise ValueError('encoding is that of texts, read with format = "json" or "csv"')
+            raise ValueError('encoding is set, and format is neither "json" nor "csv"')
         if self.binary_as_text and self.format != "parquet":
-            raise ValueError('binary_as_text is only read with format = "parquet"')
+            raise ValueError('binary_as_text is set, and format is not "parquet"')
         if self.header is False and not self.names:
-            raise ValueError('header = false needs names = ["first", "second"]')
+            raise ValueError('header = false without names, like names = ["first", "second"]')
         if self.names and self.header is not False:
-            raise ValueError("names are only read with header = false")
+            raise ValueError("names are given, and header is not false")
         return self
 
 

@@ -32,8 +32,8 @@ from sparkhaven.store.types.model import TableSchema
 
 Fields = Sequence[tuple[str, str]]
 _HINTS = {
-    Group.LOCAL: "a timestamp_ntz names no instant: make a timestamp of it in the query, with the zone that it is in",
-    Group.DATE: "a date names no instant: make a timestamp of it in the query, with the zone that it is in",
+    Group.LOCAL: "a timestamp_ntz names no instant. Make a timestamp of it in the query, with the zone that it is in",
+    Group.DATE: "a date names no instant. Make a timestamp of it in the query, with the zone that it is in",
     Group.BYTES: "make a string of it in the query, for instance with decode(column, 'UTF-8')",
 }
 
@@ -55,7 +55,7 @@ def frame_columns(fields: Fields, used: Iterable[str]) -> dict[str, str]:
             "the data frame has columns whose names differ in case only, which Spark takes for one",
             expected=f"one column {twins[0]}",
             found=", ".join(name for name in counts if name.lower() == twins[0].lower()),
-            hint="give its columns other names, all at once: `frame.toDF(...)`; then list what is not to be stored"
+            hint="give its columns other names, all at once: `frame.toDF(...)`. Then list what is not to be stored"
             " under `ignore`",
             column=twins[0],
         )
@@ -88,7 +88,7 @@ def fit_frame(
             where=schema.full_name,
             expected=", ".join(target.source for target in targets),
             found="; ".join(differences),
-            hint="select the columns by the names of the table; list what is not to be stored under `ignore`",
+            hint="select the columns by the names of the table. List what is not to be stored under `ignore`",
         )
     given = {item.column: item for item in spec.columns}
     lossy = _lossy(spec, targets)
@@ -111,7 +111,7 @@ def _lossy(spec: StreamSpec, targets: Iterable[Target]) -> frozenset[str]:
     names = frozenset(asked or ())
     if odd := sorted(names - floating):
         raise SettingsError(
-            "lossy names a column that is no float or double of the table",
+            "lossy names a column that is not a float or double of the table",
             where=f"stream {spec.stream}",
             expected=", ".join(sorted(floating)) or "no column: the table has no float or double",
             found=", ".join(odd),

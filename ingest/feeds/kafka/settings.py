@@ -130,27 +130,27 @@ class KafkaFeedModel(SettingsModel):
             raise ValueError('give one of topics, pattern, like topics = ["flights"]')
         formats = {self.format, self.key.format}
         if self.encoding is not None and not formats & {"json", "csv"}:
-            raise ValueError('encoding is that of texts, read with format = "json" or "csv"')
+            raise ValueError('encoding is set, and format is neither "json" nor "csv"')
         given = given_keys(self, DIALECT)
         if given and "csv" not in formats:
-            raise ValueError(f'only read with format = "csv": {", ".join(given)}')
+            raise ValueError(f'format is not "csv", which these settings are for: {", ".join(given)}')
         if "csv" in formats and not self.names:
-            raise ValueError('format = "csv" needs names = ["first", "second"]: messages have no header')
+            raise ValueError('format = "csv" without names, like names = ["first", "second"]')
         for part, name in ((self, "format"), (self.key, "key.format")):
             if (part.format == "avro") != (part.avro is not None):
-                raise ValueError(f'avro = {{ schema = "file.avsc" }} goes with {name} = "avro"')
+                raise ValueError(f'{name} = "avro" without avro = {{ schema = "file.avsc" }}, or the reverse')
             if (part.format == "protobuf") != (part.protobuf is not None):
                 example = 'protobuf = { schema = "file.desc", message = "pkg.Name" }'
-                raise ValueError(f'{example} goes with {name} = "protobuf"')
+                raise ValueError(f'{name} = "protobuf" without {example}, or the reverse')
             unregistered = part.avro is not None and part.avro.registry is None
             if part.frame is not None and (part.format in ("csv", "raw") or unregistered):
                 raise ValueError(
-                    f'frame goes with {name} = "json" or "protobuf"; Avro has avro = {{ registry = "https://…" }}'
+                    f'frame is set beside {name} = "{part.format}". For Avro set avro = {{ registry = "https://…" }}'
                 )
         if self.binary_as_text and not formats & {"avro", "protobuf"}:
-            raise ValueError('binary_as_text is for the bytes of format = "avro" or "protobuf"')
+            raise ValueError('binary_as_text is set, and format is neither "avro" nor "protobuf"')
         if self.max_per_trigger.files is not None:
-            raise ValueError("max_per_trigger of a kafka feed is in rows or bytes, it has no files")
+            raise ValueError("max_per_trigger of a kafka feed is in files")
         return self
 
 

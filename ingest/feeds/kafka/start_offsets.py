@@ -67,7 +67,7 @@ def _given(
                     found=f"{_what(topic, partition, view)}, which is not there"
                     if bounds is None
                     else f"offset {offset}",
-                    hint="correct feed.start; it is only read for partitions that no epoch has",
+                    hint="correct feed.start, which holds for partitions without an epoch",
                 )
         found[topic, partition] = offset
     return found

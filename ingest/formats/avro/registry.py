@@ -180,9 +180,9 @@ def answer(registry: str, path: str) -> Mapping[str, Any] | None:
             return None
         if error.code in (401, 403):
             hint = "give user and password in the address: https://${USER}:${PASSWORD}@host"
-            raise SettingsError("the registry refuses us", where=where, found=error, hint=hint) from None
+            raise SettingsError("the registry refuses access", where=where, found=error, hint=hint) from None
         raise RetryableFeedError(
-            "the registry does not give a schema", where=where, found=error, hint="see what its log says"
+            "the registry does not give a schema", where=where, found=error, hint="read the log of the registry"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, HTTPException) as error:
         raise RetryableFeedError(
@@ -190,7 +190,7 @@ def answer(registry: str, path: str) -> Mapping[str, Any] | None:
             where=where,
             expected='{"schema": "..."}',
             found=f"{type(error).__name__}: {error}",
-            hint="see whether it runs and can be reached from here; correct feed.avro.registry if this is not it",
+            hint="check that it runs and can be reached from this machine, or correct feed.avro.registry",
         ) from None
 
 

@@ -32,7 +32,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.reasons import Reason
 
 _FLOATING = ("float", "double")
-AGAIN = "deliver the file again under a new name; nothing of it was committed"
+AGAIN = "deliver the file again under a new name. Nothing of it was committed"
 
 
 class ParquetDecoder:

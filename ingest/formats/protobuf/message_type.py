@@ -138,7 +138,7 @@ def leaf_of(declared: Descriptor, target: Target, source: ProtobufSource, *, byt
             raise _unfit(target, source, "comes from a repeated field", "a field with one value", target.source, hint)
         if depth + 1 < len(path):
             if inner is None:
-                hint = "a dot leads into a message; \\. is a dot in a name"
+                hint = "a dot leads into a message. Write \\. for a dot in a name"
                 raise _unfit(target, source, "has a path through no message", "a message", f"field {name}", hint)
             here = inner
     if target.as_text and (field.type != F.TYPE_STRING or field.is_repeated):

@@ -86,7 +86,7 @@ class ProtobufRecords:
         if indexes not in self._type.indexes:
             ours = " or ".join(str(list(path)) for path in sorted(self._type.indexes))
             name = self._type.declared.full_name
-            raise NotARecordError(f"its frame names message {list(indexes)} of its schema; {name} is {ours}")
+            raise NotARecordError(f"its frame names message {list(indexes)} of its schema, {name} is {ours}")
         return payload[start:]
 
     def value(self, message: Message, place: int) -> Value | Refusal:

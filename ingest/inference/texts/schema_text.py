@@ -81,7 +81,7 @@ def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterat
     elif proposal.position:
         remark = "name of a directory: the day of KafkaTimestamp, since no field without nulls is an instant"
     else:
-        remark = "name of a directory; no field without nulls is an instant, so schema new proposes a fixed text"
+        remark = "name of a directory. No field without nulls is an instant, so schema new proposes a fixed text"
     yield f"  {comment(remark)}"
     yield f'  <Column name={quoteattr(wishes.partitioning)} dataType="String" columnType="Partitioning"/>'
     for column in proposal.stored:
@@ -91,9 +91,9 @@ def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterat
         yield f'  <Column name="{name}" dataType="{kind}"/>'
     for column in proposal.columns:
         if not column.stored:
-            yield f"  {comment(f'left out: field {shown(column.source)}: {column.reason}')}"
+            yield f"  {comment(f'left out, field {shown(column.source)}: {column.reason}')}"
     for name, why in sample.unnamed.items():
-        yield f"  {comment(f'left out: field {shown(name)!r}: {why}')}"
+        yield f"  {comment(f'left out, field {shown(name)!r}: {why}')}"
     yield "</Table>"
 
 
@@ -107,7 +107,7 @@ def _column(column: FieldColumn, groups: tuple[str, ...], dates: bool, table: Ta
         facts = column.facts
         said.append(f"grouping: {facts.distinct:,} values in {facts.values:,} rows, which history keeps together")
     if dates:
-        said.append("gives the partition; history in its order: option sort of merge")
+        said.append("gives the partition, and the order of history by the option sort of merge")
     yield f"  {comment('; '.join(said))}"
     role = ' columnType="Grouping"' if column.name in groups else ""
     blob = ' symbolTable="None" encoding="UTF_8"' if column.blob else ""

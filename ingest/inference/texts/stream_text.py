@@ -75,7 +75,7 @@ def _lines(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: Stream
     if "bad_rows" in raw:
         yield from _table(raw["bad_rows"])
     else:
-        yield "max_rows = 1000   # a batch; further ones stop the stream. 0: the first one does"
+        yield "max_rows = 1000   # a batch. Further ones stop the stream. 0: the first one does"
     if "commit" in raw:
         yield ""
         yield "[commit]"
@@ -113,7 +113,7 @@ def _column(one: Fitted) -> str | None:
     if one.reading.zone is not None:
         remark = "   # the zone of times without an offset: correct it if it is another"
     if one.bad:
-        remark = f"   # {one.bad:,} values of the sample cannot be stored: bad rows"
+        remark = f"   # {one.bad:,} values of the sample cannot be stored and are bad rows"
     return f"{name} = {toml_value(settings)}{remark}"
 
 
@@ -151,7 +151,7 @@ def _partition(schema: TableSchema, fit: Fit, dates: DateColumn | None, wishes: 
     if sample.messages:
         yield 'internal = { meta = "partition" }   # one directory a topic partition: each task has its own'
     elif column is not None:
-        remark = f'{column.facts.distinct} plain values, each often; or {{ fixed = "0" }}'
+        remark = f'{column.facts.distinct} plain values, each often. Or {{ fixed = "0" }}'
         yield f"internal = {toml_value({'column': column.name})}   # {remark}"
     else:
         yield 'internal = { fixed = "0" }   # or { column = "a String with few values, none null" }'
@@ -162,7 +162,7 @@ def _partition(schema: TableSchema, fit: Fit, dates: DateColumn | None, wishes: 
         name = next(one.column.name for one in fit.columns if one.meta == "timestamp")
         yield f"value = {toml_value({'column': name, 'zone': wishes.zone})}"
     else:
-        yield 'value = { fixed = "all" }   # no field without nulls is an instant; { column = "an Instant" } has dates'
+        yield 'value = { fixed = "all" }   # no field without nulls is an instant. { column = "an Instant" } has dates'
 
 
 def _bounds(dates: DateColumn, wishes: StreamWishes) -> Iterator[str]:

@@ -77,7 +77,7 @@ def _text(facts: Facts, form: Form) -> TypeChoice:
     if plain:
         what = "texts" if facts.only == TEXT else "texts, as no one type takes all"
     elif facts.only in (ARRAY, OBJECT):
-        what = f"{PLURAL[str(facts.only)]}, of which the JSON text is kept: this release stores no type for them"
+        what = f"{PLURAL[str(facts.only)]}, of which the JSON text is kept (this release stores no type for them)"
     elif facts.only is not None:
         what = f"{PLURAL[facts.only]} that no type takes, of which the JSON text is kept"
     else:
@@ -87,7 +87,7 @@ def _text(facts: Facts, form: Form) -> TypeChoice:
         kinds = "; ".join(f"{facts.kinds[kind]:,} {PLURAL[kind]}, first {facts.first[kind]}" for kind in facts.first)
         also = (f"values conflict: {kinds}",)
     reading = Reading("String", form=None if plain else AS_TEXT)
-    return TypeChoice(reading, f"String: {seen(facts, f'{what}; {facts.distinct:,} different')}", also)
+    return TypeChoice(reading, f"String: {seen(facts, f'{what}, {facts.distinct:,} different')}", also)
 
 
 def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:
@@ -117,22 +117,22 @@ def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:
         if fits(reading):
             notes = _notes(reading, groups, zone)
             return TypeChoice(reading, f"{reading.type}: {seen(facts, f'of Parquet type {named}')}", notes)
-    hint = "; if the bytes are texts, set binary_as_text = true in [feed]" if Group.BYTES in groups else ""
+    hint = ". If the bytes are texts, set binary_as_text = true in [feed]" if Group.BYTES in groups else ""
     return TypeChoice(None, f"Parquet type {named} has no column type in this release{hint}")
 
 
 def _notes(reading: Reading, groups: set[Group], zone: str) -> tuple[str, ...]:
     notes = []
     if reading.zone:
-        notes.append(f"values without a zone are taken for times in {zone}: give the right zone with --zone")
+        notes.append(f"values without a zone are taken for times in {zone}. Give the right zone with --zone")
     if reading.far:
         notes.append("values beyond 1677 to 2262 become the nearest that can be stored")
     if reading.lossy:
-        notes.append("a double does not hold every value: the nearest is stored, digits beyond 15 may be lost")
+        notes.append("a double does not hold every value. The nearest is stored, digits beyond 15 may be lost")
     if groups == {Group.SPAN}:
         notes.append("a long holds the count of its unit")
     if reading.form == AS_TEXT:
-        notes.append("the text of each value is kept: no column type takes them")
+        notes.append("the text of each value is kept. No column type takes them")
     return tuple(notes)
 
 

@@ -36,15 +36,17 @@ def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
     """An Instant for texts that are all moments; a String where this release has no type for what they are."""
     example = next(iter(facts.counts))
     if all(map(DAY.match, facts.counts)) and fits(Reading("Instant", zone=zone)):
-        return TypeChoice(Reading("String"), f"String: {seen(facts, 'dates')}; this release stores no LocalDate")
+        return TypeChoice(Reading("String"), f"String: {seen(facts, 'dates')} (this release has no LocalDate)")
     if all(map(_CLOCK.match, facts.counts)):
-        return TypeChoice(Reading("String"), f"String: {seen(facts, 'times of day')}; this release stores no LocalTime")
+        return TypeChoice(
+            Reading("String"), f"String: {seen(facts, 'times of day')} (this release stores no LocalTime)"
+        )
     found = first(facts, [Reading("Instant")], fits, "", f"ISO instants with their offset, like {example}")
     if found is not None:
         return found
     local = Reading("Instant", zone=zone)
     if fits(local):
-        note = f"texts without an offset are taken for times in {zone}: give the right zone with --zone"
+        note = f"texts without an offset are taken for times in {zone}. Give the right zone with --zone"
         return TypeChoice(
             local, f"Instant: {seen(facts, f'ISO instants like {example}')}, some without an offset", (note,)
         )
@@ -53,9 +55,9 @@ def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
         return None
     known = " and ".join(str(reading.form.pattern) for reading in fitting if reading.form is not None)
     if len(fitting) > 1:
-        also = f'{known} both fit: write dataType="Instant" here and the right format under [columns]'
+        also = f'{known} both fit. Write dataType="Instant" here and the right format under [columns]'
         return TypeChoice(Reading("String"), f"String: {seen(facts, f'texts like {example}')}", (also,))
-    note = f"they are taken for times in {zone}: give the right zone with --zone"
+    note = f"they are taken for times in {zone}. Give the right zone with --zone"
     what = f"instants like {example}, which are {known}"
     return TypeChoice(fitting[0], f"Instant: {seen(facts, what)}", (note,) if fitting[0].zone else ())
 

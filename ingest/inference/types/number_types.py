@@ -26,9 +26,9 @@ def numbers(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
             if found is not None:
                 return found
     if facts.only == WHOLE:
-        lost = "; a long does not hold them, digits are lost"
+        lost = " (a long would lose digits)"
         return _whole(facts, source, fits) or first(facts, [Reading("double")], fits, lost, "whole numbers")
-    mixed = f"; {facts.kinds[WHOLE]:,} of them without a fraction" if facts.kinds[WHOLE] else ""
+    mixed = f", {facts.kinds[WHOLE]:,} of them without a fraction" if facts.kinds[WHOLE] else ""
     return first(facts, [Reading("double")], fits, mixed, between(facts, "numbers"))
 
 
@@ -70,7 +70,7 @@ def _whole(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
         found = first(facts, [Reading("int")], fits, "", what)
         if found is not None:
             return found
-    why = "; values of such a name grow" if small else "; an int would leave them little room"
+    why = " (values of such a name grow)" if small else " (an int would leave them little room)"
     made = first(facts, [Reading("long")], fits, why, what)
     found_units = [] if hints.identifies(source) else units(facts)
     if made is None or not found_units:

@@ -33,7 +33,7 @@ def first(facts: Facts, readings: list[Reading], fits: Fits, why: str, what: str
 
 def seen(facts: Facts, what: str) -> str:
     """How many of the rows are what they are said to be, and how many are null."""
-    nulls = f"; {facts.nulls:,} {'is' if facts.nulls == 1 else 'are'} null" if facts.nulls else ""
+    nulls = f", {facts.nulls:,} {'is' if facts.nulls == 1 else 'are'} null" if facts.nulls else ""
     return f"{facts.values:,} of {facts.rows:,} values are {what}{nulls}"
 
 

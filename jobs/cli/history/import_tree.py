@@ -145,7 +145,7 @@ def _lossy(schema: TableSchema, names: list[str]) -> frozenset[str]:
     floating = [column.name for column in schema.stored if column.type.name in SIGNIFICANT]
     if odd := sorted(set(names) - set(floating)):
         raise SettingsError(
-            "--lossy names a column that is no float or double of the table",
+            "--lossy names a column that is not a float or double of the table",
             where=schema.full_name,
             expected=", ".join(floating) or "no column: the table has no float or double",
             found=", ".join(odd),
@@ -197,7 +197,7 @@ def _show(cli: CliContext, name: str, tree: FoundTree, results: Iterator[Importe
             value["error"] = error_json(failed)
         if result.clean_error is not None:
             value["clean_error"] = error_json(as_ours(result.clean_error))
-            cli.note(f"{part.value}: is published, but files could not be removed: {as_ours(result.clean_error)}")
+            cli.note(f"{part.value}: is published, but files could not be removed ({as_ours(result.clean_error)})")
         cli.result(value, f"{part.value}: {_sentence(result)}")
         if result.intraday and failed is None:
             stay = "stay there: reads show them too, and the next merge adds them"

@@ -147,7 +147,7 @@ def merge(
         if not allow_empty:
             raise
         why = f"{error.what}: expected {error.expected}, found {error.found}"
-        cli.note(f"0 dates merged; {why}")
+        cli.note(f"0 dates merged ({why})")
         cli.result(
             {"table": name, "outcome": MergeOutcome.NOTHING, "dates": 0, "message": why, "dry_run": dry_run},
             "nothing to merge",
@@ -235,7 +235,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             cli.note(_left_behind(name, result, as_ours(result.clean_error)))
         if result.waiting and result.error is None:
             left_out = f"{result.waiting:,} rows are not synced to disk yet and are left out"
-            cli.note(f"{result.value}: {left_out}; {after_sync(TableName.parse(name))}, then merge again")
+            cli.note(f"{result.value}: {left_out}. To do: {after_sync(TableName.parse(name))}, then merge again")
     cli.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
     return code
 
@@ -243,7 +243,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
 def _left_behind(name: str, result: DateResult, error: SparkhavenError) -> str:
     what = "the merge failed, and files of it" if result.error is not None else "is published, but files of a merge"
     return (
-        f"{result.value}: {what} could not be removed: {error}; no row is affected; end the cause, then"
+        f"{result.value}: {what} could not be removed ({error}). No row is affected. End the cause, then"
         f" `sparkhaven merge {name} --dates {result.value}` removes them"
     )
 

@@ -38,7 +38,7 @@ def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = Fals
             f"no namespace {namespace}",
             where=layout.partitions(namespace),
             expected="a namespace with tables or storage partitions",
-            hint=f"`sparkhaven tables` lists the tables; `sparkhaven partitions add {namespace} 0` creates a partition",
+            hint=f"`sparkhaven tables` lists the tables. `sparkhaven partitions add {namespace} 0` creates a partition",
         )
     names = ("name", "writable", "directory", "free_bytes", "dangling")
     listed = [{name: getattr(partition, name) for name in names} for partition in found]

@@ -51,7 +51,7 @@ def _show_table(cli: CliContext, name: TableName, found: list[DateStatus]) -> No
 
     def people() -> None:
         numbers = ", ".join(f"{number:,} {what}" for what, number in counts.items() if what != "dates")
-        print(f"{name}: {counts['dates']:,} dates: {numbers}")
+        print(f"{name}, {counts['dates']:,} dates: {numbers}")
         rows = [
             (e.value, e.unmerged, e.merged, e.validation, e.untruncated, e.unfinished, len(e.replaced))
             for e in (found if cli.verbose else left)
@@ -109,7 +109,7 @@ def clean_command(
         lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
         size = sum(old.size for old in gone)
         verb = "would remove" if dry_run else "removed"
-        text = f"{one}: {verb} {len(gone)} replaced locations, {size:,} bytes; {len(later)} in their grace period"
+        text = f"{one}: {verb} {len(gone)} replaced locations, {size:,} bytes. {len(later)} in their grace period"
         lines = [f"  {old.path}" for old in gone]
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
         cli.result({"table": str(one), "dry_run": dry_run, "bytes": size, **lists}, "\n".join([text, *lines]))

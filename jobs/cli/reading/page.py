@@ -81,7 +81,7 @@ def page(
         pages.newest()
         cli.result({"url": url}, f"the page is at {url}")
         if own_hosts(bind) is None:
-            cli.note(f"--bind {bind}: whoever reaches it sees names, paths and counts of all tables; there is no login")
+            cli.note(f"--bind {bind}: whoever reaches it sees names, paths and counts of all tables. There is no login")
         stop.wait()
     cli.note("stopped")
 
@@ -100,7 +100,7 @@ def write(fs: Fs, collector: FactCollector, drawings: Drawings, out: Path, cli: 
     value = {"out": str(out), "bytes": len(text), "tables": [each.name for each in facts.tables]}
     cli.result(
         {**value, "wrong": wrong, "notes": notes},
-        f"{out}: {len(facts.tables):,} tables, {len(text):,} bytes; {wrong} wrong, {notes} notes",
+        f"{out}: {len(facts.tables):,} tables, {len(text):,} bytes, {wrong} wrong, {notes} notes",
     )
 
 

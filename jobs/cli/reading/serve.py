@@ -128,7 +128,7 @@ def _enter_environment(arguments: Sequence[str]) -> None:
             "no Deephaven engine is installed",
             where=python,
             expected="an environment with deephaven-server",
-            hint="`make setup-deephaven` in a checkout makes one; elsewhere `pip install sparkhaven[deephaven]`",
+            hint="`make setup-deephaven` in a checkout makes one. Elsewhere `pip install sparkhaven[deephaven]`",
         )
     path = os.pathsep.join(part for part in (str(checkout), os.environ.get("PYTHONPATH")) if part)
     environment = {**os.environ, "PYTHONPATH": path, "SPARKHAVEN_ENTERED": "1"}

@@ -141,10 +141,10 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     for line in found["streams"]:
         if late := line.get("positionsUnknown"):
             reach = f"source positions are known up to epoch {late['knownUpTo']}, rows up to epoch {late['rowsUpTo']}"
-            print(f"\n{line['stream']}, rebuilt commit log: {reach};")
-            print("the stream ingests nothing until `recover --from-locations` gives its positions")
+            print(f"\n{line['stream']}, rebuilt commit log: {reach}.")
+            print("The stream ingests nothing until `recover --from-locations` gives its positions")
         if behind := line.get("schemaBehind"):
-            print(f"\n{line['stream']} writes schema version {behind['writes']}; deployed is {behind['deployed']}.")
+            print(f"\n{line['stream']} writes schema version {behind['writes']}. Deployed is {behind['deployed']}.")
             print("It takes the deployed version when it starts again with that schema.")
         if line.get("ignored"):
             print(f"\n{line['stream']}, fields without a column: {fields(line['ignored'])}")
@@ -155,7 +155,7 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     for each in found.get("set_aside", ()):
         print(f"\n{each['rows']:,} rows of {each['internal']}/{each['value']} are missing, set aside: {each['path']}")
     if "dates" not in parts:
-        print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}; -v lists them")
+        print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}. Option -v lists them")
 
 
 def _joined(value: object) -> object:

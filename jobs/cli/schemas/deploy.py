@@ -106,7 +106,7 @@ def history(ctx: typer.Context, name: TableArgument, as_json: Json = False, verb
         table(header, ([_cell(row[key]) for key in (*header[:-1], "sha256")] for row in rows))
         for one in gone:
             how = "dropped by command" if one["dropped"] else "retired, dropped by no command"
-            print(f"{one['column']}: {how}; version {one['version']} has it last")
+            print(f"{one['column']}: {how}. Version {one['version']} has it last")
 
     cli.result(value, show)
 
@@ -167,7 +167,7 @@ def _text_of(fs: Fs, layout: Layout, name: TableName, restore: int | None) -> by
     text = versions[wanted].text
     if text is None:
         raise SettingsError(
-            f"the file of version {wanted} was not kept: an earlier release deployed it",
+            f"the file of version {wanted} was not kept. An earlier release deployed it",
             expected="a schema file with the columns of that version",
             found=f"{name}: {', '.join(column.name for column in versions[wanted].columns)}",
             hint=f"`sparkhaven schema deploy FILE --restore {wanted}` takes the file",

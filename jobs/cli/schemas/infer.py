@@ -189,12 +189,14 @@ def _tell(cli: CliContext, sample: Sample, fit: Fit | None = None) -> None:
     """What a person should know at once, on standard error."""
     if sample.unreadable:
         first = sample.unreadable[0]
-        cli.note(f"{len(sample.unreadable):,} records cannot be read: bad rows; first {first.place}: {first.reason}")
+        cli.note(
+            f"{len(sample.unreadable):,} records cannot be read and are bad rows. First {first.place}: {first.reason}"
+        )
     for remark in sample.remarks:
         cli.note(remark)
     for one in fit.columns if fit is not None else ():
         if one.bad:
-            cli.note(f"column {one.column.name}: {one.bad:,} values of the sample cannot be stored: bad rows")
+            cli.note(f"column {one.column.name}: {one.bad:,} values of the sample cannot be stored and are bad rows")
 
 
 def _sample_json(sample: Sample) -> dict[str, Any]:

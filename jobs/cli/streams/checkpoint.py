@@ -69,7 +69,7 @@ def repair(
         if damages:
             table(["path", "what", "remedy"], [[each["path"], each["what"], each["remedy"]] for each in damages])
         batches = f"planned up to batch {plan.last}, committed up to {plan.done}"
-        print(f"{len(damages)} damaged entries; {'repaired, backup in ' + str(backup) if repaired else batches}")
+        print(f"{len(damages)} damaged entries. {'repaired, backup in ' + str(backup) if repaired else batches}")
 
     result = {"checkpoint": str(checkpoint), "findings": damages, "last": plan.last, "done": plan.done}
     cli.result({**result, "repaired": repaired, "backup": str(backup) if repaired else None}, people)

@@ -133,18 +133,18 @@ def requeue(
         old_spelling(cli, "--file STREAM.toml", "STREAM.toml after the stream")
     named = _named(cli, layout, name, stream, old_table)
     found, stream = find(Fs(), layout, *named), named[1]
-    repairs = read_repairs(Fs(), repaired) if repaired is not None else None
+    repairs = read_repairs(Fs(), repaired, f"{named[0]} {stream}") if repaired is not None else None
     if found is None:
         _show_requeued(cli, stream, None, len(repairs or ()), dry_run)
         return
     if not found.ledger.file:
         raise SettingsError(
-            "rows of data frames cannot be requeued: only their program knows how they are routed",
+            "rows of data frames cannot be requeued. Only their program knows how they are routed",
             where=f"stream {stream} of {found.table}",
             expected="a stream with a stream file",
             found="rows that a data frame writer has rejected",
-            hint="repair them in a program and write them with write_frame(..., label=...), which writes them once;"
-            f" then `sparkhaven quarantine drop {found.table} {stream}`",
+            hint="repair them in a program and write them with write_frame(..., label=...), which writes them once."
+            f" Then run `sparkhaven quarantine drop {found.table} {stream}`",
         )
     settings = load_stream_file(Fs(), stream_file or old_file or Path(found.ledger.file), os.environ)
     if (settings.table, settings.spec.stream) != (found.table, stream):
@@ -242,7 +242,7 @@ def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown:
             *(f"  {row}" for row in refused[:10]),
         ]
     if cut:
-        lines.append(f"{cut:,} rows are longer than 1 MiB and were cut: requeue them with --from and a whole payload")
+        lines.append(f"{cut:,} rows are longer than 1 MiB and were cut. Requeue them with --from and a whole payload")
     if unknown:
         lines.append(f"{unknown:,} rows of the file are not pending: ingested already, dropped, or never rejected")
     cli.result(value, "\n".join(lines))

@@ -102,7 +102,7 @@ def remove(
     def people() -> None:
         for line in lines:
             print(line)
-        print(f"{words} stream {stream} of {name}; a new one begins at the beginning of its source")
+        print(f"{words} stream {stream} of {name}. A new one begins at the beginning of its source")
 
     cli.result({**result, "recovered": list(done.recovered), "dry_run": dry_run}, people)
 

@@ -26,11 +26,11 @@ class DataWarnings:
         ignored = {name: rows for name, rows in ignored_in(outcome.counts).items() if name not in self._fields}
         if ignored and len(self._fields) < MAX_FIELDS:
             self._fields.update(ignored)
-            lines.append(f"fields without a column: {fields(ignored)}; list expected ones under [columns] ignore")
+            lines.append(f"fields without a column: {fields(ignored)}. List expected ones under [columns] ignore")
         empty = sorted(set(outcome.empty) - self._empty)
         if empty:
             self._empty.update(empty)
-            lines.append(f"no row of this batch has a value for {', '.join(empty)}; check `from` under [columns]")
+            lines.append(f"no row of this batch has a value for {', '.join(empty)}. Check `from` under [columns]")
         return lines
 
 

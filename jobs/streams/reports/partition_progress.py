@@ -26,7 +26,7 @@ class PartitionProgress:
         order = sorted(now, key=lambda place: (-left.get(place, 0), place))[:shown]
         texts = [self._text(place, now[place], left.get(place), seconds) for place in order]
         self.before = now
-        return "; ".join(texts) + (f"; {len(now) - len(order):,} more" if len(now) > len(order) else "")
+        return "; ".join(texts) + (f", and {len(now) - len(order):,} more" if len(now) > len(order) else "")
 
     def _text(self, place: str, at: int, left: int | None, seconds: float) -> str:
         rate = (at - self.before.get(place, at)) / seconds if seconds else 0.0

@@ -14,6 +14,7 @@ from sparkhaven.ingest.spec.feed_traits import FILES
 from sparkhaven.jobs.streams.reports.partition_progress import SHOWN
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.layout import TableName
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamTotals
 
@@ -43,16 +44,21 @@ class Progress:
         text = f"continues after epoch {report.epoch}, generation {report.generation}"
         if not report.clean:
             text += (
-                f"; recovery truncated {report.cut_bytes:,} bytes of {len(report.cut_files)} files, removed "
+                f". Recovery truncated {report.cut_bytes:,} bytes of {len(report.cut_files)} files, removed "
                 f"{len(report.stray_locations)} locations and {len(report.stray_files)} files of an uncommitted batch"
             )
             named = report.changes()
-            more = f"; {len(named) - NAMED:,} more, see --verbose" if len(named) > NAMED and not self._verbose else ""
-            text += "".join(f"; {escape(line)}" for line in (named if self._verbose else named[:NAMED])) + more
+            more = f". {len(named) - NAMED:,} more, see --verbose" if len(named) > NAMED and not self._verbose else ""
+            text += (
+                "".join(
+                    f". {escape(line[0].upper() + line[1:])}" for line in (named if self._verbose else named[:NAMED])
+                )
+                + more
+            )
         if report.lost_epochs:
-            text += f"; [red]{len(report.lost_epochs)} epochs were not durable and are ingested again[/red]"
+            text += f". [red]{len(report.lost_epochs)} epochs were not durable and are ingested again[/red]"
         for each in report.set_aside:
-            text += f"; [red]{each.rows:,} rows of {escape(f'{each.internal}/{each.value}')} are set aside[/red]"
+            text += f". [red]{each.rows:,} rows of {escape(f'{each.internal}/{each.value}')} are set aside[/red]"
         self.say(report.stream, text)
 
     def chosen(self, stream: str, local: bool, why: str) -> None:
@@ -69,8 +75,8 @@ class Progress:
             window = "all commits since the stream last ended well or compacted its log"
         self.say(
             stream,
-            f"[yellow]durability {policy.durability}: a power failure may lose {window}; "
-            "a restart ingests them again from the source, which must still have them[/yellow]",
+            f"[yellow]durability {policy.durability}: a power failure may lose {window}."
+            " A restart ingests them again, if the source still has them[/yellow]",
         )
 
     @property
@@ -78,7 +84,9 @@ class Progress:
         """How many topic partitions a line of progress names; None: all."""
         return None if self._verbose else SHOWN
 
-    def batch(self, stream: str, done: BatchProgress, partitions: str = "", *, unit: str = FILES) -> None:
+    def batch(
+        self, stream: str, done: BatchProgress, partitions: str = "", *, table: TableName, unit: str = FILES
+    ) -> None:
         """One committed batch; ``partitions``: the progress by topic partition, ``unit`` is what it has read."""
         outcome = done.outcome
         if outcome.epoch is None:
@@ -97,7 +105,8 @@ class Progress:
             self.say(stream, f"[yellow]{outcome.passed:,} missing offsets were skipped, as allow_gap permits[/yellow]")
         if outcome.rejected:
             self.say(
-                stream, f"[red]{outcome.rejected:,} rows rejected[/red], see `sparkhaven quarantine list NS.T {stream}`"
+                stream,
+                f"[red]{outcome.rejected:,} rows rejected[/red], see `sparkhaven quarantine list {table} {stream}`",
             )
         if self._verbose:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
@@ -112,7 +121,7 @@ class Progress:
         if reachable:
             self.say(stream, f"the source answers again, after {seconds:,.0f} s")
         else:
-            self.say(stream, f"[yellow]the source does not answer: {escape(reason)}; the stream waits for it[/yellow]")
+            self.say(stream, f"[yellow]the source does not answer: {escape(reason)}. The stream waits for it[/yellow]")
 
     def still_stopped(self, stream: str, error: Exception, seconds: float) -> None:
         """Reports that a stream is stopped, while others of the process run."""
@@ -132,8 +141,8 @@ class Progress:
         named = ", ".join(map(escape, paths))
         self.say(
             stream,
-            f"[yellow]not ingested yet, because they still change and do not end with a whole line: {named}; "
-            "they are ingested once they have not changed for `settle`[/yellow]",
+            f"[yellow]these files still change and do not end with a whole line: {named}."
+            " They are ingested once they have not changed for `settle`[/yellow]",
         )
 
     def warn(self, stream: str, error: Exception) -> None:
@@ -146,7 +155,7 @@ class Progress:
 
     def restarts(self, stream: str, seconds: float) -> None:
         """Reports that a failed stream is started again."""
-        self.say(stream, f"[yellow]restarts in {seconds:g} s; committed rows stay[/yellow]")
+        self.say(stream, f"[yellow]restarts in {seconds:g} s. Committed rows stay[/yellow]")
 
     def ended(self, stream: str, totals: StreamTotals) -> None:
         """Reports the totals of a run."""

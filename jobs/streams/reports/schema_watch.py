@@ -32,7 +32,7 @@ class SchemaWatch:
             return None
         self._said = deployed.version
         return (
-            f"schema version {deployed.version} is deployed ({_difference(self._schema, deployed)}); this stream writes"
+            f"schema version {deployed.version} is deployed ({_difference(self._schema, deployed)}). This stream writes"
             f" version {self._schema.version} until it starts again with that schema"
         )
 

@@ -50,7 +50,7 @@ def take_leased_lock(fs: Fs, path: Path, generation: int, *, pause: Callable[[fl
             return lock
         wait = next(pauses, None)
         if wait is None:
-            raise lock_lost(fs, path, "another process has held the stream for a minute; nothing was committed")
+            raise lock_lost(fs, path, "another process has held the stream for a minute")
         pause(wait)
 
 
@@ -63,7 +63,7 @@ def _require_generation(fs: Fs, path: Path, generation: int) -> None:
             where=path,
             expected=f"generation {generation}",
             found=f"process {pid} on {host}, generation {owner.get('generation')}" if owner else "no owner",
-            hint="write again when that process has ended; nothing of this write was committed",
+            hint="write again when that process has ended. Nothing of this write was committed",
             pid=pid,
             host=host,
         )
@@ -89,7 +89,7 @@ def take_commit_lock(fs: Fs, path: Path, *, pause: Callable[[float], None] = tim
                 where=path,
                 expected="free within a minute",
                 found="still locked",
-                hint="it may be suspended: end it (`fuser` on the file names it), then restart; delete no lock file",
+                hint="it may be suspended. End it (`fuser` on the file names it), then restart. Delete no lock file",
             )
         pause(wait)
     return commit_lock
@@ -106,7 +106,7 @@ def lock_commits(fs: Fs, path: Path, *, wait: bool = False) -> Lock | None:
         if lock is None or _leads_to(fs, path, lock):
             return lock
     raise LockLostError(
-        "the removals file is replaced again and again while it is locked",
+        "another program replaces the removals file while it is locked",
         where=path,
         expected="a file that stays the same",
         found=f"another one {REPLACED} times",
@@ -224,7 +224,7 @@ def lock_lost(fs: Fs, path: Path, what: str) -> LockLostError:
         where=path,
         expected="a stream that no other process holds",
         found=known if owner else "an owner that has not written the lock file yet",
-        hint="stop that process, or wait until it ends; a stream has one writer",
+        hint="stop that process, or wait until it ends. A stream has one writer",
         pid=pid,
         host=host,
     )

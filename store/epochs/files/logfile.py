@@ -110,7 +110,7 @@ class LogFile:
                 "the commit log is unusable after an earlier failure",
                 where=self._path,
                 found=self._poison,
-                hint="close it and open the stream again: recovery finds out what landed",
+                hint="close it and open the stream again. Recovery finds out what was committed",
             )
 
     def require_owned(self) -> None:
@@ -161,7 +161,7 @@ class LogFile:
             where=self._path,
             expected="all of it on disk",
             found=error,
-            hint="check the disk, then open the stream again: recovery finds out what landed; delete nothing",
+            hint="check the disk, then open the stream again. Delete nothing: recovery finds out what was committed",
             phase=phase_of(error),
         )
 
@@ -174,6 +174,6 @@ class LogFile:
             "the record could not be written",
             where=self._path,
             found=error,
-            hint="free space on the disk and retry the batch; the log is unchanged",
+            hint="free space on the disk and retry the batch. The log is unchanged",
             phase=phase_of(error),
         ) from error

@@ -15,7 +15,7 @@ from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import Layout, TableName, stream_of
 from sparkhaven.store.types.frozen import frozen
 
 VERSION = 1
@@ -50,7 +50,7 @@ def decode_removed(data: bytes, path: Path) -> tuple[tuple[str, str], RemovedStr
         table, stream = TableName.parse(value["table"]), str(value["stream"])
         note = RemovedStream(int(value["epoch"]), int(value["generation"]), int(value["time"]))
     except (ValueError, KeyError, TypeError, AttributeError, InvalidNameError) as error:
-        raise _damaged(path, f"{len(data)} bytes that are no note") from error
+        raise _damaged(path, f"{len(data)} bytes that are not a note") from error
     if data != encode_removed(note, table, stream):
         raise _damaged(path, "bytes that do not have their checksum")
     return (str(table), stream), note
@@ -72,17 +72,16 @@ def encode_removed(note: RemovedStream, table: TableName, stream: str) -> bytes:
 
 def _damaged(path: Path, found: str) -> CorruptFileError:
     """The error; a note beside logs names the commands that write it again."""
-    hint, stream = "restore it from a copy", path.name.removesuffix(".removed")
+    hint = "restore it from a copy"
     if path.parent.name == ".streams":
-        table = ".".join(path.parts[-4:-2])
         hint += (
-            f" of {path.parent}; without one `sparkhaven recover {table} {stream} --from-locations`, then"
-            f" `sparkhaven streams remove {table} {stream}` write it again"
+            f" of {path.parent}. Without one, run `sparkhaven recover {stream_of(path)} --from-locations`, then"
+            f" `sparkhaven streams remove {stream_of(path)}`"
         )
     return CorruptFileError(
         "the note of a removed stream is damaged",
         where=path,
-        expected=f"a JSON object with the last epoch and generation of stream {stream!r}, and its checksum",
+        expected=f"a JSON object with the last epoch and generation of stream {path.stem!r}, and its checksum",
         found=found,
         hint=hint,
     )

@@ -134,7 +134,7 @@ def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: 
             where=path,
             expected=f"{start} bytes or more",
             found=f"{size} bytes",
-            hint="restore log, checkpoint and removals from one copy; nothing was changed or deleted",
+            hint="restore log, checkpoint and removals from one copy. Nothing was changed or deleted",
         )
     if file is None:
         return Removals((), 0, 0)
@@ -209,7 +209,7 @@ def _opened(fs: Fs, path: Path) -> _File | None:
             where=path,
             expected="a number with its checksum",
             found=f"{number:#x}",
-            hint="restore log, checkpoint and removals from one copy; nothing was changed or deleted",
+            hint="restore log, checkpoint and removals from one copy. Nothing was changed or deleted",
         )
     opening = source.read(HEADER.size, FRAME.size + len(OPENING))
     folded = opening[FRAME.size :] == OPENING

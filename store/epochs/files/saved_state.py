@@ -246,5 +246,5 @@ def damaged(where: object, offset: int, expected: object, found: object) -> Corr
         where=f"{where} at byte {offset}",
         expected=expected,
         found=found,
-        hint="restore it from a copy; the log begins where it ends and cannot replace it",
+        hint="restore it from a copy. The log begins where it ends and cannot replace it",
     )

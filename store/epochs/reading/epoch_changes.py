@@ -10,10 +10,8 @@ from sparkhaven.store.epochs.state.replay import chain
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.framing.log_frames import refuse_damage
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import Layout, LocationKey, TableName, stream_of
 from sparkhaven.store.types.frozen import frozen
-
-ANEW = "start with a new checkpoint, at `earliest`, `latest` or a kept epoch (`sparkhaven epochs list NS.T STREAM`)"
 
 
 @frozen
@@ -39,6 +37,8 @@ class EpochChanges:
 
     def __init__(self, files: LogFiles) -> None:
         self._files = files
+        listed = f"`sparkhaven epochs list {stream_of(files.path)}`"
+        self._anew = f"start with a new checkpoint, at `earliest`, `latest` or a kept epoch ({listed})"
         self._records = chain(files.records, files.epoch, None, files.path)
         self.floor = files.epoch
         self.steps = tuple(self._steps())
@@ -94,7 +94,7 @@ class EpochChanges:
             where=self._files.path,
             expected=f"the rows that epochs {after + 1} to {until} added to {key.internal}/{key.value}",
             found="another location, or none",
-            hint=f"merged rows are in history: read the date {key.value} with spark.read, then {ANEW}",
+            hint=f"merged rows are in history. Read the date {key.value} with spark.read, then {self._anew}",
         )
 
     def _steps(self) -> Iterator[Step]:
@@ -107,13 +107,13 @@ class EpochChanges:
     def _not_kept(self, epoch: int) -> SnapshotMovedError:
         if epoch < self.floor:
             what = "the epoch up to which the stream was read is no longer kept"
-            hint = f"{ANEW}; keep_epochs of the writing stream says how many are kept"
+            hint = f"{self._anew}. The writing stream keeps `keep_epochs` epochs"
         elif epoch > self.newest:
             what = "the epoch up to which the stream was read is not in its log"
-            hint = f"if the log was restored from an older copy, restore it from a newer one; else {ANEW}"
+            hint = f"if the log was restored from an older copy, restore it from a newer one. Else {self._anew}"
         else:
             what = "epochs that were read have been rolled back"
-            hint = f"remove their rows from what was made of them, then {ANEW}"
+            hint = f"remove their rows from what was derived from them, then {self._anew}"
         return SnapshotMovedError(
             what,
             where=self._files.path,

@@ -259,7 +259,7 @@ def _decoded(
                 where=f"{path} at byte {part.offset}",
                 expected=f"record {expected + len(records)}",
                 found=f"record {record.n}",
-                hint="restore log and checkpoint from one copy; nothing was changed or deleted",
+                hint="restore log and checkpoint from one copy. Nothing was changed or deleted",
             )
         places.append((part.offset, part.end))
         records.append(record)

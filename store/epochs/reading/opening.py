@@ -64,7 +64,7 @@ def open_files(
         where=checkpoint_path,
         expected=f"epoch {base} or newer",
         found=f"epoch {epoch}",
-        hint="restore the checkpoint from a copy; nothing was changed or deleted",
+        hint="restore the checkpoint from a copy. Nothing was changed or deleted",
     )
 
 
@@ -77,11 +77,11 @@ def require_reaches(found: OpenedFiles, end: Survey) -> None:
     last = decode(part.payload, found.path, reports=False).n if part is not None else 0
     if last < saved.number("n"):
         raise CorruptFileError(
-            "the commit log is older than its checkpoint: acknowledged records are lost",
+            "the commit log is older than its checkpoint. Acknowledged records are lost",
             where=found.path,
             expected=f"record {saved.number('n')}, which {saved.where} was made from",
             found=f"records up to {last}",
-            hint="restore log and checkpoint from one copy; nothing was changed or deleted",
+            hint="restore log and checkpoint from one copy. Nothing was changed or deleted",
         )
 
 

@@ -27,11 +27,11 @@ def gone_after_merge(
 def words_of(table: TableName, key: LocationKey, taken: MergeInput, log: Path) -> tuple[str, str, str, str]:
     """What to say of a log that has such a location: the error, what was expected and found, and what to do."""
     return (
-        f"the commit log of stream {taken.stream!r} is older than the removal of {key.internal}/{key.value}: history"
+        f"the commit log of stream {taken.stream!r} is older than the removal of {key.internal}/{key.value}. History"
         " has its rows",
         f"a log and removals without {key.internal}/{key.value}, whose directory is gone since its merge",
         f"{taken.rows} rows of it in {log}",
-        f"stop the stream; restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent};"
-        f" without one `sparkhaven recover {table} {taken.stream} --from-locations` goes on with the rows of history;"
-        " nothing was changed or deleted",
+        f"stop the stream. Restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent}."
+        f" Without one, `sparkhaven recover {table} {taken.stream} --from-locations` goes on with the rows of history."
+        " Nothing was changed or deleted",
     )

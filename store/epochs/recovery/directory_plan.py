@@ -154,8 +154,8 @@ def _damage(
                 where=directory / file.name,
                 expected=f"{file.expected} bytes",
                 found="nothing" if file.found is None else f"{file.found} bytes",
-                hint="restore the file from a copy; or roll back to an epoch before it; or set the location aside with"
-                f" `sparkhaven recover {table} {stream} --quarantine {place}`; nothing was changed or deleted",
+                hint="restore the file from a copy, or roll back to an epoch before it, or set the location aside with"
+                f" `sparkhaven recover {table} {stream} --quarantine {place}`. Nothing was changed or deleted",
             )
     return None
 
@@ -171,7 +171,7 @@ def _published(
     if beyond(found, state) and not ahead:
         log = layout.stream_log(table, state.stream)
         raise CorruptFileError(
-            "a location was published at an epoch that is missing in the commit log: acknowledged records are lost",
+            "a location was published at an epoch that is missing in the commit log. Acknowledged records are lost",
             where=path,
             expected=f"epoch {state.epoch} at most",
             found=f"epoch {found.epoch}",
@@ -183,7 +183,7 @@ def _published(
             where=path,
             expected=f"stream {state.stream}, whose log has {key.internal}/{key.value}",
             found=f"stream {found.stream}",
-            hint="a location has one writer: restore the directory from a copy, or set it aside; nothing was changed",
+            hint="a location has one writer. Restore the directory from a copy, or set it aside. Nothing was changed",
         )
     if found.truncated and not state.locations[key].truncated:
         refuse(Witnesses(fs, layout, table, [state]).location(key))

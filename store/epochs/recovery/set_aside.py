@@ -78,11 +78,11 @@ def refuse_set_aside(fs: Fs, layout: Layout, table: TableName, takes: Callable[[
         missing = each.rows - merged.get((each.stream, each.internal, each.since), 0)
         if missing > 0:
             raise CorruptFileError(
-                "rows are missing: their location was set aside because its files are damaged",
+                "rows are missing. Their location was set aside because its files are damaged",
                 where=each.path,
                 expected=f"{missing} rows of {each.internal}/{each.value}, stream {each.stream}",
                 found=each.reason,
-                hint=hint + "; to accept their loss, move that directory and its note in .set-aside out of the tree",
+                hint=hint + ". To accept their loss, move that directory and its note in .set-aside out of the tree",
             )
 
 

@@ -234,12 +234,12 @@ class Witnesses:
         yield Witness(
             stream,
             path,
-            f"the removals of stream {stream!r} are older than what was truncated: merged rows would be read again",
+            f"the removals of stream {stream!r} are older than what was truncated. Merged rows would be read again",
             f"a truncate of {key.internal}/{key.value} in {removals}",
             f"{now.locations[key].rows} rows",
-            f"stop the stream; restore {removals.name} from the newest copy of {removals.parent}; without one"
-            f" `sparkhaven truncate {self._table} --dates {key.value} --source {key.internal}` records it again;"
-            " nothing was changed or deleted",
+            f"stop the stream. Restore {removals.name} from the newest copy of {removals.parent}. Without one,"
+            f" `sparkhaven truncate {self._table} --dates {key.value} --source {key.internal}` records it again."
+            " Nothing was changed or deleted",
         )
 
     # --- what they share -------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class Witnesses:
         yield Witness(
             stream,
             log,
-            f"the commit log of stream {stream!r} is missing: committed rows cannot be read",
+            f"the commit log of stream {stream!r} is missing. Committed rows cannot be read",
             f"a log, or {stream}.removed of epoch {epoch}, because {path} is there"
             if epoch
             else f"a log, because {path} is there",
@@ -300,7 +300,7 @@ class Witnesses:
         return Witness(
             stream,
             path,
-            f"the commit log of stream {stream!r} is older than {who}: acknowledged records are lost",
+            f"the commit log of stream {stream!r} is older than {who}. Acknowledged records are lost",
             f"{expected}, the newest in {log}",
             found,
             restore_hint(self._table, stream, log),
@@ -329,9 +329,9 @@ def require_stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> Str
 def restore_hint(table: TableName, stream: str, log: Path) -> str:
     """What to do about a log that is lost or older than what it has published."""
     return (
-        f"stop the stream; restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent};"
-        f" without one `sparkhaven recover {table} {stream} --from-locations --dry-run` shows what can be rebuilt;"
-        " nothing was changed or deleted"
+        f"stop the stream. Restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent}."
+        f" Without one, `sparkhaven recover {table} {stream} --from-locations --dry-run` shows what can be rebuilt."
+        " Nothing was changed or deleted"
     )
 
 

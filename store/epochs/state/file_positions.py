@@ -159,7 +159,7 @@ class FileWindow:
                 expected=f"{found[0]} bytes, modified at {found[1]} ns",
                 found=f"{file.size} bytes, modified at {file.mtime_ns} ns",
                 rule=ResumeRule.CHANGED.cited,
-                hint="restore the old content and write new rows to a new file: a file is read once",
+                hint="restore the old content and write new rows to a new file. A file is read once",
             )
         return "taken"
 
@@ -175,7 +175,7 @@ class FileWindow:
                     where=file.path,
                     expected=f"once, with {other.size} bytes",
                     found=f"again, with {file.size} bytes",
-                    hint="delete Spark's checkpoint of this stream; the commit log decides what is taken",
+                    hint="delete Spark's checkpoint of this stream. The commit log decides what is taken",
                 )
             sorted_out[self.status(file)].append(file)
         fresh, taken, below = (tuple(part) for part in sorted_out.values())
@@ -192,13 +192,13 @@ class FileWindow:
         """PositionGapError: the horizon is in the future, so that every new file would count as taken."""
         if self.horizon > now_ns + round(CLOCK_ALLOWANCE_S * 1e9):
             raise PositionGapError(
-                "the stream has taken files from the future: each new file would count as taken",
+                "the stream has taken files from the future, so each new file would count as taken",
                 where="horizon of the commit log",
                 expected=f"at or before the clock of this machine, {moment(now_ns)}",
                 found=moment(self.horizon),
-                hint="if the clock is wrong now, set it and start again; if it was wrong when the last epochs were"
-                " made, roll back to an epoch before them (`sparkhaven epochs list NS.T STREAM`, `sparkhaven epochs"
-                " rollback NS.T STREAM --to N`): their files are taken again",
+                hint="if the clock is wrong now, set it and start again. If it was wrong when the last epochs were"
+                " made, roll back to an epoch before them with"
+                " `sparkhaven epochs rollback`. Their files are taken again",
             )
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:
@@ -238,5 +238,5 @@ def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = Fal
             expected="batch 0",
             found=f"batch {batch_id}",
             rule=ResumeRule.LOST_LOG.cited,
-            hint="restore the log; or, to start the table from the beginning, delete Spark's checkpoint of this stream",
+            hint="restore the log. To start the table from the beginning, delete Spark's checkpoint of this stream",
         )

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from sparkhaven.store.epochs.state.file_positions import Resolution
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
@@ -39,20 +40,21 @@ from sparkhaven.store.epochs.state.position_kinds import (
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.epochs.state.table_versions import unpacked
 from sparkhaven.store.errors import PositionGapError
+from sparkhaven.store.layout import stream_of
 from sparkhaven.store.types.frozen import frozen
 
 _WITHOUT_NAME = (PositionKind.VERSIONS, PositionKind.REQUEUED, PositionKind.REBUILT)
 TopicPartition = tuple[str, int]
 GAP_HINT = (
-    "messages between the two were deleted before they were read, or the source started elsewhere; restore them,"
-    " or set allow_gap in the stream file: then the gap is recorded in the epoch"
+    "messages between the two were deleted before they were read, or the source started elsewhere. Restore them,"
+    " or set allow_gap in the stream file, which records the gap in the epoch"
 )
 
 
-def settle_hint(table: object, stream: str) -> str:
-    """The hint for a log that was rebuilt without positions."""
+def settle_hint(stream: str) -> str:
+    """The hint for a log that was rebuilt without positions; ``stream`` is ``NS.T STREAM``."""
     return (
-        f"state them with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET"
+        f"state them with `sparkhaven recover {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET"
         " (the next one to read), --taken-until TIME (of files), or --accept-positions"
     )
 
@@ -125,16 +127,16 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
         """
         return self.end_of(REBUILT)
 
-    def require_settled(self, where: object) -> None:
+    def require_settled(self, log: Path) -> None:
         """PositionGapError: the log was rebuilt and its source positions are not stated yet."""
         end = self.unsettled
         if end is not None:
             raise PositionGapError(
                 "the commit log was rebuilt from locations, and their source positions are not known",
-                where=where,
+                where=log,
                 expected="positions of the rows up to the rebuilt epoch",
                 found=f"rows up to epoch {end.stop}, positions up to epoch {end.last_start}",
-                hint=settle_hint("NS.T", "STREAM"),
+                hint=settle_hint(stream_of(log)),
             )
 
     def classify(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Resolution:
@@ -164,7 +166,10 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
                 ends[place] = _end_of(fresh, end)
         for gap in permitted.values():
             raise PositionGapError(
-                "a permitted gap matches no range", where=gap.path, expected="a range after it", found="no such range"
+                "a permitted gap does not match a range",
+                where=gap.path,
+                expected="a range after it",
+                found="no such range",
             )
         kept = [(proposed, resolved[proposed]) for proposed in given]
         fresh_parts: tuple[Split, ...] = tuple(fresh for _, fresh in kept if fresh is not None)
@@ -204,19 +209,19 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
             expected=f"topic id {end.topic_id}, from offset {end.stop}",
             found=f"topic id {proposed.topic_id}",
             rule=ResumeRule.GAP.cited,
-            hint="its offsets are other messages now: read it as a new stream, or set allow_gap to continue with the"
+            hint="its offsets are other messages now. Read it as a new stream, or set allow_gap to continue with the"
             " new topic from its first offset",
         )
     if proposed.stop <= end.stop:
         last = (proposed.start, proposed.stop) == (end.last_start, end.stop)
         if last and proposed.digest and end.digest and proposed.digest != end.digest:
             raise PositionGapError(
-                "committed offsets were read again with other messages: the source is not repeatable",
+                "committed offsets were read again with other messages. The source is not repeatable",
                 where=proposed.path,
                 expected=f"digest {end.digest}",
                 found=f"digest {proposed.digest}",
                 rule=ResumeRule.CHANGED.cited,
-                hint="nothing was committed; find out what changed the source, then roll back or take it as a new one",
+                hint="nothing was committed. Find out what changed the source, then roll back or take it as a new one",
             )
         return None
     if proposed.start > end.stop:
@@ -240,7 +245,7 @@ def _require_once(proposed: OffsetRange, before: OffsetRange | None) -> None:
             where=proposed.path,
             expected=f"offset {before.stop} or later, after {before.path}",
             found=f"offset {proposed.start}",
-            hint="delete Spark's checkpoint of this stream; the commit log decides what is taken",
+            hint="delete Spark's checkpoint of this stream. The commit log decides what is taken",
         )
 
 

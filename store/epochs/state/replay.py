@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from sparkhaven.store.epochs.state.commit_policy import Durability, syncs_each_batch
 from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
@@ -28,6 +29,7 @@ from sparkhaven.store.epochs.state.packed_reports import Reports
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
+from sparkhaven.store.layout import stream_of
 
 
 @dataclass(slots=True)
@@ -177,11 +179,11 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
         return []
     if epoch not in kept:
         raise TableNotFoundError(
-            "this epoch cannot be read: it is before the rollback floor, was rolled back, or does not exist",
+            "this epoch is before the rollback floor, was rolled back, or does not exist",
             where=where,
             expected=f"one of the kept epochs, {base} to {kept[-1] if kept else base}",
             found=epoch,
-            hint="`sparkhaven epochs list NS.T STREAM` shows the kept ones",
+            hint=f"`sparkhaven epochs list {stream_of(Path(str(where)))}` shows the kept ones",
         )
     return newest[: kept_index(newest, epoch) + 1]
 

@@ -31,7 +31,7 @@ class VersionPosition:
 def packed(version: int, file: int = 0, *, snapshot: bool = False) -> int:
     """The position of a file as one number; ValueError for more files than a version can have."""
     if not 0 <= file < SNAPSHOT or version < 0:
-        raise ValueError(f"no position of a table: version {version}, file {file}")
+        raise ValueError(f"not a position of a table: version {version}, file {file}")
     return version * FILES + (SNAPSHOT if snapshot else 0) + file
 
 

@@ -128,7 +128,7 @@ class Formula:
                 where=f"{namespace}.{table}, date {value}, row {row}",
                 expected=f"one of {len(ordered)} partitions: {', '.join(ordered[:20])}",
                 found=bad.found,
-                hint="correct keyFormula; usual is __WRITABLE_PARTITIONS__[abs(...) % __NUM_WRITABLE_PARTITIONS__]",
+                hint="correct keyFormula. Usual is __WRITABLE_PARTITIONS__[abs(...) % __NUM_WRITABLE_PARTITIONS__]",
                 code="E123",
                 row=row,
                 n=len(ordered),

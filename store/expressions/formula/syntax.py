@@ -123,7 +123,7 @@ def _column(column: Column, at: int) -> FormulaNode:
             at,
             "a String, Boolean, char, byte, short, int or long column that is not partitioning",
             f"{column.name}, {kind}",
-            "use another column; __DAY_OF_YEAR__ is the day of the year",
+            "use another column, or __DAY_OF_YEAR__ for the day of the year",
         )
     return FormulaNode("column", COLUMN_TYPES[column.type.name], (), column.name)
 

@@ -111,7 +111,7 @@ def _refuse(array: pa.Array, bad: Mask, encoding: str, place: Place) -> SchemaMi
     row = int(np.flatnonzero(bad)[0])
     text = array[row].as_py()
     return SchemaMismatchError(
-        "text cannot be stored in the column's charset",
+        "the charset of the column lacks characters of a text",
         where=place(row),
         expected=f"text that {encoding} can encode" if text != "\0" else "text other than the single character U+0000",
         found=ascii(text[:80]),

@@ -194,7 +194,7 @@ def _require_one_form(data: bytes, found: JMap, prefix: Prefix, where: object) -
     if len(differ) or len(writer.out) != prefix.length:
         at = int(differ[0]) if len(differ) else min(prefix.length, len(writer.out))
         raise CorruptFileError(
-            "prefix is damaged: its bytes differ from the canonical encoding of its content",
+            "prefix is damaged. Its bytes differ from the canonical encoding of its content",
             where=f"{where}, byte {at}",
             expected=f"{wanted[at]:02x}",
             found=f"{held[at]:02x}" if at < len(held) else "the end",
@@ -212,7 +212,7 @@ def _foreign(where: object, found: str | None) -> UnsupportedVersionError:
         where=f"{where}, byte 4",
         expected="a map with the key version",
         found=found,
-        hint="only column files that sparkhaven wrote can be read",
+        hint="read it with the program that wrote it",
     )
 
 

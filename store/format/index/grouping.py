@@ -82,7 +82,7 @@ class GroupRanges:
                 where=where,
                 expected=f"{rows} rows",
                 found=f"{covered} rows",
-                hint="merge the date again; until then read without grouping",
+                hint="merge the date again. Until then read without grouping",
             )
         if len({key_identity(key) for key in self.keys}) != len(self.keys):
             raise CorruptFileError("a grouping key comes twice", where=where, hint=HINT)
@@ -141,7 +141,7 @@ def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
     ranges = read_map(found, data_type, where)
     if dumps(found) != data:
         raise CorruptFileError(
-            "overflow file is damaged: its bytes differ from the canonical encoding of its content",
+            "overflow file is damaged. Its bytes differ from the canonical encoding of its content",
             where=where,
             expected=f"{len(dumps(found))} bytes of this map",
             found=f"{len(data)} other bytes",

@@ -58,7 +58,7 @@ def encode_rows(starts: Positions, stops: Positions) -> bytes:
 def encode_range(start: int, stop: int) -> bytes:
     """The bytes of the rows ``[start, stop)``."""
     if not 0 <= start < stop:
-        raise ValueError(f"[{start}, {stop}) is no range of rows")
+        raise ValueError(f"[{start}, {stop}) is not a range of rows")
     span = start + 1 - stop
     if span >= -128 and start <= 127 and span:
         return bytes((BYTES | 4, 2, start, span & 0xFF, END))

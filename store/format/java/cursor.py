@@ -9,7 +9,7 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.java import modified_utf8
 
-HINT = "run `sparkhaven inspect FILE`; restore it from a copy or rebuild the location"
+HINT = "`sparkhaven inspect` decodes the file. Restore it from a copy, or rebuild the location"
 U2 = Struct(">H")
 
 
@@ -39,7 +39,7 @@ class StreamCursor:
             where=f"{self.where}, byte {at}",
             expected="a class of the format reference",
             found=name,
-            hint="the file comes from another writer or a newer version; it cannot be read here",
+            hint="the file comes from another writer or a newer version. It cannot be read here",
         )
 
     # --- pieces ----------------------------------------------------------------------------------------

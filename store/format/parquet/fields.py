@@ -40,8 +40,8 @@ def check_field(field: pa.Field, column: Column, where: object) -> None:
             where=where,
             expected=f"field id {column.id}",
             found=f"field id {number.decode(errors='replace')}",
-            hint="it is damaged, it is a copy of another file, or the schema is not the one that wrote it: restore the "
-            "file or the schema with its history",
+            hint="the file is damaged or a copy of another one, or another schema wrote it. Restore the file, or the"
+            " schema with its history",
         )
     if plain(field.type) != column.type.arrow:
         raise SchemaMismatchError(
@@ -49,7 +49,7 @@ def check_field(field: pa.Field, column: Column, where: object) -> None:
             where=where,
             expected=column.type.arrow,
             found=field.type,
-            hint="the schema is not the one that wrote the file: restore it, or merge the date again with --rewrite",
+            hint="another schema wrote the file. Restore that schema, or merge the date again with --rewrite",
         )
 
 

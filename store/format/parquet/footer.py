@@ -83,7 +83,7 @@ def decode_footer(data: bytes | None, where: object) -> Footer:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 

@@ -97,7 +97,8 @@ def check_value(layout: TreeLayout, value: str) -> str:
         "partition value would be read as another one by Spark, DuckDB, polars, pyarrow or Deephaven",
         expected=_PLAIN[layout],
         found=repr(value),
-        hint=f"export with --layout {' or '.join(others)}; a tree beside history: ExtendedStorage type parquet:flat",
+        hint=f"export with --layout {' or '.join(others)}. For a tree beside history, set ExtendedStorage type"
+        " parquet:flat",
     )
 
 

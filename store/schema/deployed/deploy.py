@@ -201,7 +201,7 @@ def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             where=layout.schema(table),
             expected="a schema that a stream or a user deployed",
             found="no file",
-            hint="start a stream of the table, or check the root; `sparkhaven tables` lists what is there",
+            hint="start a stream of the table, or check the root. `sparkhaven tables` lists what is there",
         )
     return numbered(load_schema(fs, layout.schema(table), deployed=True).schema, history)
 
@@ -263,7 +263,7 @@ def _deployed(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
             where=layout.schema_history(table),
             expected="every deployed version with its column ids",
             found="no version",
-            hint="restore the file from a copy: column ids must not be given twice",
+            hint="restore the file from a copy. Column ids must not be given twice",
         )
     if not found:
         raise SchemaMismatchError(
@@ -288,7 +288,7 @@ def _lost(layout: Layout, table: TableName) -> CorruptFileError:
         where=layout.schema(table),
         expected=f"the schema, and {layout.schema_history(table).name} beside it",
         found="no file",
-        hint="restore both from a copy; where the history is still there, starting the stream deploys its schema again",
+        hint="restore both from a copy. Where the history is still there, starting the stream deploys its schema again",
     )
 
 

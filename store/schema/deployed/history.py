@@ -108,7 +108,7 @@ def decode_history(data: bytes, where: object) -> list[Version]:
             where=where,
             expected='JSON {"format", "versions": [{"version", "sha256", "columns"}], "crc32"}, each id of one column',
             found=f"{type(error).__name__}: {error}",
-            hint="restore the file from a backup: column ids must not be given twice",
+            hint="restore the file from a backup. Column ids must not be given twice",
         ) from error
     return versions
 
@@ -148,7 +148,7 @@ def _newer(where: object, stated: object) -> UnsupportedVersionError:
         where=where,
         expected=f"format 1 or {FORMAT}",
         found=repr(stated),
-        hint="a newer release wrote it: read the table with that release",
+        hint="a newer release wrote it. Read the table with that release",
     )
 
 

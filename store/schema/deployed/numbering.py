@@ -77,7 +77,7 @@ def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
                 where=f"{schema.full_name}, version {version.version}, column {column.name}",
                 expected=ColumnVersion.of(column, numbers.get(column.name, 0)),
                 found=recorded or f"only {', '.join(numbers)}",
-                hint="restore the history of the schema from a backup: column ids must not be given twice",
+                hint="restore the history of the schema from a backup. Column ids must not be given twice",
             )
     names = names_of_ids(history)
     columns = tuple(_labelled(replace(c, id=numbers[c.name]), names) for c in schema.columns)

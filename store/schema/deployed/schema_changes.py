@@ -190,7 +190,7 @@ def require_sensible(change: SchemaChange, consent: Consent, history: Sequence[V
                 where=where,
                 expected=f"{old} in the deployed schema, and {new} in its place in the file",
                 found=change.words(),
-                hint="write the new name into the file; names are case-sensitive",
+                hint="write the new name into the file. Names are case-sensitive",
             )
 
 
@@ -218,14 +218,14 @@ def refusal(
     added = [new for new in change.added if new not in back.values()]
     gone = [old for old in refused.dropped if old not in back]
     renamed = [f"--rename {old}={new}" for old, new in zip(gone, added, strict=False)]
-    instead = f"; where a column has a new name, `{renamed[0]}` in place of `--drop`" if renamed else ""
+    instead = f". For a column with a new name, write `{renamed[0]}` in place of `--drop`" if renamed else ""
     return SchemaChangeError(
-        f"this schema takes more than additions to {table}, which needs a command",
+        f"this schema drops or changes columns of {table}",
         where=name,
         expected=f"the columns and settings of the deployed version {version}, or more",
         found=f"{older}{refused.words()}",
-        hint=f"to keep the deployed schema, use {path}; to change it, `{' '.join(words)}`{instead};"
-        " `ingest STREAM.toml --accept-schema` does it at a start",
+        hint=f"to keep the deployed schema, use {path}. To change it, `{' '.join(words)}`{instead}."
+        " A start does it with --accept-schema",
         columns=", ".join(refused.dropped) or None,
         table=table,
     )
@@ -260,7 +260,7 @@ def refuse_conflicts(
 
     def refuse(element: Element, expected: str, found: str, hint: str) -> None:
         if running:
-            hint = f"the table has no rows yet: end its running streams first ({', '.join(running)})"
+            hint = f"the table has no rows yet. First end its running streams ({', '.join(running)})"
         findings.add("E161", element, expected=expected, found=found, hint=hint)
 
     for column in file.schema.columns:
@@ -269,11 +269,11 @@ def refuse_conflicts(
         gone = retired.get(column.name)
         if old is None:
             if gone is not None and ColumnVersion.of(column, 0).stored != gone.record.stored:
-                hint = "choose another name: the files of the retired column are still there"
+                hint = "choose another name. The files of the retired column are still there"
                 refuse(element, _retired(gone), _stored(ColumnVersion.of(column, 0)), hint)
             continue
         if "PARTITIONING" in (old.kind.name, column.kind.name) and old.kind is not column.kind:
-            hint = "make a new table: the directories are named by this column"
+            hint = "make a new table. The directories are named by this column"
             refuse(element, f"{column.name} {old.kind.name}", column.kind.name, hint)
         elif _kept_form(old) != _kept_form(column):
             hint = (
@@ -299,7 +299,7 @@ def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], hist
                 elements.get(column, file.root),
                 expected="a name that was never used",
                 found=f"{column}, a name of another column",
-                hint="choose another name: files of the other column still have this one",
+                hint="choose another name. Files of the other column still have this one",
             )
     findings.raise_errors()
 

@@ -27,7 +27,7 @@ def check_supported(file: SchemaFile) -> None:
             where=file.name,
             expected="one Partitioning column",
             found=", ".join(partitioning) or "none",
-            hint="make the others Normal: their values would not be stored",
+            hint="make the others Normal. Their values would not be stored",
         )
 
 
@@ -50,9 +50,10 @@ def refuse_table_twin(table: TableName, tables: Iterable[TableName]) -> None:
     twin = next((other for other in tables if str(other).lower() == str(table).lower() and other != table), None)
     if twin is not None:
         raise InvalidNameError(
-            f"{table} and {twin} differ in case only: SQL, and many file systems, cannot tell them apart",
+            f"the names {table} and {twin} differ in case only",
             where=table,
             expected="a name that differs from those of the other tables by more than case",
             found=twin,
-            hint=f"write {twin} where that table is meant; else choose another name for the new one",
+            hint=f"write {twin} if that table is meant, else choose another name. SQL and many file systems ignore"
+            " case",
         )

@@ -71,15 +71,15 @@ def read_columns(table: Element, findings: FindingCollector, *, deployed: bool =
                 element,
                 expected="names that differ by more than case",
                 found=f"{column.name} beside {earlier} (line {lines[earlier].line})",
-                hint=f"SQL and Spark confuse them: choose another name for one, and name its field in the stream file,"
-                f' [columns] OtherName = {{ from = "{column.name}" }}',
+                hint="SQL and Spark confuse them. Choose another name for one, and name its field in the stream file"
+                f' by [columns] OtherName = {{ from = "{column.name}" }}',
             )
         if column.name in RESERVED:
             findings.add(
                 "W119", element, found=column.name, hint="queries cannot use the column by this name: rename it"
             )
         if not column.type.stored and column.kind is not Kind.PARTITIONING:
-            hint = "remove the column, or choose a type of docs/reference/limits.md: streams and merges refuse it"
+            hint = "remove the column, or choose a type of docs/reference/limits.md. Streams and merges refuse it"
             findings.add("W120", element, expected="a type that is stored", found=column.spelling, hint=hint)
         lines[column.name] = element
         by_case[column.name.lower()] = column.name
@@ -95,9 +95,9 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
         findings.add(
             "E111",
             element,
-            expected="name (a letter or _, then letters, digits, _; at most 200) and dataType",
+            expected="dataType, and a name of a letter or _, then letters, digits, _, at most 200",
             found=repr(name) if name and spelling else f"no {missing}",
-            hint=f"attributes are case-sensitive: write {missing}, not {misspelt}" if misspelt else "state both",
+            hint=f"attributes are case-sensitive. Write {missing}, not {misspelt}" if misspelt else "state both",
         )
         return None
     kind = _KINDS[one_of(element, "columnType", COLUMN_TYPES, findings)]
@@ -121,7 +121,7 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
             element,
             expected='encoding together with dataType="String" and symbolTable="None"',
             found=f"encoding on a column of type {spelling}{' with a symbol table' if symbol else ''}",
-            hint="the symbol table is written in this charset; other writers may not look at it"
+            hint="the symbol table is written in this charset. Other writers may ignore it"
             if symbol
             else "it has no effect: remove it",
         )
@@ -159,7 +159,7 @@ def _check_role(element: Element, kind: Kind, found: DataType, findings: Finding
             element,
             expected='dataType="String"',
             found=element.attributes["dataType"],
-            hint="its values are names of directories; keep the instant or number in a column of its own",
+            hint="its values are names of directories. Keep the instant or number in a column of its own",
         )
     if kind is Kind.GROUPING and not found.groupable:
         findings.add(

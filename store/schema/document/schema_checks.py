@@ -71,7 +71,7 @@ def check_indexes(
         if keys and not unknown and not repeated:
             indexes.append(keys)
             if not is_built(keys, columns):
-                effect = "it has no effect: no merge writes it, and reads do not use it"
+                effect = "it has no effect. No merge writes it, and reads do not use it"
                 findings.add("W155", element, expected="a single grouping column", found=", ".join(keys), hint=effect)
             continue
         if unknown:
@@ -97,7 +97,7 @@ def unbuilt_indexes(schema: TableSchema) -> str | None:
     if not listed:
         return None
     return (
-        f"DataIndex {', '.join(listed)} of {schema.full_name} is not built: this release indexes grouping columns only"
+        f"DataIndex {', '.join(listed)} of {schema.full_name} is not built. This release indexes grouping columns only"
     )
 
 

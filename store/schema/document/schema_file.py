@@ -146,7 +146,7 @@ def _identity(root: Element, file: str, findings: FindingCollector) -> tuple[str
             root,
             expected=f"{attribute}: a letter or _, then letters, digits, _ (at most 200)",
             found=repr(value) if attribute in root.attributes else f"no {attribute}",
-            hint=f"attributes are case-sensitive: write {attribute}, not {misspelt}"
+            hint=f"attributes are case-sensitive. Write {attribute}, not {misspelt}"
             if misspelt
             else f"state {attribute}",
         )
@@ -217,7 +217,7 @@ def _check_partitioning(
     named = [e for e in root.all("Column") if e.attributes.get("columnType") == "Partitioning"]
     if extended is not None:  # extended layouts may have any number of partitioning columns
         if nested and len(chosen) != 1:
-            hint = "make the others Normal: their values would not be stored; streams and merges refuse the table"
+            hint = "make the others Normal. Streams and merges refuse the table, because their values would be lost"
             found = ", ".join(chosen) or "none"
             findings.add("W113", named[1] if len(named) > 1 else root, expected="one", found=found, hint=hint)
         return
@@ -240,7 +240,7 @@ def _check_formula(partitions: Element, schema: TableSchema, extended: str | Non
     if schema.key_formula is None:
         return
     if extended is not None:
-        hint = "remove Partitions; the layout decides where rows are stored"
+        hint = "remove Partitions. The layout decides where rows are stored"
         findings.add("W153", partitions, expected="no Partitions", found=schema.key_formula, hint=hint)
     try:
         formula = parse_formula(schema.key_formula, schema)
@@ -268,7 +268,7 @@ def _merge_codec(root: Element, default_format: str, findings: FindingCollector)
                 element,
                 expected="UNCOMPRESSED, or no codec, for DeephavenV1",
                 found=codec,
-                hint='column files are not compressed: choose format="Parquet" or drop the codec',
+                hint='column files are not compressed. Choose format="Parquet" or drop the codec',
             )
         elif codec is not None and target == "Parquet" and chosen is None:
             chosen = codec

@@ -200,9 +200,9 @@ def check_rule(element: Element, columns: tuple[Column, ...], findings: FindingC
         findings.add(
             "E141",
             element,
-            expected=f"attributes {', '.join(spec.required) or '(none)'}; optional {', '.join(optional)}",
+            expected=f"attributes {', '.join(spec.required) or '(none)'}, optional {', '.join(optional)}",
             found=found,
-            hint=f"attributes are case-sensitive: write {missing[0]}, not {misspelt}" if misspelt else advice,
+            hint=f"attributes are case-sensitive. Write {missing[0]}, not {misspelt}" if misspelt else advice,
         )
         return
     for attribute in (*SWITCHES, "modes"):

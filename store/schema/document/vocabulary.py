@@ -83,7 +83,7 @@ def check_words(root: Element, findings: FindingCollector) -> None:
                         element,
                         expected=known,
                         found=f"attribute {name}",
-                        hint=meant(name, word.attributes) or "it is kept and has no effect; remove it if it is a typo",
+                        hint=meant(name, word.attributes) or "it has no effect. Remove it if it is a typo",
                     )
         if word.children is None:
             continue
@@ -96,7 +96,7 @@ def check_words(root: Element, findings: FindingCollector) -> None:
                     child,
                     expected=", ".join(sorted(word.children)) or "no element",
                     found=f"element {child.name} in {element.name}",
-                    hint=meant(child.name, word.children) or "it is kept and has no effect; remove it if it is a typo",
+                    hint=meant(child.name, word.children) or "it has no effect. Remove it if it is a typo",
                 )
 
 

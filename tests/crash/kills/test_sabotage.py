@@ -46,7 +46,7 @@ def test_without_positions_rows_are_doubled(
         return Resolution(tuple(proposed), ())  # type: ignore[arg-type]
 
     monkeypatch.setattr(StreamState, "classify", believe)
-    monkeypatch.setattr(stream_log, "require", lambda state, batch: None)
+    monkeypatch.setattr(stream_log, "require", lambda *_: None)
     rows = replayed(tmp_path, story)
     assert rows != EXACT
     assert len(rows) > len(set(rows))

@@ -86,7 +86,7 @@ def test_our_error_comes_first_and_is_found_again(spark: SparkSession, root: Pat
         "a row of save": (
             lambda: save(numbers().selectExpr("-9223372036854775807 - 1 N"), root),
             errors.ErrorBudgetExceeded,
-            "nothing of this batch was committed",
+            "Nothing of this batch was committed",
         ),
         "an option of a sink": (sink(follow(spark, root, "NS.From"), lable="a"), errors.SettingsError, "label"),
         "the columns of a sink": (sink(follow(spark, root, "NS.From")), errors.SchemaMismatchError, "has Date too"),

@@ -114,7 +114,7 @@ def test_what_is_refused_says_why(spark: SparkSession, root: Path) -> None:
 
 
 def test_a_row_that_cannot_be_stored_commits_nothing(spark: SparkSession, root: Path) -> None:
-    with pytest.raises(PySparkException, match="nothing of this batch was committed"):
+    with pytest.raises(PySparkException, match="Nothing of this batch was committed"):
         save(frame_of(spark, range(9)).union(frame_of(spark, range(9, 10), Small=40_000)), root)
     assert epochs(root) == 0
     save(frame_of(spark, range(9)), root)

@@ -184,7 +184,7 @@ class Broker:
                     where=self.log,
                     expected=f"the line {READY!r} within {START_SECONDS:.0f} seconds",
                     found=_error_summary(said.decode("utf-8", "replace")),
-                    hint="read the log; another process may use its port; then start it again",
+                    hint="read the log. Another process may use its port. Then start it again",
                 )
             time.sleep(0.05)
 
@@ -209,7 +209,7 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="tests.support.servers.broker", description=main.__doc__)
     parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1 (default 9092)")
-    parser.add_argument("--directory", type=Path, help="directory of its data; default: a temporary one")
+    parser.add_argument("--directory", type=Path, help="directory of its data. Default: a temporary one")
     given = parser.parse_args()
     with ExitStack() as opened:
         directory = given.directory or Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="sparkhaven-")))

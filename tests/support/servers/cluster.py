@@ -74,7 +74,7 @@ class Daemon:
                     where=self.log,
                     expected=f"{self._ready.pattern.decode()!r} within {START_SECONDS:.0f} seconds",
                     found=said[-500:].decode("utf-8", "replace"),
-                    hint="read the log; is a JDK 17 or later installed?",
+                    hint="read the log, and check that a JDK 17 or later is installed",
                 )
             time.sleep(0.02)
         return found

@@ -10,7 +10,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.resume_rules import PAGE, ResumeRule
 from sparkhaven.store.errors import PositionGapError
-from sparkhaven.store.schema.findings import RULES
+from sparkhaven.store.schema.findings import VIOLATIONS
 from tests.support.places import REPOSITORY
 from tools.docs.rules import resume_rule_table, schema_code_table
 
@@ -21,8 +21,8 @@ CODE = re.compile(r"(?<![\w.#])[EW]1\d\d\b|(?<=[(\s])R[1-9](?=[),;:\s])")
 def test_each_code_that_is_cited_is_on_the_page() -> None:
     page = schema_code_table() + resume_rule_table()
     assert (REPOSITORY / PAGE).is_file()
-    assert page.count("\n") == len(RULES) + len(ResumeRule) + 4
-    listed = {*RULES, *ResumeRule}
+    assert page.count("\n") == len(VIOLATIONS) + len(ResumeRule) + 4
+    listed = {*VIOLATIONS, *ResumeRule}
     cited = {
         code: path
         for package in PACKAGES

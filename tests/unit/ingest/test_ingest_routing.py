@@ -128,7 +128,7 @@ def test_budget_of_a_batch_names_the_first_rows(tmp_path: Path) -> None:
     with pytest.raises(ErrorBudgetExceeded) as caught:
         decode(split, stream(budget=BadRowBudget(0)), schema(v="int"))
     text = str(caught.value)
-    assert "nothing of this batch was committed" in text
+    assert "Nothing of this batch was committed" in text
     line = f'{split.path} line 301, column v: wrong JSON type (string), found "x", expected a number'
     assert line in text
     assert str(pickle.loads(pickle.dumps(caught.value))) == text
@@ -160,7 +160,7 @@ def test_values_of_bad_rows_are_short() -> None:
         (stream(ColumnSpec("n"), ColumnSpec("n")), "described twice"),
         (stream(ColumnSpec("n", meta="offset")), "cannot hold the offset of a row of this feed"),
         (stream(ColumnSpec("n", meta="file")), "cannot hold the file"),
-        (stream(ColumnSpec("n", unit="ms")), "has a unit but is no Instant"),
+        (stream(ColumnSpec("n", unit="ms")), "has a unit, and is not an Instant"),
         (stream(ColumnSpec("at", zone="Mars/Base")), "unknown time zone"),
         (stream(ignore=("n",)), "both stored and ignored"),
         (stream(internal=InternalRule("column", "at")), "cannot name internal partitions"),

@@ -131,7 +131,7 @@ def test_repairs_mend_payloads_and_keys(tmp_path: Path) -> None:
     given = [json.dumps({"source": "t/0", "position": n, **line}) for n, line in enumerate(lines)]
     path.write_text("\n".join(given[:4]))
     row = {"Payload": b"old", "PayloadBytes": 3, "Key": b"was"}
-    mended = [repair.of(dict(row)) for repair in read_repairs(Fs(), path).values()]
+    mended = [repair.of(dict(row)) for repair in read_repairs(Fs(), path, "Ns.Tab s").values()]
     assert [(each["Payload"], each["PayloadBytes"], each["Key"]) for each in mended] == [
         (b"a", 1, b"was"),
         (b"\xff", 1, b"k"),
@@ -140,4 +140,4 @@ def test_repairs_mend_payloads_and_keys(tmp_path: Path) -> None:
     ]
     path.write_text(given[4])
     with pytest.raises(SettingsError, match="names no row"):
-        read_repairs(Fs(), path)
+        read_repairs(Fs(), path, "Ns.Tab s")

@@ -60,7 +60,7 @@ def test_texts_are_cut_before_columns_are_left_out(
     assert shown(monkeypatch, capsys, 30, [("x" * 100, 12345678)], header=("Text", "Number")) == [
         "Text",
         "x" * 29 + "…",
-        "1 of 2 columns are left out: Number; --json, or a pipe like `| less -S`, shows all",
+        "1 of 2 columns are left out (Number). --json, or a pipe like `| less -S`, shows all",
     ]
 
 
@@ -69,7 +69,7 @@ def test_what_is_left_out_is_named_with_the_way_to_see_it(
 ) -> None:
     header = [f"c{number}" for number in range(30)]
     last = shown(monkeypatch, capsys, 20, [range(30)], header=header, hint="--vertical shows all")[-1]
-    assert last == "25 of 30 columns are left out: c5, c6, c7, c8, c9, ...; --vertical shows all"
+    assert last == "25 of 30 columns are left out (c5, c6, c7, c8, c9, ...). --vertical shows all"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_terminal_gets_what_it_has_room_for(tmp_path: Path) -> None:
         outputs.append(os.read(ours, 65536).decode().replace("\r\n", "\n"))
         os.close(ours)
     narrow, vertical, unknown = outputs
-    assert "columns are left out: " in narrow and "; --vertical shows all, --columns A,B chooses" in narrow
+    assert "columns are left out (" in narrow and "). --vertical shows all, --columns A,B chooses" in narrow
     assert max(map(len, narrow.splitlines()[:2])) <= 40
     assert f"  Size  {2**30}\n" in vertical and "left out" not in vertical
     assert max(map(len, unknown.splitlines()[:2])) <= 80

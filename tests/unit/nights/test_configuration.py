@@ -90,7 +90,11 @@ limits        = { lag = 10, age = "10 min", rejected = 0, window = "1 d" }
     ("old", "new", "said"),
     [
         ("start = 2026-01-01", "strat = 2026-01-01", "start is missing"),
-        ("start = 2026-01-01", "start = 2026-01-01\ncrno = '@daily'", "unknown key crno\n.*\n.*\n  to do: is it cron"),
+        (
+            "start = 2026-01-01",
+            "start = 2026-01-01\ncrno = '@daily'",
+            "unknown key crno\n.*\n.*\n  to do: did you mean cron",
+        ),
         ("start = 2026-01-01", "start = '1.1.2026'", "a date like 2026-01-31"),
         ("start = 2026-01-01", "start = 2026-01-01\ncron = 'daily'", "five fields"),
         ('zone  = "Asia/Tokyo"', 'zone = "Tokyo"', r"calendars\.tokyo\.zone\n  expected: a time zone"),
@@ -110,7 +114,7 @@ limits        = { lag = 10, age = "10 min", rejected = 0, window = "1 d" }
         ('root    = "${ROOT}"', 'root = "${NOWHERE}"', "the environment has no NOWHERE"),
         ('root    = "${ROOT}"', "root = ''", "a text that is not empty"),
         ('root    = "${ROOT}"', "root = 7", "expected: a text\n  found: 7"),
-        ("program", "= program", "the configuration is no TOML"),
+        ("program", "= program", "the configuration is not TOML"),
     ],
 )
 def test_a_mistake_is_reported_with_its_key(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -72,7 +72,7 @@ def test_dates_that_are_asked_for() -> None:
     assert chosen_dates(NEW_YORK, "2013-01-05", None, None, now) == [date(2013, 1, 5)], "also a saturday"
     assert chosen_dates(NEW_YORK, "2013-01-04..2013-01-07", None, None, now) == [date(2013, 1, 4), date(2013, 1, 7)]
     for wrong in ("today", "2013-01-07..2013-01-04", "2013-02-30", "2013-01-04..", "..2013-01-04"):
-        with pytest.raises(ConfigurationError, match="the date of the run is none"):
+        with pytest.raises(ConfigurationError, match="the run has no valid date"):
             chosen_dates(NEW_YORK, wrong, None, None, now)
 
 
@@ -121,7 +121,7 @@ def test_holidays_of_a_file(tmp_path: Path) -> None:
 def test_a_wrong_line_is_reported_with_its_number(tmp_path: Path, line: str) -> None:
     path = tmp_path / "days.txt"
     path.write_text(f"2026-01-01 fine\n{line}\n")
-    with pytest.raises(ConfigurationError, match=f"a line is no holiday\n  where: {path}:2\n"):
+    with pytest.raises(ConfigurationError, match=f"a line is not a holiday\n  where: {path}:2\n"):
         read_holidays(path)
 
 

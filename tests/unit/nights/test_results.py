@@ -72,7 +72,7 @@ def test_results_among_other_lines() -> None:
 def test_without_an_error_the_last_lines_are_the_words() -> None:
     lines = tuple(f"line {number}" for number in range(40))
     assert words_of(Ended(1, (), lines)).splitlines() == list(lines[-15:])
-    assert words_of(Ended(1, (), ())) == "exit code 1, and not a word"
+    assert words_of(Ended(1, (), ())) == "exit code 1, without output"
 
 
 def test_findings_of_doctor_and_verify() -> None:

@@ -72,7 +72,7 @@ def test_a_column_without_a_record_beside_it(small: SmallTable) -> None:
     found = look(small, "Size.dat")
     assert found.facts["rows"] == 4
     assert reported(found) == [
-        ("note", "no table.size beside the file names its committed length: the whole file is shown", None),
+        ("note", "no table.size beside the file names its committed length. The whole file is shown", None),
         ("warning", "last row is incomplete", "byte 4112"),
     ]
     assert look(small, "Sym.sym").facts["first"] == ["X", "Y"]

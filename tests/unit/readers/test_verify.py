@@ -113,7 +113,7 @@ def test_a_flipped_bit_needs_deep(small: SmallTable) -> None:
     flip(path, HEAD + 9)
     assert check(small, deep=False).findings == []
     found = check(small).findings[0]
-    assert found.what == "checksum does not match: committed bytes have changed"
+    assert found.what == "checksum does not match. Committed bytes have changed"
     assert found.at == "bytes 4096 to 4128"
     assert str(found.expected).startswith("CRC-32 ")
 
@@ -133,7 +133,7 @@ def test_blob_text_that_is_no_text(small: SmallTable) -> None:
     path = small.location("a", DATE) / "Note.bytes"
     path.write_bytes(b"hi\xff\xfe")
     whats = [f.what for f in check(small).findings]
-    assert whats[0] == "checksum does not match: committed bytes have changed"
+    assert whats[0] == "checksum does not match. Committed bytes have changed"
     assert len(whats) == 2 and "row 2" in (check(small).findings[1].at or "")
 
 
@@ -149,14 +149,14 @@ def test_padding_that_is_not_zero(small: SmallTable) -> None:
     flip(small.location("a", DATE) / "Size.dat", 4000)
     found = only(check(small))
     assert (found.severity, found.at, found.expected, found.found) == ("error", "byte 4000", "00", "01")
-    assert found.what == "prefix is damaged: its bytes differ from the canonical encoding of its content"
+    assert found.what == "prefix is damaged. Its bytes differ from the canonical encoding of its content"
 
 
 def test_wrong_statistics(small: SmallTable) -> None:
     report = small.append("a", DATE, {"Size": [50, 60]})
     small.commit(replace(report, stats={**report.stats, "Size": RangeStats(4, 6, 0, 0, 50, 55)}))
     found = only(check(small))
-    assert found.what == "statistics are wrong: reads may skip rows that match"
+    assert found.what == "statistics are wrong. Reads may skip rows that match"
     assert (found.at, found.expected, found.found) == ("rows 0 to 6", "1 to 55", "1 to 60")
 
 
@@ -165,7 +165,7 @@ def test_records_that_are_missing_old_or_damaged(small: SmallTable) -> None:
     old = record.read_bytes()
     record.unlink()
     found = only(check(small))
-    assert (found.severity, found.what) == ("warning", "location is not published: its record is missing")
+    assert (found.severity, found.what) == ("warning", "location is not published. Its record is missing")
     record.write_bytes(old)
     small.commit(small.append("a", DATE, {"Size": [6]}), publish=False)
     found = only(check(small))
@@ -195,8 +195,8 @@ def test_strays(small: SmallTable) -> None:
     assert found["Old.dat"] == ("warning", "file that no epoch has committed")
     assert found[".table.size.tmp-12"] == ("note", "left over from an interrupted replace")
     assert found["notes.txt"] == ("warning", "file of no stream")
-    assert found[DATE] == ("warning", "no stream has committed this: readers ignore it")
-    assert found["T"] == ("warning", "no merge record names this location: readers ignore it")
+    assert found[DATE] == ("warning", "no stream has committed this. Readers ignore it")
+    assert found["T"] == ("warning", "no merge record names this location. Readers ignore it")
     assert len(found) == 5
 
 
@@ -277,7 +277,7 @@ def test_history_is_checked_by_its_merge_record(small: SmallTable) -> None:
     flip(path, HEAD)
     errors = [f for f in check(small).findings if f.severity == "error"]
     assert errors[0].path == str(path)
-    assert errors[0].what == "checksum does not match: committed bytes have changed"
+    assert errors[0].what == "checksum does not match. Committed bytes have changed"
 
 
 def test_merge_records_without_proof_damaged_unfinished_or_ahead(small: SmallTable) -> None:
@@ -292,7 +292,7 @@ def test_merge_records_without_proof_damaged_unfinished_or_ahead(small: SmallTab
     assert whats() == ["merge has no valid proof"]
     ahead = MergeInput("s", "a", record.inputs[0].since, record.inputs[0].epoch, 1000)
     store_record(small.fs, small.layout, small.table, replace(record, inputs=(ahead,)))
-    assert whats() == ["rows were rolled back after their merge: reads use only intraday"]
+    assert whats() == ["rows were rolled back after their merge. Reads use only intraday"]
     store_record(small.fs, small.layout, small.table, record)
     store_record(small.fs, small.layout, small.table, replace(record, generation=1, phase=MergePhase.SYNC, outputs=()))
     assert whats() == ["a merge runs or was interrupted after phase sync"]

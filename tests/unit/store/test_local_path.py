@@ -43,13 +43,15 @@ def test_other_schemes_are_refused_by_name(text: str) -> None:
         with pytest.raises(SettingsError) as caught:
             local_path(path)
         scheme = text.partition(":")[0]
-        assert caught.value.what == f"paths of {scheme}: are not supported" and "mount it" in str(caught.value.hint)
+        assert caught.value.what == f"the path has the unsupported scheme {scheme}" and "mount it" in str(
+            caught.value.hint
+        )
         assert caught.value.where == str(path)
 
 
 @pytest.mark.parametrize("url", OF_OTHERS)
 def test_a_file_of_another_machine_is_refused(url: str) -> None:
-    with pytest.raises(SettingsError, match="names no file of this machine") as caught:
+    with pytest.raises(SettingsError, match="is not a path of this machine") as caught:
         local_path(url)
     assert caught.value.found == OF_OTHERS[url]
 

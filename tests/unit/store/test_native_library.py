@@ -83,7 +83,7 @@ def test_of_another_machine_or_damaged(tmp_path: Path) -> None:
 
 def test_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "ABI", 99)
-    with pytest.raises(CoreNotUsableError, match="not 99: build the package again"):
+    with pytest.raises(CoreNotUsableError, match=r"not 99. Build the package again"):
         load(BESIDE)
 
 
@@ -92,7 +92,7 @@ def test_one_line_says_that_it_is_not_used(monkeypatch: pytest.MonkeyPatch, capl
     monkeypatch.setattr(library, "ABI", 99)
     assert core() is None and core() is None
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "same results" in caplog.text
+    assert "Results are the same" in caplog.text
 
 
 @pytest.mark.usefixtures("fresh")

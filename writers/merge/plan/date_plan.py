@@ -51,7 +51,7 @@ from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
-_EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
+_EMPTY = "`sparkhaven stats` lists the dates. --allow-empty skips an empty one"
 
 
 @frozen
@@ -173,7 +173,7 @@ def plan_output(
             raise MergeError(
                 "history already has this date, without a merge record",
                 where=f"{table} {value}",
-                hint="merge with --rewrite, or import with --replace: a new generation retires what is there",
+                hint="merge with --rewrite, or import with --replace. A new generation retires what is there",
                 phase="plan",
             )
         mark, generation = "g", max(generation, 2)
@@ -215,7 +215,7 @@ def merged_schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             "table is not partitioned",
             where=str(table),
             expected="a Partitioning column",
-            hint="only partitioned tables can be merged",
+            hint="keep the rows intraday, or make a new table with a Partitioning column",
         )
     if schema.extended not in (None, *EXTENDED):
         raise UnsupportedVersionError(

@@ -40,7 +40,7 @@ def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
             where=entry,
             expected="a directory",
             found=target,
-            hint=f"mount the volume, or remove the link; `sparkhaven partitions add {namespace} {name}` makes both",
+            hint=f"mount the volume, or remove the link. `sparkhaven partitions add {namespace} {name}` makes both",
         )
     if target != seen:
         raise MergeError(

@@ -56,7 +56,7 @@ def missing_columns(fs: Fs, schema: TableSchema, value: str, source: MergeSource
                 where=f"{source.directory}, column {name}",
                 expected=f"columns of version {schema.version}",
                 found=name,
-                hint="the schema was deployed meanwhile: merge the date again",
+                hint="the schema was deployed meanwhile. Merge the date again",
                 phase="plan",
             )
         if retired[name].storage is not Storage.NONE:
@@ -89,8 +89,8 @@ def _undeclared(schema: TableSchema, value: str, lost: Sequence[ColumnDrop]) -> 
         where=f"{schema.full_name} {value}",
         expected=f"columns of version {schema.version}, or columns without values",
         found=names,
-        hint=f"to keep them, `sparkhaven schema history {schema.full_name}` names the version that has them, and"
-        f" `sparkhaven schema deploy {schema.full_name} --restore VERSION` brings them back; to lose them,"
-        f" `sparkhaven schema deploy {schema.full_name} {drops}`",
+        hint=f"to keep them, take a version of `sparkhaven schema history {schema.full_name}` for `sparkhaven schema"
+        " deploy"
+        f" {schema.full_name} --restore`. To lose them, run `sparkhaven schema deploy {schema.full_name} {drops}`",
         phase="plan",
     )

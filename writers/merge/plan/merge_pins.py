@@ -103,7 +103,7 @@ class Pins:
 
 def after_sync(table: TableName) -> str:
     """The hint for rows that are not synced yet."""
-    return f"wait for the stream's next sync; if the stream is stopped, run `sparkhaven recover {table}`"
+    return f"wait for the stream's next sync. If the stream is stopped, run `sparkhaven recover {table}`"
 
 
 def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, dict[str, int]]:

@@ -226,9 +226,9 @@ def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:
 def repair_hint(stream: str) -> str:
     """The hint for damage in a source; ``stream`` is empty for a location of history."""
     if stream:
-        return "run `sparkhaven verify --deep`; restore the file, or roll back and let the feed replay"
+        return "run `sparkhaven verify --deep`. Restore the file, or roll back and let the feed replay"
     return (
-        "restore the file from a copy; while intraday still has the date, `sparkhaven merge --rewrite` writes it again"
+        "restore the file from a copy. While intraday still has the date, `sparkhaven merge --rewrite` writes it again"
     )
 
 

@@ -85,7 +85,9 @@ def clean_after(
             if _parted(replaced_by(fs, layout, table, history, clock()))[0]:
                 publishing.retire_replaced(history)
         except (SparkhavenError, OSError) as error:
-            on_progress(f"{value}: replaced locations are not removed, `sparkhaven clean {table}` retries: {error}")
+            on_progress(
+                f"{value}: replaced locations could not be removed ({error}). `sparkhaven clean {table}` removes them"
+            )
 
 
 def _parted(found: list[Replaced]) -> tuple[list[Replaced], list[Replaced]]:

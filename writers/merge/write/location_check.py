@@ -160,7 +160,7 @@ class _Reader:
             where=self.source.source.directory,
             expected=expected,
             found=found,
-            hint="merge the date again; if the error comes back, the disk or memory is faulty",
+            hint="merge the date again. If the error comes back, the disk or memory is faulty",
             phase="check",
         )
 

@@ -212,6 +212,6 @@ def _wrong(path: Path, what: str, expected: object, found: object) -> Validation
         where=path,
         expected=expected,
         found=found,
-        hint="merge the date again; if the error comes back, the disk or memory is faulty",
+        hint="merge the date again. If the error comes back, the disk or memory is faulty",
         phase="check",
     )

@@ -225,7 +225,7 @@ def _agreed(plan: MergePlan, found: Sequence[ColumnFound], parquet: Sequence[Col
                 where=f"{plan.table} {plan.value}",
                 expected=to_hex(column.digest),
                 found=to_hex(other[column.destination, column.column]),
-                hint="nothing was published; merge the date again",
+                hint="nothing was published. Merge the date again",
                 phase="check",
             )
     return list(found)
@@ -266,6 +266,6 @@ def proof_failure(proof: Proof, where: str) -> ValidationFailedError:
         where=where,
         expected=f"{proof.rows_in} rows, equal digests",
         found=f"{proof.rows_out} rows, other digests in {', '.join(differing) or 'no column'}",
-        hint="nothing was published; run `sparkhaven verify --deep` and merge again",
+        hint="nothing was published. Run `sparkhaven verify --deep` and merge again",
         phase="check",
     )

@@ -276,5 +276,5 @@ def _check_text(directory: Path, name: str) -> None:
             "a feed file has a name that is not UTF-8",
             where=directory,
             found=ascii(name),
-            hint="rename it, or hide it with a leading dot; positions are kept by name",
+            hint="rename it, or hide it with a leading dot. Positions are kept by name",
         ) from None

@@ -50,7 +50,7 @@ def refuse_managed_above(fs: Fs, path: Path) -> None:
 
 def _managed(kind: _Format, directory: Path) -> SettingsError:
     delta = f'read it by its log: [feed] with type = "delta" and path = "{directory}"'
-    none = f"no feed reads {kind.name} tables: have its rows written to a Delta table or to plain files, and read those"
+    none = f"no feed reads {kind.name} tables. Have its rows written to a Delta table or to plain files, and read those"
     return SettingsError(
         f"the directory is that of a table of {kind.name}, whose log says which files count",
         where=directory,

@@ -34,7 +34,7 @@ def fits(name: str, part: str) -> bool:
 
 def missing_directory(root: Path, kind: type[SparkhavenError]) -> SparkhavenError:
     """The error for a feed whose directory is not there."""
-    braces = "; {a,b} is no pattern here: write one stream for each, or a pattern of *, ? and […]"
+    braces = ". {a,b} is not a pattern. Write one stream for each, or a pattern of *, ? and […]"
     return kind(
         "the feed's directory does not exist",
         where=root,

@@ -110,7 +110,7 @@ class SinkLog:
                     where=self._place / str(number),
                     expected=f"every batch from {first} to {last}",
                     found="nothing",
-                    hint=f"put the file back; or move {SINK_LOG} away to ingest every file, uncommitted ones too",
+                    hint=f"put the file back, or move {SINK_LOG} away to ingest every file, uncommitted ones too",
                 )
         return {by_number[number]: self._batch(by_number[number]) for number in range(first, last + 1)}
 
@@ -209,5 +209,5 @@ def _damaged(path: Path, found: str) -> CorruptFileError:
         where=path,
         expected=f"{VERSION}, then a line of JSON for each data file",
         found=found,
-        hint=f"put the file back; or move {SINK_LOG} away to ingest every file, uncommitted ones too",
+        hint=f"put the file back, or move {SINK_LOG} away to ingest every file, uncommitted ones too",
     )

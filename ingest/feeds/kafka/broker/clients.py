@@ -102,7 +102,7 @@ def refused(feed: KafkaOptions, said: str) -> SettingsError:
         where="feed.client",
         expected="names and values of librdkafka",
         found=feed.client.hide(said),
-        hint="librdkafka's CONFIGURATION.md lists them; Java's names differ",
+        hint="librdkafka's CONFIGURATION.md lists them. Java's names differ",
     )
 
 
@@ -111,10 +111,10 @@ def _settings(feed: KafkaOptions, defaults: ClientConf, ours: ClientConf) -> Cli
     chosen = sorted(given.keys() & OURS)
     if chosen:
         raise SettingsError(
-            "settings of the Kafka client that are not yours to choose",
+            "settings of the Kafka client that the stream sets itself",
             where="feed.client",
             found=", ".join(chosen),
-            hint="remove them; feed.bootstrap and feed.start say where to read",
+            hint="remove them. Set feed.bootstrap and feed.start, which say where to read",
         )
     return {**CONNECTION, **defaults, **given, **ours, "bootstrap.servers": feed.bootstrap}
 

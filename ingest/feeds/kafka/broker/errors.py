@@ -28,31 +28,31 @@ def place_of(name: str, feed: KafkaOptions) -> str:
 def retention_passed(topic: str, partition: int, ours: int, beginning: int) -> SparkhavenError:
     """The broker has deleted messages that we have not read."""
     return PositionGapError(
-        "messages were deleted before they were read: retention has passed our position",
+        "messages were deleted before they were read. Retention has passed the committed position",
         where=partition_name(topic, partition),
         expected=f"offset {ours}, where the last epoch ends",
-        found=f"the first message has offset {beginning}; {beginning - ours} offsets are lost",
+        found=f"the first message has offset {beginning}. {beginning - ours} offsets are lost",
         hint="get the messages from another copy of the topic, or set allow_gap = true in [feed] to record the gap and"
-        " continue behind it; raise the topic's retention",
+        " continue behind it. Raise the topic's retention",
     )
 
 
 def end_before_position(topic: str, partition: int, ours: int, end: int) -> SparkhavenError:
     """The log is shorter than what we have read: the broker was restored from a backup, or lost its disk."""
     return PositionGapError(
-        "the partition ends before our position: the broker has lost messages that are in the table",
+        "the partition ends before the committed position. The broker has lost messages that are in the table",
         where=partition_name(topic, partition),
         expected=f"an end at or after offset {ours}, where the last epoch ends",
         found=f"end at offset {end}",
         hint="was the broker restored from a backup? Roll the stream back to an epoch at or before this end, or read"
-        " the topic as a new stream; new messages under offsets that were read before would be lost",
+        " the topic as a new stream. New messages under offsets that were read before would be lost",
     )
 
 
 def recreated(topic: str, ours: str, found: str) -> SparkhavenError:
     """The topic of that name is another one."""
     return PositionGapError(
-        "the topic was recreated: its topic id changed",
+        "the topic was recreated. Its topic id changed",
         where=topic,
         expected=f"topic id {ours}",
         found=f"topic id {found}",
@@ -66,7 +66,7 @@ def topic_gone(name: str) -> SparkhavenError:
         "there is no such topic, or it has no such partition",
         where=name,
         found="nothing at the broker",
-        hint="correct feed.topics or feed.bootstrap, or create the topic; a topic that is recreated is another one",
+        hint="correct feed.topics or feed.bootstrap, or create the topic. A topic that is recreated is another one",
     )
 
 
@@ -76,7 +76,7 @@ def unreachable(what: str, where: str, found: str) -> SparkhavenError:
         what,
         where=where,
         found=found,
-        hint="see whether the broker runs and can be reached from here; nothing is lost, start it again",
+        hint="check that the broker runs and can be reached from this machine, then start the stream again",
     )
 
 
@@ -97,6 +97,6 @@ def translated(error: KafkaError, where: str, text: str, feed: KafkaOptions) -> 
     if code in (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG):
         return FeedError(
             "a message is damaged", where=where, expected="a message whose checksum holds", found=text,
-            hint="see what the broker says of its log segments; nothing of this batch was committed",
+            hint="read what the broker logs about its segments. Nothing of this batch was committed",
         )  # fmt: skip
     return unreachable("the broker cannot be read", place_of(where, feed), text)

@@ -131,7 +131,7 @@ def librdkafka() -> Librdkafka | None:
         found = Librdkafka(cimpl.__file__)
         _prove(found)
     except ClientNotUsableError as error:
-        LOG.warning("librdkafka is not asked directly (%s): same results, but reading takes longer", error)
+        LOG.warning("librdkafka is not asked directly (%s). Results are the same, reading takes longer", error)
         return None
     return found
 

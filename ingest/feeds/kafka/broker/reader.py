@@ -200,7 +200,7 @@ class MessageRangeReader(ABC, Generic[Some]):
             where=wanted.path,
             expected=f"an offset between {low} and {high}",
             found=self._feed.client.hide(error.str()),
-            hint="start the stream again; nothing of this batch was committed",
+            hint="start the stream again. Nothing of this batch was committed",
         )
 
     def _prove_topic(self, wanted: OffsetRange) -> None:
@@ -239,7 +239,7 @@ def _reader_of(process: int, feed: KafkaOptions, headers: bool) -> KafkaReader |
         return KafkaReader(feed)
     reason = reason_for_objects(library, feed)
     if reason is not None:
-        LOG.info("librdkafka is not asked directly (%s): same results, but reading takes longer", reason)
+        LOG.info("librdkafka is not asked directly (%s). Results are the same, reading takes longer", reason)
         return KafkaReader(feed)
     return BatchReader(library, feed)
 

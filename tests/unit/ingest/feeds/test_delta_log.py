@@ -61,7 +61,7 @@ def test_a_log_whose_old_versions_were_removed_begins_at_its_checkpoint(tmp_path
         version_file(table, version).unlink()
     assert look(FS, table).metadata.id == TABLE_ID
     assert ids(snapshot(FS, table, 6)) == list(range(18))
-    with pytest.raises(PositionGapError, match="log retention") as caught:
+    with pytest.raises(PositionGapError, match="Log retention") as caught:
         snapshot(FS, table, 4)
     assert (caught.value.expected, caught.value.found) == ("version 0", "the first version that is left is 5")
 

@@ -141,4 +141,4 @@ def test_braces_are_told_to_be_no_pattern(tmp_path: Path) -> None:
     settings = parse(('"feed/*.json"', f'"{tmp_path}/{{a,b}}/*.json"'))
     with pytest.raises(SettingsError, match="does not exist") as caught:
         settings.feed.check(Fs())
-    assert "{a,b} is no pattern here" in str(caught.value.hint)
+    assert "{a,b} is not a pattern" in str(caught.value.hint)

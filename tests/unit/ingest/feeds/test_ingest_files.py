@@ -64,7 +64,7 @@ def test_packed_file_that_is_cut(tmp_path: Path, name: str, packed: bytes) -> No
 def test_packed_file_that_is_damaged(tmp_path: Path, name: str, packed: bytes) -> None:
     middle = len(packed) // 2
     flipped = packed[:middle] + bytes(255 - b for b in packed[middle : middle + 40]) + packed[middle + 40 :]
-    with pytest.raises(FeedError, match="it cannot be unpacked"):
+    with pytest.raises(FeedError, match="It cannot be unpacked"):
         decode(write(tmp_path / name, flipped), stream(), TABLE)
 
 

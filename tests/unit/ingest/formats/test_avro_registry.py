@@ -204,7 +204,7 @@ def test_a_registry_that_fails_is_tried_again(place: Place) -> None:
             registry.schema(1, 0.0)
         assert caught.value.where == f"{place.address}/schemas/ids/1" and str(status) in str(caught.value.found)
     place.status = 403
-    with pytest.raises(SettingsError, match="refuses us"):
+    with pytest.raises(SettingsError, match="refuses access"):
         registry.schema(1, 0.0)
     place.status = None
     place.entries["/schemas/ids/1"] = {"schema": 5}

@@ -95,8 +95,8 @@ def test_the_long_form_of_the_first_message() -> None:
     [
         (payload("p.First"), "not Protobuf (it does not begin with a zero byte and the id of its schema)"),
         (b"\0\0\0", "not Protobuf (it does not begin with a zero byte and the id of its schema)"),
-        (frame(7, 1) + payload("p.First"), "not Protobuf (its frame names message [1] of its schema; p.First is [0])"),
-        (frame(7, 0, 9), "not Protobuf (its frame names message [0, 9] of its schema; p.First is [0])"),
+        (frame(7, 1) + payload("p.First"), "not Protobuf (its frame names message [1] of its schema, p.First is [0])"),
+        (frame(7, 0, 9), "not Protobuf (its frame names message [0, 9] of its schema, p.First is [0])"),
         (b"\0\0\0\0\7", "not Protobuf (its frame ends too early)"),
         (b"\0\0\0\0\7\x04\0", "not Protobuf (its frame ends too early)"),
         (b"\0\0\0\0\7\x01", "not Protobuf (its frame has -1 message indexes)"),
@@ -241,10 +241,10 @@ value = {{ fixed = "2026-11-20" }}
     [
         ('frame = "confluent"', None),
         ('frame = "other"', "frame"),
-        ('frame = "confluent"\nformat = "raw"', "goes with format"),
-        ('frame = "confluent"\nformat = "avro"\navro = { schema = "x" }', "Avro has avro = { registry"),
-        ('key = { format = "raw", frame = "confluent" }', "goes with key.format"),
-        ("binary_as_text = true", "binary_as_text is for"),
+        ('frame = "confluent"\nformat = "raw"', "frame is set beside format"),
+        ('frame = "confluent"\nformat = "avro"\navro = { schema = "x" }', "For Avro set avro = { registry"),
+        ('key = { format = "raw", frame = "confluent" }', "frame is set beside key.format"),
+        ("binary_as_text = true", "binary_as_text is set"),
     ],
 )
 def test_settings(tmp_path: Path, feed: str, fault: str | None) -> None:

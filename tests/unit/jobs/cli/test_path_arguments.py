@@ -78,7 +78,7 @@ def test_other_schemes_make_nothing(words: list[str], tmp_path: Path, monkeypatc
     (tmp_path / "db").mkdir()
     (tmp_path / "x.csv").write_text("a\n1\n")
     code, value = run_json(tmp_path / "db", *words)
-    assert (code, value["error"]["what"]) == (2, "paths of s3: are not supported")
+    assert (code, value["error"]["what"]) == (2, "the path has the unsupported scheme s3")
     assert "mount it" in value["error"]["hint"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "x.csv"]
 
@@ -86,11 +86,13 @@ def test_other_schemes_make_nothing(words: list[str], tmp_path: Path, monkeypatc
 def test_a_root_by_option_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = CliRunner().invoke(app, ["tables", "--json"], env={"SPARKHAVEN_ROOT": "hdfs://name/db"})
-    assert found.exit_code == 2 and json.loads(found.stdout)["error"]["what"] == "paths of hdfs: are not supported"
+    assert (
+        found.exit_code == 2 and json.loads(found.stdout)["error"]["what"] == "the path has the unsupported scheme hdfs"
+    )
     found = CliRunner().invoke(app, ["tables", "--root", URL], env={"SPARKHAVEN_ROOT": ""})
-    assert found.exit_code == 2 and "paths of s3: are not supported" in found.stderr
+    assert found.exit_code == 2 and "the path has the unsupported scheme s3" in found.stderr
     found = CliRunner().invoke(app, ["--root", URL, "tables"], env={"SPARKHAVEN_ROOT": ""})
-    assert found.exit_code == 2 and "paths of s3: are not supported" in found.stderr
+    assert found.exit_code == 2 and "the path has the unsupported scheme s3" in found.stderr
     testing.make_table(f"file://{tmp_path}/a%20b", "N.T", {"X": [1]})
     assert (tmp_path / "a b" / "Schemas" / "N.T.schema").exists()
     code, value = run_json(Path(f"{tmp_path}/a b"), "tables")
@@ -141,7 +143,7 @@ def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_stream_files(change: tuple[str, str]) -> None:
     error = refused(change)
-    assert "expected a path of this machine, or file:///PATH, found scheme s3; mount it" in error.what
+    assert "expected a path of this machine, or file:///PATH, found scheme s3. To do: mount it" in error.what
     assert RIGHT.count("://") == 0
 
 

@@ -96,7 +96,7 @@ def test_a_running_stream_and_an_unknown_one_are_refused(tmp_path: Path) -> None
     with take_lock(Fs(), Layout(site.root).stream_lock(NAME, "s")):
         for words in ([], ["--dry-run"]):
             error = site.do("streams", "remove", TABLE, "s", *words, code=2)["error"]
-            assert error["what"] == f"stream 's' of {TABLE} is running; nothing was changed"
+            assert error["what"] == f"stream 's' of {TABLE} is running. Nothing was changed"
             assert f"sparkhaven streams remove {TABLE} s" in error["hint"]
     assert site.do("streams", "remove", TABLE, "other", code=2)["error"]["type"] == "TableNotFoundError"
     assert site.do("streams", "remove", "No.Table", "s", code=2)["error"]["type"] == "TableNotFoundError"

@@ -69,7 +69,7 @@ def test_a_misspelt_routing_field_is_told_by_the_dry_run_and_the_run(
     assert done.exit_code == 1
     for found in (dry.stdout + dry.stderr, done.stderr):
         if kind == "json":
-            assert f"the row has no field {wrong}: did you mean {right}?" in found
+            assert f"The row has no field {wrong}: did you mean {right}?" in found
         else:
             assert "that the partition needs" in found and "missing_columns" not in found
             hint = re.search(r"write (.+?) under \[columns\]", found)

@@ -153,7 +153,7 @@ def test_a_row_that_cannot_be_stored_ends_the_write(root: Path, streaming: bool)
     query = "q" if streaming else ""
     with pytest.raises(ErrorBudgetExceeded) as caught:
         write(root, [rows(range(4))], [rows([4]), rows([5], Small=99_999)], query=query)
-    assert "nothing of this batch was committed" in str(caught.value)
+    assert "Nothing of this batch was committed" in str(caught.value)
     assert (epochs(root), scratch(root)) == (0, [])
     write(root, [rows(range(6))], query=query)
     assert (numbers(root), epochs(root)) == ([*range(6)], 1)

@@ -83,7 +83,7 @@ def test_a_row_is_durable_before_its_epoch_and_goes_if_that_never_came(root: Pat
 def test_more_bad_rows_than_the_budget_allows_commit_nothing(root: Path) -> None:
     with pytest.raises(ErrorBudgetExceeded, match="more bad rows"):
         write(root, [rows(range(3)), bad(3)], [bad(4)], badRows='{"max_rows": 1, "max_fraction": 1.0}')
-    with pytest.raises(ErrorBudgetExceeded, match="nothing of this batch was committed"):
+    with pytest.raises(ErrorBudgetExceeded, match="Nothing of this batch was committed"):
         write(root, [rows(range(3)), bad(3)], badRows='{"max_rows": 0}')
     assert (epochs(root), quarantined(root)) == (0, [])
 

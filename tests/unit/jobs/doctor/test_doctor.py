@@ -98,7 +98,7 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
         in of(found, "locks", "ok")[0].what
     )
     (unmerged,) = of(found, "dates", "note")
-    assert unmerged.what == f"{name}: 2 dates have ended and are not merged: 2013-01-01, 2013-01-02"
+    assert unmerged.what == f"{name}: 2 dates have ended and are not merged (2013-01-01, 2013-01-02)"
     assert unmerged.next == f"sparkhaven --root {small.root} merge {name} --dates 2013-01-01"
     root = closed(small)
     lock = small.layout.stream_lock(small.table, "s")
@@ -111,9 +111,9 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
     small.merge_by_hand("2013-01-01", 1)
     notes = [each.what for each in of(run_checks(root), "dates", "note")]
     assert notes == [
-        f"{name}: 1 dates are published, but files that their merge has left behind were not removed: 2013-01-01",
-        f"{name}: 1 dates have ended and are not merged: 2013-01-02",
-        f"{name}: 1 dates are merged and not validated: 2013-01-01",
+        f"{name}: 1 dates are published, but files that their merge has left behind were not removed (2013-01-01)",
+        f"{name}: 1 dates have ended and are not merged (2013-01-02)",
+        f"{name}: 1 dates are merged and not validated (2013-01-01)",
     ]
 
 
@@ -191,7 +191,7 @@ def test_a_stray_location_of_history_and_a_lost_index_are_told(small: SmallTable
     shutil.copytree(source, source.with_name("2013-01-09"))
     small.layout.metadata_index(small.table).unlink(missing_ok=True)
     found = {each.what.partition(": ")[2].partition(",")[0]: each for each in of(run_checks(root), "tables", "wrong")}
-    stray = found["no merge record names this location: readers ignore it"]
+    stray = found["no merge record names this location. Readers ignore it"]
     assert str(source.with_name("2013-01-09")) in stray.what and stray.next
     assert "metadata update" in str(found["location index is missing"].next)
 
@@ -204,7 +204,7 @@ def test_truncated_dates_and_their_waste(tmp_path: Path) -> None:
     db.log.close()
     told = {each.what.partition(": ")[2]: each.next for each in of(run_checks(tmp_path, now_s=NOW), "dates", "note")}
     (deletes,) = [what for what in told if "truncated, and" in what]
-    assert re.fullmatch(rf"1 dates are truncated, and [1-9][0-9,]+ bytes of their files not deleted: {DAY}", deletes)
+    assert re.fullmatch(rf"1 dates are truncated, and [1-9][0-9,]+ bytes of their files not deleted \({DAY}\)", deletes)
     assert told[deletes] == f"sparkhaven --root {tmp_path} delete Test.Every --dates {DAY}"
     assert any(
         re.search(r"2 replaced locations of history are still on disk, [1-9][0-9,]+ bytes", what) for what in told

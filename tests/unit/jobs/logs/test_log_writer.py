@@ -83,7 +83,7 @@ def test_a_full_disk_is_a_warning_and_counted(tmp_path: Path) -> None:
     log.add(ADMIN, {"Command": "a"})
     with log:
         pass
-    assert "no space left" in said[0] and said[1] == "1 rows of log tables are lost: they could not be written"
+    assert "no space left" in said[0] and said[1] == "1 rows of log tables are lost. They could not be written"
     value = metrics.registry.get_sample_value("sparkhaven_log_failures_total", {"table": "SparkhavenInternal.AdminLog"})
     assert value == 1
 
@@ -136,7 +136,7 @@ def test_the_end_does_not_wait_for_a_disk_that_hangs(tmp_path: Path) -> None:
     said: list[str] = []
     with LogWriter(Hangs(), Layout(tmp_path), warn=said.append, end_s=0.0) as log:
         log.add(ADMIN, {"Affected": 1})
-    assert said == ["the log tables are not written within 0 s; rows of the last minute may be lost"]
+    assert said == ["the log tables are not written within 0 s. Rows of the last minute may be lost"]
     may.set()
     assert log._thread is not None
     log._thread.join(60)

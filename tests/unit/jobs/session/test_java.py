@@ -36,7 +36,7 @@ def test_without_a_release_file_java_is_asked(tmp_path: Path) -> None:
 def test_too_old(tmp_path: Path, version: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_jdk(Fs(), jdk(tmp_path / "jdk", version))
-    assert caught.value.what == "Spark needs a newer JDK"
+    assert caught.value.what == "the JDK is too old for Spark"
     assert (caught.value.expected, caught.value.found) == ("17 or later", version)
     assert "JAVA_HOME" in str(caught.value.hint)
 
@@ -49,7 +49,7 @@ def test_missing(tmp_path: Path) -> None:
 
 
 def test_java_that_answers_nonsense(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="newer JDK"):
+    with pytest.raises(SettingsError, match="JDK is too old"):
         check_jdk(Fs(), jdk(tmp_path / "jdk", None, "segmentation fault"))
 
 
@@ -75,6 +75,6 @@ def test_a_release_of_spark_that_a_new_jdk_does_not_run(tmp_path: Path, monkeypa
     environ = {"JAVA_HOME": str(home)}
     assert check_jdk(Fs(), environ) == 25
     monkeypatch.setattr("sparkhaven.jobs.session.java.installed_spark", lambda: Release("4.1.4", (4, 1)))
-    with pytest.raises(SettingsError, match=r"Spark 4\.1 needs an older JDK") as caught:
+    with pytest.raises(SettingsError, match=r"the JDK is too new for Spark 4\.1") as caught:
         check_jdk(Fs(), environ)
     assert caught.value.found == "25.0.1" and "4.2" in str(caught.value.expected)

@@ -115,12 +115,12 @@ def test_protobuf_by_a_descriptor_set_that_is_held_against_the_columns(tmp_path:
 @pytest.mark.parametrize(
     ("feed", "what"),
     [
-        ('topics = ["a"]\nformat = "protobuf"', "feed: protobuf = { schema"),
-        ('topics = ["a"]\nprotobuf = { schema = "x", message = "y" }', "feed: protobuf = { schema"),
-        ('topics = ["a"]\nkey = { format = "protobuf" }', "feed: protobuf = { schema"),
+        ('topics = ["a"]\nformat = "protobuf"', 'feed: format = "protobuf" without'),
+        ('topics = ["a"]\nprotobuf = { schema = "x", message = "y" }', 'feed: format = "protobuf" without'),
+        ('topics = ["a"]\nkey = { format = "protobuf" }', 'feed: key.format = "protobuf" without'),
         ('topics = ["a"]\nformat = "protobuf"\nprotobuf = { schema = "x" }', "missing key 'feed.protobuf.message'"),
-        ('topics = ["a"]\nformat = "avro"', "feed: avro = { schema"),
-        ('topics = ["a"]\navro = { schema = "x" }', "feed: avro = { schema"),
+        ('topics = ["a"]\nformat = "avro"', 'feed: format = "avro" without'),
+        ('topics = ["a"]\navro = { schema = "x" }', 'feed: format = "avro" without'),
         ('topics = ["a"]\nformat = "avro"\navro = {}', "avro: give one of schema, registry"),
         ("", "feed: give one of topics, pattern"),
         ('topics = ["a"]\npattern = "b"', "feed: give one of topics, pattern"),
@@ -131,8 +131,8 @@ def test_protobuf_by_a_descriptor_set_that_is_held_against_the_columns(tmp_path:
         ('topics = ["a"]\nstart = { "a" = 17 }', 'start: expected "earliest"'),
         ('topics = ["a"]\nstart = { "a:0" = -1 }', 'start: expected "earliest"'),
         ('topics = ["a"]\nstart = { timestamp = "yesterday" }', "start: "),
-        ('topics = ["a"]\nformat = "csv"', 'feed: format = "csv" needs names'),
-        ('topics = ["a"]\nnames = ["a"]', "feed: only read with"),
+        ('topics = ["a"]\nformat = "csv"', 'feed: format = "csv" without names'),
+        ('topics = ["a"]\nnames = ["a"]', 'feed: format is not "csv"'),
         ('topics = ["a"]\nmax_per_trigger = { files = 1 }', "feed: max_per_trigger of a kafka feed"),
     ],
 )

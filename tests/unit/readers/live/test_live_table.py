@@ -145,7 +145,7 @@ def test_types_and_names_that_an_engine_cannot_take_are_refused(tmp_path: Path) 
     other = tmp_path / "other"
     other.mkdir()
     deploy(Fs(), Layout(other), SMALL.replace(b'name="Epoch"', b'name="long"'))
-    with pytest.raises(SettingsError, match="its name is reserved"):
+    with pytest.raises(SettingsError, match="Its name is reserved"):
         Engine(other, "NS.T")
 
 

@@ -229,7 +229,7 @@ def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
     ("options", "error", "words"),
     [
         ({"tiers": "all"}, SettingsError, "did you mean 'tier'"),
-        ({"tier": "today"}, SettingsError, "no such tier"),
+        ({"tier": "today"}, SettingsError, "unknown tier"),
         ({"epoch": "x"}, SettingsError, "option 'epoch' is not JSON"),
         ({"epoch": '{"s": -1}'}, SettingsError, "option 'epoch' is not an epoch"),
         ({"start": "latest"}, SettingsError, "option 'start' is for streams"),

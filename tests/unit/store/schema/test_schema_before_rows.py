@@ -55,7 +55,7 @@ def test_a_running_stream_without_rows_keeps_its_columns_until_it_ends(tmp_path:
         assert running_streams(FS, layout, TABLE) == ["s"]
         with pytest.raises(SchemaParseError, match="E161") as caught:
             deploy(FS, layout, OTHERS[other], consent=ACCEPTED)
-        assert caught.value.hint == "the table has no rows yet: end its running streams first (s)"
+        assert caught.value.hint == "the table has no rows yet. First end its running streams (s)"
         assert load_deployed(FS, layout, TABLE) == before
         require_writable(FS, layout, before)
     assert running_streams(FS, layout, TABLE) == []

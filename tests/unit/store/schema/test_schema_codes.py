@@ -6,7 +6,7 @@ import pytest
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.schema.document.schema_file import parse_schema
-from sparkhaven.store.schema.findings import RULES, FindingList, SchemaFinding
+from sparkhaven.store.schema.findings import VIOLATIONS, FindingList, SchemaFinding
 
 NAME = "Ns.Tab.schema"
 HEAD = '<Table namespace="Ns" name="Tab" storageType="NestedPartitionedOnDisk">'
@@ -43,7 +43,7 @@ GROUPED = '<Column name="Sym" dataType="String" columnType="Grouping"/>'
 # code, document, line, column, element, part of expected, part of found, part of hint
 CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("E101", f"{HEAD}\n</Tabel>", 2, 3, "document", "well-formed XML", "mismatched tag", "correct the XML"),
-    ("E101", f"<!DOCTYPE Table>\n{table()}", 1, 1, "document", "no DOCTYPE", "DOCTYPE", "remove it"),
+    ("E101", f"<!DOCTYPE Table>\n{table()}", 1, 1, "document", "without DOCTYPE", "DOCTYPE", "remove it"),
     ("E101", f"{HEAD}&x;</Table>", 1, 72, "document", "well-formed XML", "undefined entity", "correct the XML"),
     ("E101", "", 1, 1, "document", "well-formed XML", "no element found", "correct the XML"),
     ("E101", HEAD + " " * (1 << 20) + "</Table>", 1, 1, "document", "at most 1048576 bytes", "bytes", "not a schema"),
@@ -52,7 +52,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
      1, 1, 'Table "Tab"', "namespace", "no namespace", "state"),
     ("E103", table(head=HEAD.replace('"Ns"', '"N s"')), 1, 1, 'Table "Tab"', "a letter or _", "'N s'", "state"),
     ("E103", table(head=HEAD.replace("namespace=", "nameSpace=")),
-     1, 1, 'Table "Tab"', "namespace", "no namespace", "write namespace, not nameSpace"),
+     1, 1, 'Table "Tab"', "namespace", "no namespace", "Write namespace, not nameSpace"),
     ("E105", table(head=HEAD.replace("NestedP", "nestedP")),
      1, 1, 'Table "Tab"', "NestedPartitionedOnDisk, Splayed", "nestedPartitioned", "write NestedPartitionedOnDisk"),
     ("E105", table(head=HEAD.replace(">", ' defaultMergeFormat="Orc">')),
@@ -68,7 +68,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("W106", table('  <Colum name="A" dataType="int"/>'),
      3, 3, 'Colum "A"', "Column", "element Colum in Table", "did you mean Column?"),
     ("W106", table('<Column name="A" dataType="int" colour="red"/>'),
-     3, 1, 'Column "A"', "dataType", "attribute colour", "it is kept"),
+     3, 1, 'Column "A"', "dataType", "attribute colour", "it has no effect"),
     ("W106", table('<Column name="A" dataType="int" columntype="Grouping"/>'),
      3, 1, 'Column "A"', "dataType", "attribute columntype", "write columnType"),
     ("W107", table(head='<Table namespace="Ns" name="Tab">'),
@@ -77,10 +77,10 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
      1, 1, 'CopyTable "Tab"', "A.B.schema", "no such file", "beside"),
     ("E108", '<CopyTable namespace="Ns" name="Tab"/>',
      1, 1, 'CopyTable "Tab"', "sourceNamespace and sourceName", "''", "state both"),
-    ("E111", table('<Column dataType="int"/>'), 3, 1, "Column", "name (a letter", "no name", "state both"),
-    ("E111", table('<Column name="A"/>'), 3, 1, 'Column "A"', "and dataType", "no dataType", "state both"),
+    ("E111", table('<Column dataType="int"/>'), 3, 1, "Column", "dataType, and a name", "no name", "state both"),
+    ("E111", table('<Column name="A"/>'), 3, 1, 'Column "A"', "dataType, and", "no dataType", "state both"),
     ("E111", table('<Column name="A" datatype="int"/>'),
-     3, 1, 'Column "A"', "and dataType", "no dataType", "write dataType, not datatype"),
+     3, 1, 'Column "A"', "dataType, and", "no dataType", "Write dataType, not datatype"),
     ("E111", table('<Column name="A B" dataType="int"/>'),
      3, 1, 'Column "A B"', "a letter or _", "'A B'", "state both"),
     ("E112", table(PX, f"  {PX}"), 4, 3, 'Column "Px"', "a name of its own", "Px, also in line 3", "rename"),
@@ -91,7 +91,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("W109", '<Table namespace="Ns" name="Tab" storageType="SplayedOnDisk">\n' + PX + "</Table>",
      1, 1, 'Table "Tab"', "NestedPartitionedOnDisk", "SplayedOnDisk", "refuse the table"),
     ("W113", table('<ExtendedStorage type="parquet:kv"/>', DATE.replace("Date", "Hour")),
-     4, 1, 'Column "Hour"', "one", "Date, Hour", "would not be stored"),
+     4, 1, 'Column "Hour"', "one", "Date, Hour", "would be lost"),
     ("W120", table('<Column name="A" dataType="double[]"/>'),
      3, 1, 'Column "A"', "a type that is stored", "double[]", "refuse it"),
     ("W120", table('<Column name="A" dataType="java.math.BigDecimal"/>'),
@@ -159,7 +159,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
      8, 1, "assertSise", "known", "assertSise", "did you mean assertSize?"),
     ("E141", validator('<assertSize min="1"/>'), 8, 1, "assertSize", "min, max", "no attribute max", "state it"),
     ("E141", validator('<assertSize min="1" Max="2"/>'),
-     8, 1, "assertSize", "min, max", "no attribute max", "write max, not Max"),
+     8, 1, "assertSize", "min, max", "no attribute max", "Write max, not Max"),
     ("E141", validator('<assertSize min="1" max="2" most="3"/>'),
      8, 1, "assertSize", "optional modes", "attribute most", "remove"),
     ("E141", validator('<assertAvg column="Px" min="1" max="2" removeNaN="yes"/>'),
@@ -225,7 +225,7 @@ def test_file_name_that_differs_is_a_warning() -> None:
 
 def test_every_code_is_tried() -> None:
     tried = {case[0] for case in CASES} | {"W104", "W112", "E161"}  # W112, E161: test_schema_deploy
-    assert tried == set(RULES)
+    assert tried == set(VIOLATIONS)
 
 
 def test_the_message_of_an_error() -> None:
@@ -233,23 +233,23 @@ def test_the_message_of_an_error() -> None:
         parse_schema(table('  <Column name="A" datatype="int"/>').encode(), NAME)
     assert caught.value.code == "E111"
     assert str(caught.value) == (
-        "E111: rule broken: a column has a name, which is an identifier, and a dataType\n"
+        "E111: a column lacks its dataType, or a name that is an identifier\n"
         "  where: Ns.Tab.schema:3:3\n"
-        "  expected: name (a letter or _, then letters, digits, _; at most 200) and dataType\n"
+        "  expected: dataType, and a name of a letter or _, then letters, digits, _, at most 200\n"
         "  found: no dataType\n"
         "  code: E111\n"
         '  element: Column "A"\n'
         "  line: 3\n"
         "  column: 3\n"
         "  findings: 1 errors, 1 warnings\n"
-        "  to do: attributes are case-sensitive: write dataType, not datatype"
+        "  to do: attributes are case-sensitive. Write dataType, not datatype"
     )
 
 
 def test_the_text_of_a_warning() -> None:
     [one] = findings(table('<Column name="k" dataType="int"/>'))
     assert one.text() == (
-        "Ns.Tab.schema:3:1: warning W119: i, ii and k are names of the query language\n"
+        "Ns.Tab.schema:3:1: warning W119: a column is named i, ii or k, as the query language names its own\n"
         '  element: Column "k"\n'
         "  found: k\n"
         "  to do: queries cannot use the column by this name: rename it"

@@ -54,7 +54,7 @@ def test_new_columns_get_new_ids_and_old_ones_keep_theirs(tmp_path: Path) -> Non
     layout = with_data(tmp_path)
     deploy(FS, layout, schema())
     reordered = schema({"Date": "String", "D": "long", "C": "double", "B": "String", "A": "Integer"})
-    with pytest.raises(SchemaChangeError, match="takes more than additions") as caught:
+    with pytest.raises(SchemaChangeError, match="drops or changes columns") as caught:
         deploy(FS, layout, reordered)
     assert caught.value.found == "changes the order of columns"
     found = deploy(FS, layout, reordered, consent=ACCEPTED)
@@ -92,7 +92,7 @@ def test_a_change_of_storage_is_refused_while_data_exist(
     deploy(FS, layout, schema())
     source = tmp_path / "Ns.Tab.schema"
     source.write_bytes(schema({**COLUMNS, **change}, **attributes))
-    with pytest.raises(SchemaParseError, match="E161: rule broken: a schema does not change how existing") as caught:
+    with pytest.raises(SchemaParseError, match="E161: the schema changes how existing") as caught:
         deploy(FS, layout, source)
     assert (caught.value.code, caught.value.expected) == ("E161", expected)
     assert found in str(caught.value.found)
@@ -150,7 +150,7 @@ def test_roles_formula_and_rules_may_change_at_any_time(tmp_path: Path) -> None:
     deploy(FS, layout, schema())
     extra = b'<Partitions keyFormula="${autobalance_single}"/><DataIndex columns="A"/></Table>'
     changed = schema(B=' columnType="Grouping"').replace(b"</Table>", extra)
-    with pytest.raises(SchemaChangeError, match="takes more than additions") as caught:
+    with pytest.raises(SchemaChangeError, match="drops or changes columns") as caught:
         deploy(FS, layout, changed)
     assert caught.value.found == "changes B from normal to grouping, keyFormula"
     assert deploy(FS, layout, changed, consent=ACCEPTED).version == 2

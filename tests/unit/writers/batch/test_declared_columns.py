@@ -117,13 +117,13 @@ def test_names_of_fields_are_bounded() -> None:
 def test_each_is_reported_once_in_a_run() -> None:
     remarks = DataWarnings()
     first = BatchOutcome(0, 1, counts={"ignored.venue": 1200, "rejected": 1}, empty=("price",))
-    assert [line.partition(";")[0] for line in remarks.of(first)] == [
+    assert [line.partition(". ")[0] for line in remarks.of(first)] == [
         "fields without a column: venue (1,200 rows)",
         "no row of this batch has a value for price",
     ]
     assert remarks.of(first) == []
     second = BatchOutcome(1, 2, counts={"ignored.venue": 1, "ignored.side": 2}, empty=("price", "size"))
-    assert [line.partition(";")[0] for line in remarks.of(second)] == [
+    assert [line.partition(". ")[0] for line in remarks.of(second)] == [
         "fields without a column: side (2 rows)",
         "no row of this batch has a value for size",
     ]

@@ -137,7 +137,7 @@ def test_int96_is_an_instant_where_spark_has_written_it(tmp_path: Path, spark: b
     [
         (["Sym"], "lacks a column"),
         (["Sym", "x"], "lacks a column"),
-        (["Sym", "X", "Y"], "has a column that the table has not"),
+        (["Sym", "X", "Y"], "has a column that the table lacks"),
     ],
 )
 def test_columns_are_those_of_the_table(tmp_path: Path, names: list[str], what: str) -> None:

@@ -47,7 +47,7 @@ def test_the_form_of_a_date() -> None:
 
 @pytest.mark.parametrize("text", ["", "2026", "{}", "{a:x}", "{a:2}", "{a", "a}", "{a!r:02d}", "{a:02}{b:00}"])
 def test_wrong_templates(text: str) -> None:
-    with pytest.raises(SettingsError, match="--value is no text with keys"):
+    with pytest.raises(SettingsError, match="--value lacks keys"):
         ValueTemplate.parse(text)
 
 
@@ -113,7 +113,7 @@ def test_an_instant_can_be_the_name_of_a_date_if_it_is_asked_for(tmp_path: Path)
 
 
 REFUSED: dict[str, tuple[Any, tuple[str, ...], str]] = {
-    "a level more": (lambda t: put(t / "Date=d" / "Sym=a" / "a.parquet"), (), "name the keys that make a date"),
+    "a level more": (lambda t: put(t / "Date=d" / "Sym=a" / "a.parquet"), (), "name the keys of the date"),
     "a level less": (lambda t: put(t / "year=2026" / "a.parquet"), ("--value", "{year}-{month}"), "month=<value>"),
     "a key twice": (lambda t: put(t / "y=1" / "y=2" / "a.parquet"), ("--value", "{y}-{m}"), "m=<value>"),
     "a flat tree": (lambda t: put(t / "a.parquet"), ("--value", "{y}"), "not of layout flat"),

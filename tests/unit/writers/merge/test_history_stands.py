@@ -93,7 +93,7 @@ def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_publi
         merge(db.layout, fs=KillingFs(step="merge-index:before"))
     record = newest(FS, db.layout, TABLE, DAY, complete=False)
     assert record is not None and record.phase == "check"
-    with pytest.raises(TableExistsError, match="run `sparkhaven merge"):
+    with pytest.raises(TableExistsError, match="Run `sparkhaven merge"):
         db.log.rollback(first)
     merge(db.layout)
     assert count(db) == 6

@@ -180,7 +180,7 @@ def test_the_commands_agree_about_a_date_that_could_not_be_cleaned(
     value = json.loads(found.stdout)
     assert (found.exit_code, value["outcome"], value["phase"], value["rows_out"]) == (0, "merged", "record", 30)
     assert value["clean_error"]["phase"] == "clean"
-    assert f"{DAY}: is published, but files of a merge could not be removed: Permission denied" in found.stderr
+    assert f"{DAY}: is published, but files of a merge could not be removed (Permission denied" in found.stderr
     assert f"merge {NAME} --dates {DAY}` removes them" in found.stderr
     (status,) = run_json(tmp_path, "merge", NAME, "--status")[1]["unfinished_dates"]
     assert (status["merged_rows"], status["unfinished_after"]) == (30, "record")

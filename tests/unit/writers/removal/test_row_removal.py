@@ -185,7 +185,7 @@ def test_a_date_that_was_never_validated_is_validated_first(tmp_path: Path) -> N
     assert record is not None
     reported: list[str] = []
     prove(FS, db.layout, TABLE, DAY, dry_run=True, on_progress=reported.append)
-    assert reported == [f"{DAY}: merge 1 was never validated; validating it"]
+    assert reported == [f"{DAY}: merge 1 was never validated. Validating it"]
     assert load_validation(FS, db.layout, TABLE, record) is None
     proof = prove(FS, db.layout, TABLE, DAY, time_ms=17)
     stored = load_validation(FS, db.layout, TABLE, record)
@@ -235,7 +235,7 @@ def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
     reported: list[str] = []
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):
         prove(FS, db.layout, TABLE, DAY, on_progress=reported.append)
-    assert reported == [f"{DAY}: merge 1 was validated with other rules; validating it"]
+    assert reported == [f"{DAY}: merge 1 was validated with other rules. Validating it"]
 
 
 @pytest.mark.slow

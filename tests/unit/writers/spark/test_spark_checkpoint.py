@@ -119,7 +119,7 @@ def test_the_log_of_a_source_loses_only_what_is_torn_and_not_planned(checkpoint:
     assert not (source / "9.compact").exists()
     (source / "1").write_bytes(b"")
     (damage,) = plan_repair(FS, checkpoint).damages
-    assert (damage.path, damage.remedy) == (source / "1", "cannot be repaired: start with a new checkpoint")
+    assert (damage.path, damage.remedy) == (source / "1", "cannot be repaired. Start with a new checkpoint")
 
 
 @pytest.mark.parametrize("lost", ["5", "5.compact", None])

@@ -45,8 +45,8 @@ def test_positions_that_can_be_read_stay() -> None:
 @pytest.mark.parametrize(
     ("position", "message", "allowed"),
     [
-        (Position(9, "one"), "retention has passed", Position(10, "one")),
-        (Position(101, "one"), "ends before our position", None),
+        (Position(9, "one"), "Retention has passed", Position(10, "one")),
+        (Position(101, "one"), "ends before the committed position", None),
         (Position(60, "two"), "recreated", Position(10, "one")),
     ],
 )

@@ -185,8 +185,8 @@ def test_access_that_is_denied_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("bounds", "what", "found"),
     [
-        ((6, 100), "retention has passed", "first message has offset 6; 1 offsets are lost"),
-        ((0, 8), "ends before our position", "end at offset 8"),
+        ((6, 100), "Retention has passed", "first message has offset 6. 1 offsets are lost"),
+        ((0, 8), "ends before the committed position", "end at offset 8"),
         ((5, 9), "did not find our position", "no ***"),
     ],
 )
@@ -236,9 +236,9 @@ def test_batches_of_a_partition_with_holes() -> None:
             ]
             assert found == [(m.at, m.payload) for m in log if start <= m.at < stop], (start, stop)
         library.low = 100
-        with pytest.raises(PositionGapError, match="retention has passed"):
+        with pytest.raises(PositionGapError, match="Retention has passed"):
             list(reader.read(OffsetRange("ticks", PARTITION, 50, 60)))
-        with pytest.raises(PositionGapError, match="ends before our position"):
+        with pytest.raises(PositionGapError, match="ends before the committed position"):
             list(reader.read(OffsetRange("ticks", PARTITION, 3000, 3010)))
         reader.close()
     assert library.names().count("destroy") == library.names().count("client") == 2  # one for each error
@@ -267,7 +267,7 @@ def test_where_librdkafka_is_not_asked(
     with caplog.at_level(logging.INFO, "sparkhaven.kafka"):
         assert isinstance(kept(**{"sasl.mechanisms": "OAUTHBEARER"}), KafkaReader)
     (record,) = caplog.records
-    assert "tokens for OAUTHBEARER" in record.getMessage() and "same results" in record.getMessage()
+    assert "tokens for OAUTHBEARER" in record.getMessage() and "Results are the same" in record.getMessage()
     module._reader_of.cache_clear()
     monkeypatch.setattr(module, "librdkafka", lambda: None)
     assert isinstance(kept(), KafkaReader)

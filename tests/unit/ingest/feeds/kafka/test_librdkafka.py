@@ -27,7 +27,7 @@ def why_not(caplog: pytest.LogCaptureFixture) -> str:
         assert librdkafka() is None
         assert librdkafka() is None
     (record,) = caplog.records
-    assert "same results" in record.getMessage()
+    assert "Results are the same" in record.getMessage()
     return record.getMessage()
 
 

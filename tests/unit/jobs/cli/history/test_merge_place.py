@@ -42,7 +42,7 @@ def test_few_rows_are_merged_in_this_process_to_the_same_bytes(tmp_path: Path) -
     root, other = database(tmp_path / "a"), database(tmp_path / "b")
     found = run(root, "merge", NAME, "--date", DAY, "--json")
     assert (found.exit_code, json.loads(found.stdout)["rows_out"]) == (0, 40)
-    assert found.stderr.startswith(f"{HERE}40 rows to merge; Spark starts above 1,048,576\n")
+    assert found.stderr.startswith(f"{HERE}40 rows to merge. Spark starts above 1,048,576\n")
     again = run(root, "merge", NAME, "--date", DAY)
     assert "nothing new" in again.stdout and f"{HERE}0 rows to merge" in again.stderr
     chosen = run(other, "merge", NAME, "--date", DAY, "--local")

@@ -85,7 +85,7 @@ def test_all_rows_into_a_file(root: Path, tmp_path: Path, suffix: str) -> None:
         (["select Sise from NS.T"], "Sise"),
         (["copy NS.T to 'x.csv'"], "not a single SELECT"),
         (["select * from read_csv('/etc/passwd')"], "reaches beyond the tables"),
-        (["select 1", "--tier", "old"], "no such tier"),
+        (["select 1", "--tier", "old"], "unknown tier"),
         (["select 1", "--memory", "much"], "--memory is not an amount"),
         (["select 1", "--out", "x.xlsx"], "has no known ending"),
     ],

@@ -70,7 +70,7 @@ def test_a_start_refuses_what_is_no_addition_and_a_command_does_it(site: Site, c
     for look in looks:
         assert look.exit_code == 2 and f"found: {found}\n" in look.stderr
     looked = run(site.root, "doctor", TABLE, str(site.base / "s.toml"))
-    assert looked.exit_code == 1 and "takes more than additions" in looked.stdout and found in looked.stdout
+    assert looked.exit_code == 1 and "drops or changes columns" in looked.stdout and found in looked.stdout
     assert site.rows() == before and site.do("schema", "history", TABLE)["version"] == 1
     if words:
         assert site.deploy(code=2)["error"]["type"] == "SchemaChangeError"
@@ -309,7 +309,7 @@ def test_a_stream_that_runs_on_an_older_schema_says_so(site: Site) -> None:
     site.ingest(name="t")
     said = watch.news()
     assert said == (
-        "schema version 2 is deployed (adds D); this stream writes version 1 until it starts again with that schema"
+        "schema version 2 is deployed (adds D). This stream writes version 1 until it starts again with that schema"
     )
     assert watch.news() is None
     streams = {line["stream"]: line.get("schemaBehind") for line in site.do("stats", TABLE)["streams"]}

@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 from tests.support.streams.stream_kit import TABLE, ingest, open_log, put_file, record
@@ -228,7 +228,7 @@ def test_lines_of_progress_tell_of_partitions() -> None:
     assert places.line({"ticks/0": 12, "ticks/1": 5}, {}, 0.5) == "ticks/0 at 12, 4/s; ticks/1 at 5, 0/s"
     ends = {"ticks/0": 20, "ticks/1": 1005}
     now = {"ticks/0": 20, "ticks/1": 6}
-    assert places.line(now, ends, 2.0, shown=1) == "ticks/1 at 6 of 1,005, lag 999, 0/s; 1 more"
+    assert places.line(now, ends, 2.0, shown=1) == "ticks/1 at 6 of 1,005, lag 999, 0/s, and 1 more"
     assert (
         places.line(now, ends, 2.0, shown=None)
         == "ticks/1 at 6 of 1,005, lag 999, 0/s; ticks/0 at 20 of 20, lag 0, 0/s"
@@ -239,7 +239,9 @@ def test_lines_of_progress_tell_of_partitions() -> None:
     assert taken(empty, "messages") == 0 and taken(empty, "files") == 5
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
-    progress.batch("s", BatchProgress(BatchOutcome(0, 1, rows=10), 1, 0.5), "ticks/0 at 12, 4/s")
+    progress.batch(
+        "s", BatchProgress(BatchOutcome(0, 1, rows=10), 1, 0.5), "ticks/0 at 12, 4/s", table=TableName("Ns", "Tab")
+    )
     assert out.getvalue().endswith("rows/s: ticks/0 at 12, 4/s\n")
 
 

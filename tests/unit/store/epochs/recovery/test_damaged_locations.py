@@ -55,7 +55,7 @@ def test_an_epoch_that_needs_the_damage_cannot_be_gone_back_to_and_nothing_is_re
     with open_log(FS, tmp_path, leave_damaged=True) as log:
         size = layout.stream_log(TABLE, STREAM).stat().st_size
         for to in (2, 1):
-            with pytest.raises(CorruptFileError, match=f"epoch {to} needs what is damaged"):
+            with pytest.raises(CorruptFileError, match=f"epoch {to} has a damaged location"):
                 log.rollback(to)
         assert layout.stream_log(TABLE, STREAM).stat().st_size == size
         assert log.rollback(0) == 4
@@ -184,11 +184,11 @@ def test_verify_tells_what_was_moved_away_by_its_name(tmp_path: Path) -> None:
     assert reported == [
         ("note", ".doomed-T-9", "left over from an interrupted delete"),
         ("note", ".set-aside-T-9", "set aside by a recovery: not part of the table"),
-        ("warning", "2026-11-21", "no stream has committed this: readers ignore it"),
+        ("warning", "2026-11-21", "no stream has committed this. Readers ignore it"),
     ]
     (place / "T").mkdir()
     _, result = run_json(tmp_path, "verify", "NS.T")
-    assert (str(place), "no stream has committed this: readers ignore it") in [
+    assert (str(place), "no stream has committed this. Readers ignore it") in [
         (found["path"], found["what"]) for found in result["findings"]
     ]
 

@@ -98,7 +98,7 @@ def test_rows_come_back_and_the_stream_stops_until_its_positions_are_given(tmp_p
 def test_every_command_tells_of_a_rebuilt_log_without_its_positions(tmp_path: Path) -> None:
     _older(tmp_path)
     assert run_json(tmp_path, *RECOVER)[0] == 0
-    what = "the commit log was rebuilt and its source positions are unknown: the stream ingests nothing"
+    what = "the commit log was rebuilt and its source positions are unknown. The stream ingests nothing"
     code, result = run_json(tmp_path, "verify", "NS.T")
     kept = "files that a rebuild of a commit log has replaced"
     assert (code, [(f["severity"], f["what"]) for f in result["findings"]]) == (0, [("note", kept), ("warning", what)])

@@ -186,7 +186,7 @@ def test_a_log_that_lost_an_acknowledged_record_is_reported_by_what_was_publishe
     last = scan(path.read_bytes()).frames[-1]
     FS.truncate(path, last.end - 1)
     before = contents(tmp_path)
-    with pytest.raises(CorruptFileError, match="acknowledged records are lost"):
+    with pytest.raises(CorruptFileError, match="Acknowledged records are lost"):
         open_log(FS, tmp_path)
     assert contents(tmp_path) == before
 
