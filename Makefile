@@ -10,9 +10,10 @@ BIN := $(VENV)/bin
 SITE := --fail-on-warning --keep-going -b html docs docs/_build
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compiles our packages again
-SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*' -not -name '*.so') $(wildcard native/*.[ch] native/*.py)
+NATIVE := $(filter-out native/fuzz/%,$(wildcard native/*.[ch] native/*/*.[ch])) native/build.py
+SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*' -not -name '*.so') $(NATIVE)
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
-STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py native/*.[ch] native/build.py | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py $(NATIVE) | cksum | cut -d' ' -f1)
 # A link into the cache: one environment for all checkouts with the same pins and Python.
 AIRFLOW_VENV := .venv-airflow
 DEEPHAVEN_VENV := .venv-deephaven

@@ -26,11 +26,16 @@ FAST = ("-O3", "-s", "-fno-sanitize=undefined")
 TRAPPING = ("-O1", "-g", "-fsanitize=undefined", "-fsanitize-trap=undefined")
 
 
+def source_files(pattern: str) -> list[Path]:
+    """Files of the core by the end of their name, ``*.c`` or ``*.[ch]``, without those of the fuzzer."""
+    return sorted(path for path in SOURCES.rglob(pattern) if path.parent.name != "fuzz")
+
+
 def digest() -> str:
-    """SHA-256 of all sources, which the library has in it."""
+    """SHA-256 of all sources and their places below ``native/``, which the library has in it."""
     made = hashlib.sha256()
-    for path in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]):
-        made.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in source_files("*.[ch]"):
+        made.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return made.hexdigest()
 
 
@@ -59,10 +64,10 @@ def build(target: Path, machine: str, options: Sequence[str] = FAST, command: Se
         chosen += ["-target", f"{machine}-linux-gnu.{GLIBC}"]
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-    sources = [str(path) for path in sorted(SOURCES.glob("*.c"))]
     named = f'-DSPARKHAVEN_SOURCES="{mark.partition(":")[2]}"'
     try:
-        subprocess.run([*chosen, *PLAIN, *options, named, "-o", str(unfinished), *sources], check=True)
+        chosen += [*PLAIN, *options, named, "-I", str(SOURCES), "-o", str(unfinished)]
+        subprocess.run([*chosen, *map(str, source_files("*.c"))], check=True)
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)

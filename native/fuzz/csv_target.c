@@ -1,6 +1,6 @@
 /* CSV records in many dialects, with a column of each kind; the first bytes choose the dialect. */
-#include "../parts.h"
-#include "columns.h"
+#include "scan/parts.h"
+#include "fuzz/columns.h"
 
 enum { KINDS = SH_TOKEN, COLUMNS = KINDS + 1, FIELDS = 5, SETTINGS = 4 };
 

@@ -2,9 +2,9 @@
  * What comes out is compared with loops that look at one entry after the other. */
 #include <stdbool.h>
 
-#include "../checked.h"
-#include "../hash.h"
-#include "fuzz.h"
+#include "verify/checked.h"
+#include "bytes/hash.h"
+#include "fuzz/fuzz.h"
 
 enum { SETTINGS = 6, KINDS = 8 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
 enum { KEPT = 4096, LARGEST = 2048, REPORT = 1000000 };
 

@@ -18,11 +18,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from native.build import SOURCES, source_files
 from sparkhaven.ingest.formats.scan.layout import powers_of_five
 
 HERE = Path(__file__).resolve().parent
 TARGETS = tuple(sorted(path.stem.removesuffix("_target") for path in HERE.glob("*_target.c")))
-SANITIZED = ("-std=c11", "-g", "-O1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined")
+SANITIZED = ("-std=c11", "-g", "-O1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined", "-I", str(SOURCES))
 
 
 def libfuzzer(scratch: Path) -> str | None:
@@ -44,7 +45,7 @@ def command(scratch: Path, target: str) -> list[str] | None:
     powers = scratch / "powers.c"
     powers.write_text(f"#include <stdint.h>\nuint64_t fuzz_powers[] = {{{table}}};\n", encoding="ascii")
     sources = [
-        *map(str, sorted(HERE.parent.glob("*.c"))),
+        *map(str, source_files("*.c")),
         str(HERE / "fuzz.c"),
         str(HERE / f"{target}_target.c"),
         str(powers),

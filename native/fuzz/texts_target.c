@@ -2,9 +2,9 @@
  * compared with what one text after the other gives. */
 #include <stdbool.h>
 
-#include "../hash.h"
-#include "../parts.h"
-#include "fuzz.h"
+#include "bytes/hash.h"
+#include "scan/parts.h"
+#include "fuzz/fuzz.h"
 
 enum { SETTINGS = 6 };
 

@@ -46,7 +46,7 @@ def zipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_the_library_is_made_of_these_sources() -> None:
     assert BESIDE.exists(), "pip install --no-build-isolation --no-deps --editable ."
-    assert load(BESIDE).sh_sources().decode() == f"sparkhaven-sources:{digest()}"
+    assert load(BESIDE).sh_sources().decode() == f"sparkhaven-sources:{digest()}", "python native/build.py"
 
 
 def test_from_a_zip_it_is_copied_once(zipped: str, tmp_path: Path) -> None:

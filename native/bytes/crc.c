@@ -3,8 +3,8 @@
  * Folding, after Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009): bytes
  * may be replaced by others of the same remainder that stand further behind, so lanes are moved over the data until one of
  * 16 bytes is left, whose remainder the tables give. */
-#include "crc.h"
-#include "bytes.h"
+#include "bytes/crc.h"
+#include "bytes/bytes.h"
 #include "sparkhaven.h"
 
 enum { TABLES = 8, LANE = 16, FOLDED = 4 * LANE };
@@ -33,7 +33,7 @@ static uint32_t shifted(uint32_t state) { return state >> 1 ^ ((state & 1) != 0 
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#include "processor.h"
+#include "bytes/processor.h"
 
 #define NARROW __attribute__((target("sse4.1,pclmul")))
 #define WIDE __attribute__((target("avx512f,vpclmulqdq")))

@@ -1,5 +1,5 @@
 /* Entries of fixed width in another order. */
-#include "bytes.h"
+#include "bytes/bytes.h"
 #include "sparkhaven.h"
 
 #define IN_ORDER(type)                                                                                                 \

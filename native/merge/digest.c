@@ -1,6 +1,6 @@
 /* Order-free digests of columns: sums of the hashes of their values. */
-#include "hash.h"
-#include "parts.h"
+#include "bytes/hash.h"
+#include "scan/parts.h"
 
 enum { BLOCK = 1 << 13, NARROW = 1 << 11 };
 

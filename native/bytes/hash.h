@@ -2,7 +2,7 @@
 #ifndef SPARKHAVEN_HASH_H
 #define SPARKHAVEN_HASH_H
 
-#include "bytes.h"
+#include "bytes/bytes.h"
 
 typedef unsigned __int128 sh_u128;
 

@@ -1,5 +1,5 @@
 /* Contents of JSON strings: strict UTF-8, no control characters, known escapes. */
-#include "parts.h"
+#include "scan/parts.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -1,5 +1,5 @@
 /* Texts of the files of a column, held against the bounds that statistics tell. */
-#include "checked.h"
+#include "verify/checked.h"
 
 static int order_of(const uint8_t *one, int64_t one_length, const uint8_t *other, int64_t other_length) {
     int order = memcmp(one, other, (size_t)(one_length < other_length ? one_length : other_length));

@@ -1,5 +1,5 @@
 /* Fields of CSV records to columns, each by the kind of its column. */
-#include "parts.h"
+#include "scan/parts.h"
 
 /* Whether a content is a null text; in a doubled one each pair of quotes is one. */
 static int same_text(const struct sh_field *field, int64_t quote, const uint8_t *text, const uint8_t *text_end) {

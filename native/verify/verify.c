@@ -1,7 +1,7 @@
 /* Files of a column against their checksums and statistics: a part is summed as it comes, then its values are looked at
  * while it is in the first cache. */
-#include "checked.h"
-#include "crc.h"
+#include "verify/checked.h"
+#include "bytes/crc.h"
 
 enum { PART = 1 << 13, TEXTS = 1 << 10, MOST = 1 << 15 }; /* bytes; texts, and bytes of texts, that come together */
 

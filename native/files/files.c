@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "bytes.h"
+#include "bytes/bytes.h"
 #include "sparkhaven.h"
 
 /* Why a file is not taken, if it is not the system's error. */

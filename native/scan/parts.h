@@ -2,7 +2,7 @@
 #ifndef SPARKHAVEN_PARTS_H
 #define SPARKHAVEN_PARTS_H
 
-#include "bytes.h"
+#include "bytes/bytes.h"
 #include "sparkhaven.h"
 
 #define SH_NO_INSTANT INT64_MIN

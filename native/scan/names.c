@@ -1,5 +1,5 @@
 /* Names of fields to numbers: a hash table with a seed, a limit of probes and a fixed size. */
-#include "parts.h"
+#include "scan/parts.h"
 
 enum { MOST_PROBES = 64 };
 

@@ -1,5 +1,5 @@
 /* Ids of texts: each text of a column once, in the order in which they are met, found by a hash table. */
-#include "parts.h"
+#include "scan/parts.h"
 
 /* Slots that are looked at for one text. Whoever writes a feed chooses its texts, but does not know the seed. */
 enum { PROBES = 64, WORD = 8 };

@@ -1,5 +1,5 @@
 /* XXH3 of 128 bits: a prefix and a text as one input, of any length, without joining them in memory. */
-#include "hash.h"
+#include "bytes/hash.h"
 
 #define PRIME_3 UINT64_C(0x165667B19E3779F9)
 #define PRIME_4 UINT64_C(0x85EBCA77C2B2AE63)

@@ -1,5 +1,5 @@
 /* Values of fields that nobody wants: passed over, but held to JSON all the same. */
-#include "parts.h"
+#include "scan/parts.h"
 
 enum { MOST_LEVELS = 64 };
 

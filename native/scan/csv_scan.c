@@ -6,7 +6,7 @@
  * doubt once more to find its end, and a quote that nothing closes up to the end of the file can be met once only, since
  * all quotes behind it come in pairs.
  */
-#include "parts.h"
+#include "scan/parts.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

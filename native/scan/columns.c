@@ -1,7 +1,7 @@
 /* Values into the buffers of a column. */
 #include <float.h>
 
-#include "parts.h"
+#include "scan/parts.h"
 
 void sh_set_null(struct sh_column *column, int64_t row) {
     column->valid[row] = 0;

@@ -1,5 +1,5 @@
 /* Where lines end. */
-#include "bytes.h"
+#include "bytes/bytes.h"
 #include "sparkhaven.h"
 
 #ifdef __SSE2__

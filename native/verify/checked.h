@@ -2,8 +2,8 @@
 #ifndef SPARKHAVEN_CHECKED_H
 #define SPARKHAVEN_CHECKED_H
 
-#include "parts.h"
-#include "processor.h"
+#include "scan/parts.h"
+#include "bytes/processor.h"
 
 enum {
     STEP = 1 << 9,  /* bytes that are looked at between two requests */

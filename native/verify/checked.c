@@ -1,5 +1,5 @@
 /* What lies in the files of a column, looked at in one pass: nulls, bounds, symbol ids, texts. */
-#include "checked.h"
+#include "verify/checked.h"
 
 enum { SOME = 1 << 10 }; /* texts whose offsets stay in the first cache */
 

@@ -4,7 +4,7 @@
  * In doubt are, beside what is no JSON: doubled names, values that a column does not take, and what is rare enough to
  * be read by somebody slower.
  */
-#include "parts.h"
+#include "scan/parts.h"
 
 enum { MOST_UNKNOWN = 1024, LONGEST_ESCAPED = 256 };
 
