@@ -106,11 +106,13 @@ check: $(STAMP) $(DOCS) ## format, lint, types, import rules, words, the documen
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m native.abi --check
 	$(BIN)/python -m tools.docs.pages --check
 	$(BIN)/python -m tools.docs.words
 	$(BIN)/sphinx-build $(SITE) -q
 
-reference: $(STAMP) ## the generated parts of the pages, written into them
+reference: $(STAMP) ## what is made from the code: parts of the pages, and store/native/abi.py from the C headers
+	@$(BIN)/python -m native.abi
 	@$(BIN)/python -m tools.docs.pages
 
 docs: $(STAMP) $(DOCS) ## the documentation as a site, in docs/_build

@@ -1,5 +1,5 @@
 /* What the loader asks first: is this the library that the Python modules were written for. */
-#include "sparkhaven.h"
+#include "abi.h"
 
 #ifndef SPARKHAVEN_SOURCES
 #define SPARKHAVEN_SOURCES "unknown"

@@ -5,7 +5,6 @@
  * 16 bytes is left, whose remainder the tables give. */
 #include "bytes/crc.h"
 #include "bytes/bytes.h"
-#include "sparkhaven.h"
 
 enum { TABLES = 8, LANE = 16, FOLDED = 4 * LANE };
 

@@ -2,9 +2,11 @@
 #ifndef SPARKHAVEN_CRC_H
 #define SPARKHAVEN_CRC_H
 
-#include <stdint.h>
+#include "abi.h"
 
 /* That of `size` bytes behind bytes whose CRC-32 is `crc`; 0 for none. */
 uint32_t sh_crc(const uint8_t *data, int64_t size, uint32_t crc);
+
+SH_API void sh_crc32(const void *data, const int64_t *sizes, int64_t count, uint32_t *sums);
 
 #endif

@@ -1,6 +1,5 @@
 /* Looks at the processor when the library is loaded: the compiler's own way to ask says no where Zig has linked it. */
 #include "bytes/processor.h"
-#include "sparkhaven.h"
 
 int sh_compared, sh_multiplied;
 

@@ -2,11 +2,11 @@
 #define _GNU_SOURCE /* preadv */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "bytes/bytes.h"
-#include "sparkhaven.h"
+#include "files/files.h"
 
 /* Why a file is not taken, if it is not the system's error. */
 enum { SHORT = -1, OTHER_HEAD = -2, NO_ROOM = -3 };

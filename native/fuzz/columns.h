@@ -2,8 +2,8 @@
 #ifndef SPARKHAVEN_FUZZ_COLUMNS_H
 #define SPARKHAVEN_FUZZ_COLUMNS_H
 
-#include "sparkhaven.h"
 #include "fuzz/fuzz.h"
+#include "scan/scan.h"
 
 /* A column of a kind with room for `total` rows of an input of `size` bytes, for a field of its own. */
 static inline void fuzz_column(struct sh_column *c, int64_t kind, size_t size, int64_t total) {

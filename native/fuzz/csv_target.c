@@ -1,5 +1,4 @@
 /* CSV records in many dialects, with a column of each kind; the first bytes choose the dialect. */
-#include "scan/parts.h"
 #include "fuzz/columns.h"
 
 enum { KINDS = SH_TOKEN, COLUMNS = KINDS + 1, FIELDS = 5, SETTINGS = 4 };
@@ -14,7 +13,7 @@ static void check(const int64_t *starts, const int64_t *stops, int64_t count, in
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char DELIMITERS[] = ",;\t.1|", QUOTES[] = "\"'5";
-    static const uint8_t NULLS[] = "NA-1\"q";
+    static const char NULLS[] = "NA-1\"q";
     static const int64_t NULL_ENDS[] = {0, 2, 4, 6};
     if (size <= SETTINGS) {
         return 0;
@@ -66,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     csv.trailing = chosen[2] & 1;
     csv.last = chosen[2] >> 1 & 1;
     csv.framed = framed;
-    csv.comment = (const uint8_t *)"#";
+    csv.comment = "#";
     csv.comment_length = chosen[2] >> 3 & 1;
     csv.nulls = NULLS;
     csv.null_ends = NULL_ENDS;

@@ -2,9 +2,14 @@
  * What comes out is compared with loops that look at one entry after the other. */
 #include <stdbool.h>
 
-#include "verify/checked.h"
+#include "bytes/crc.h"
+#include "bytes/entries.h"
 #include "bytes/hash.h"
+#include "bytes/processor.h"
 #include "fuzz/fuzz.h"
+#include "merge/merge.h"
+#include "verify/checked.h"
+#include "verify/verify.h"
 
 enum { SETTINGS = 6, KINDS = 8 };
 

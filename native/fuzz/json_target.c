@@ -1,5 +1,4 @@
 /* Lines of JSON, with a column of each kind and unknown names up to the end of their table. */
-#include "scan/parts.h"
 #include "fuzz/columns.h"
 
 enum { KINDS = 12, COLUMNS = KINDS + 1, OBJECTS = 2, NAMES = 40, SLOTS = 64, NAME_TEXT = 256 };

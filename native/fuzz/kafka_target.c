@@ -2,8 +2,8 @@
  * lengths that no memory has. What comes out is compared with loops that go byte by byte. */
 #include <stdbool.h>
 
-#include "sparkhaven.h"
 #include "fuzz/fuzz.h"
+#include "kafka/kafka.h"
 
 enum { SETTINGS = 3, RECORD = 6, PAYLOAD_BYTES = 1 << 14, UNTOUCHED = 0xA5 };
 

@@ -2,9 +2,12 @@
  * compared with what one text after the other gives. */
 #include <stdbool.h>
 
+#include "bytes/bytes.h"
 #include "bytes/hash.h"
-#include "scan/parts.h"
+#include "bytes/processor.h"
 #include "fuzz/fuzz.h"
+#include "merge/merge.h"
+#include "verify/verify.h"
 
 enum { SETTINGS = 6 };
 

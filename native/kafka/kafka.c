@@ -2,8 +2,8 @@
  *
  * A batch is an array of pointers, as rd_kafka_consume_batch_queue fills it. Nothing here is linked with librdkafka: its
  * functions are given by their address, and its structure is the public one of rdkafka.h, which the caller proves. */
+#include "kafka/kafka.h"
 #include "bytes/bytes.h"
-#include "sparkhaven.h"
 
 /* rd_kafka_message_t, whose layout is the same in all versions with the name librdkafka.so.1. */
 struct message {

@@ -1,6 +1,9 @@
 /* Order-free digests of columns: sums of the hashes of their values. */
+#include "merge/merge.h"
+#include "bytes/bytes.h"
+#include "bytes/entries.h"
 #include "bytes/hash.h"
-#include "scan/parts.h"
+#include "bytes/utf8.h"
 
 enum { BLOCK = 1 << 13, NARROW = 1 << 11 };
 

@@ -1,6 +1,6 @@
 /* Texts in the order of their UTF-16 code units: sorting, and ranks among the distinct ones. */
+#include "merge/merge.h"
 #include "bytes/bytes.h"
-#include "sparkhaven.h"
 
 enum { FEW = 24, SOME = 1024, MANY = 1 << 16, LEAD = 14, WORD = 8, NEXT = 16 };
 

@@ -1,6 +1,6 @@
 /* Texts in another order: picked from one array, or from several that are one behind the other. */
+#include "merge/merge.h"
 #include "bytes/bytes.h"
-#include "sparkhaven.h"
 
 enum { BATCH = 32, LINE = 64, SHORT = 64 };
 

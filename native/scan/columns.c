@@ -1,7 +1,8 @@
 /* Values into the buffers of a column. */
 #include <float.h>
+#include <stddef.h>
 
-#include "scan/parts.h"
+#include "scan/columns.h"
 
 void sh_set_null(struct sh_column *column, int64_t row) {
     column->valid[row] = 0;

@@ -6,7 +6,10 @@
  * doubt once more to find its end, and a quote that nothing closes up to the end of the file can be met once only, since
  * all quotes behind it come in pairs.
  */
-#include "scan/parts.h"
+#include "scan/scan.h"
+#include "bytes/bytes.h"
+#include "bytes/utf8.h"
+#include "scan/csv_values.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

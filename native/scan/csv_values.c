@@ -1,5 +1,10 @@
 /* Fields of CSV records to columns, each by the kind of its column. */
-#include "scan/parts.h"
+#include "scan/csv_values.h"
+#include "bytes/bytes.h"
+#include "scan/columns.h"
+#include "scan/instants.h"
+#include "scan/json_strings.h"
+#include "scan/text_ids.h"
 
 /* Whether a content is a null text; in a doubled one each pair of quotes is one. */
 static int same_text(const struct sh_field *field, int64_t quote, const uint8_t *text, const uint8_t *text_end) {
@@ -23,8 +28,9 @@ static int is_null(const struct sh_csv *csv, const struct sh_field *field) {
     if (!field->doubled && LIKELY(!(csv->null_lengths >> (length < 62 ? length : 62) & 1))) {
         return 0;
     }
+    const uint8_t *nulls = (const uint8_t *)csv->nulls;
     for (int64_t i = 0; i < csv->null_count; i++) {
-        if (same_text(field, csv->quote, csv->nulls + start, csv->nulls + csv->null_ends[i])) {
+        if (same_text(field, csv->quote, nulls + start, nulls + csv->null_ends[i])) {
             return 1;
         }
         start = csv->null_ends[i];

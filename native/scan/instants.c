@@ -1,5 +1,6 @@
 /* ISO times, `2013-01-01T05:00:00.123456789+01:00`, to nanoseconds since 1970; years 1700 to 2199. */
-#include "scan/parts.h"
+#include "scan/instants.h"
+#include "bytes/bytes.h"
 
 static const int64_t FRACTIONS[] = {1000000000, 100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
 

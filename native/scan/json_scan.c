@@ -4,7 +4,14 @@
  * In doubt are, beside what is no JSON: doubled names, values that a column does not take, and what is rare enough to
  * be read by somebody slower.
  */
-#include "scan/parts.h"
+#include "scan/scan.h"
+#include "bytes/bytes.h"
+#include "scan/columns.h"
+#include "scan/instants.h"
+#include "scan/json_strings.h"
+#include "scan/names.h"
+#include "scan/skip.h"
+#include "scan/text_ids.h"
 
 enum { MOST_UNKNOWN = 1024, LONGEST_ESCAPED = 256 };
 

@@ -1,6 +1,5 @@
 /* Where lines end. */
-#include "bytes/bytes.h"
-#include "sparkhaven.h"
+#include "scan/scan.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -1,5 +1,6 @@
 /* Names of fields to numbers: a hash table with a seed, a limit of probes and a fixed size. */
-#include "scan/parts.h"
+#include "scan/names.h"
+#include "bytes/bytes.h"
 
 enum { MOST_PROBES = 64 };
 

@@ -5,7 +5,8 @@
  * the subnormal numbers, the value is in doubt. Of more than 19 digits the first 19 count; the value is the double that is
  * nearest to these and to the next larger ones.
  */
-#include "scan/parts.h"
+#include "scan/numbers.h"
+#include "bytes/bytes.h"
 
 static const uint64_t TENS[] = {
     UINT64_C(1),

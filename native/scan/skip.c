@@ -1,5 +1,7 @@
 /* Values of fields that nobody wants: passed over, but held to JSON all the same. */
-#include "scan/parts.h"
+#include "scan/skip.h"
+#include "scan/json_strings.h"
+#include "scan/numbers.h"
 
 enum { MOST_LEVELS = 64 };
 

@@ -1,5 +1,6 @@
 /* Ids of texts: each text of a column once, in the order in which they are met, found by a hash table. */
-#include "scan/parts.h"
+#include "scan/text_ids.h"
+#include "bytes/bytes.h"
 
 /* Slots that are looked at for one text. Whoever writes a feed chooses its texts, but does not know the seed. */
 enum { PROBES = 64, WORD = 8 };
@@ -94,7 +95,7 @@ int sh_put_id(struct sh_column *column, int64_t row, const uint8_t *p, const uin
         return 1;
     }
     write_out(column, row);
-    return sh_put_text(column, row, p, stop, end);
+    return sh_put_bytes(column, row, p, stop, end);
 }
 
 uint8_t *sh_text_place(struct sh_column *column, int64_t row, int64_t length) {

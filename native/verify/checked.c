@@ -1,10 +1,51 @@
 /* What lies in the files of a column, looked at in one pass: nulls, bounds, symbol ids, texts. */
 #include "verify/checked.h"
+#include "bytes/bytes.h"
+#include "bytes/entries.h"
+#include "bytes/utf8.h"
+#include "verify/dispatch.h"
+#include "verify/verify.h"
 
-enum { SOME = 1 << 10 }; /* texts whose offsets stay in the first cache */
+enum {
+    SOME = 1 << 10, /* texts whose offsets stay in the first cache */
+    STEP = 1 << 9,  /* bytes that are looked at between two requests */
+    AHEAD = 1 << 13 /* how far these are in front */
+};
+
+/* Asks for bytes that are looked at soon; where there are none, nothing happens. The processor by itself does not ask
+ * beyond the page that it is at. */
+INLINE void ahead(const uint8_t *p, int64_t size) {
+    for (int64_t i = 0; i < size; i += 64) {
+        __builtin_prefetch((const void *)((uintptr_t)p + AHEAD + (uintptr_t)i), 0, 2);
+    }
+}
 
 /* For entries of a type, some at a time; counters as wide as the entries, so that many are counted at once, are added
- * before they are full. */
+ * before they are full. EQUAL(uint8_t, 128) in count_nulls, with STEPS and EACH in it, is:
+ *
+ *     {
+ *         uint8_t equal = 0;
+ *         {
+ *             int64_t i = 0;
+ *             for (; count - i >= 128; i += 128) {
+ *                 ahead(p + i * 1, 128 * 1);
+ *                 for (int64_t k = i; k < i + 128; k++) {
+ *                     uint8_t entry;
+ *                     memcpy(&entry, p + k * 1, 1);
+ *                     equal += entry == (uint8_t)null;
+ *                 }
+ *                 found += (int64_t)equal, equal = 0; // at most 128: eight bits hold them
+ *             }
+ *             for (; i < count; i++) {
+ *                 uint8_t entry;
+ *                 memcpy(&entry, p + i * 1, 1);
+ *                 equal += entry == (uint8_t)null;
+ *             }
+ *             found += (int64_t)equal, equal = 0;
+ *         }
+ *         return found;
+ *     }
+ */
 #define STEPS(type, limit, body, after)                                                                                \
     {                                                                                                                  \
         int64_t i = 0;                                                                                                 \
@@ -50,7 +91,7 @@ INLINE int64_t count_nulls(const uint8_t *p, int64_t width, int64_t count, uint6
 }
 
 /* How many entries of 1, 2, 4 or 8 bytes have the bits of the null; -1 for another width. */
-EITHER(sh_count_nulls, count_nulls, (const void *entries, int64_t width, int64_t count, uint64_t null),
+DISPATCHED(sh_count_nulls, count_nulls, (const void *entries, int64_t width, int64_t count, uint64_t null),
        (entries, width, count, null))
 
 #define BITS(type)                                                                                                     \
@@ -127,7 +168,7 @@ INLINE int64_t within(int64_t kind, const uint8_t *p, int64_t count, const void 
 /* Adds to found how many entries are the null, how many NaN, and how many others are not from low to high. `bounds` has
  * null, low and high: values of the entries' type, as doubles for floats and doubles, else as whole numbers of 8 bytes.
  * Returns count, -1 for an unknown kind. */
-EITHER(sh_within, within,
+DISPATCHED(sh_within, within,
        (int64_t kind, const void *entries, int64_t count, const void *bounds, int64_t *found),
        (kind, entries, count, bounds, found))
 
@@ -144,7 +185,7 @@ INLINE int64_t check_ids(const uint8_t *p, int64_t count, int64_t entries) {
 }
 
 /* How many ids are null, the smallest number; -1 if another one is not below `entries`. */
-EITHER(sh_check_ids, check_ids, (const void *ids, int64_t count, int64_t entries), (ids, count, entries))
+DISPATCHED(sh_check_ids, check_ids, (const void *ids, int64_t count, int64_t entries), (ids, count, entries))
 
 INLINE int is_ascii(const uint8_t *p, int64_t size) {
     const int64_t count = size / 8;
@@ -213,7 +254,7 @@ INLINE int64_t check_texts(const void *ends, int64_t count, int64_t first, const
  * than 2 GiB. Returns how many have no bytes; -1 if an end is before another or outside of the data, or the bytes up to
  * the last are not text: of ASCII alone where `ascii`, else each in UTF-8. found[0] becomes how many are a NUL alone,
  * found[1] their last end, counted from `first`. `out`, if given, gets that of each, behind a 0. */
-EITHER(sh_check_texts, check_texts,
+DISPATCHED(sh_check_texts, check_texts,
        (const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size, int64_t ascii, int32_t *out,
         int64_t *found),
        (ends, count, first, data, size, ascii, out, found))

@@ -1,5 +1,7 @@
 /* Texts of the files of a column, held against the bounds that statistics tell. */
-#include "verify/checked.h"
+#include "verify/text_bounds.h"
+#include "bytes/bytes.h"
+#include "verify/dispatch.h"
 
 static int order_of(const uint8_t *one, int64_t one_length, const uint8_t *other, int64_t other_length) {
     int order = memcmp(one, other, (size_t)(one_length < other_length ? one_length : other_length));
@@ -83,7 +85,7 @@ INLINE int64_t texts_within(const int32_t *ends, int64_t count, const uint8_t *d
 /* Whether each of `count` texts that sh_check_texts took, with the ends that it gave, is from low to high in the order of
  * bytes: 1, else 0. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no upper bound
  * where high_length is -1. `size` is that of the data, at least up to the last end. */
-EITHER(sh_texts_within, texts_within,
+DISPATCHED(sh_texts_within, texts_within,
        (const int32_t *ends, int64_t count, const uint8_t *data, int64_t size, const uint8_t *low, int64_t low_length,
         const uint8_t *high, int64_t high_length),
        (ends, count, data, size, low, low_length, high, high_length))

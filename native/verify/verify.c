@@ -1,7 +1,10 @@
 /* Files of a column against their checksums and statistics: a part is summed as it comes, then its values are looked at
  * while it is in the first cache. */
-#include "verify/checked.h"
+#include "verify/verify.h"
+#include "bytes/bytes.h"
 #include "bytes/crc.h"
+#include "verify/checked.h"
+#include "verify/text_bounds.h"
 
 enum { PART = 1 << 13, TEXTS = 1 << 10, MOST = 1 << 15 }; /* bytes; texts, and bytes of texts, that come together */
 

@@ -8,8 +8,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.native import abi
 from sparkhaven.store.types.frozen import frozen
 
+ENTRY_KINDS = {  # by kind and width of a dtype
+    "i1": abi.ENTRY_BYTE,
+    "i2": abi.ENTRY_SHORT,
+    "i4": abi.ENTRY_INT,
+    "i8": abi.ENTRY_LONG,
+    "u2": abi.ENTRY_CHAR,
+    "f4": abi.ENTRY_FLOAT,
+    "f8": abi.ENTRY_DOUBLE,
+}
 _NOTHING = np.zeros(1, np.int64)  # where an array without a buffer points to
 
 

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.native.buffers import TextBuffers, address
+from sparkhaven.store.native.abi import ENTRY_BOOLEAN
+from sparkhaven.store.native.buffers import ENTRY_KINDS, TextBuffers, address
 from sparkhaven.store.native.library import core
 
 Sum = tuple[int, int]  # of the hashes of all values, below 2^128; number of nulls, which are not in it
-_KINDS = {"i1": 0, "i2": 1, "i4": 2, "i8": 3, "u2": 4, "f4": 5, "f8": 6}  # enum sh_entry
-_BOOLEAN = 7
 
 
 def fixed_sum(prefix: bytes, entries: npt.NDArray[Any], null: float, *, boolean: bool) -> Sum | None:
@@ -27,7 +26,7 @@ def fixed_sum(prefix: bytes, entries: npt.NDArray[Any], null: float, *, boolean:
     total = np.zeros(2, np.uint64)
     nulls = library.sh_digest_fixed(
         int.from_bytes(prefix, "little"),
-        _BOOLEAN if boolean else _KINDS[code],
+        ENTRY_BOOLEAN if boolean else ENTRY_KINDS[code],
         address(entries),
         len(entries),
         bits,

@@ -11,6 +11,7 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.native.abi import KafkaFactsLayout
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.frozen import frozen
@@ -75,9 +76,8 @@ def look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) 
     library = core()
     if library is None:
         return plain_look(pointers, partition, time_of, facts)
-    arrays = [getattr(facts, one.name) for one in fields(facts)]
-    given = (ctypes.c_void_p * len(arrays))(*map(address, arrays))
-    found: int = library.sh_kafka_look(address(pointers), len(pointers), partition, time_of, ctypes.addressof(given))
+    layout = KafkaFactsLayout(**{field.name: address(getattr(facts, field.name)) for field in fields(facts)})
+    found: int = library.sh_kafka_look(address(pointers), len(pointers), partition, time_of, ctypes.byref(layout))
     if found < 0:
         raise ValueError(f"a message is not of partition {partition}")
     return found

@@ -21,46 +21,10 @@ from pathlib import Path
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
+from sparkhaven.store.native.abi import ABI, SIGNATURES
 
-ABI = 12  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"
 _LOG = logging.getLogger("sparkhaven.native")
-_WORD, _AT = ctypes.c_int64, ctypes.c_void_p
-_SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
-    "sh_abi": (ctypes.c_int64, []),
-    "sh_sources": (ctypes.c_char_p, []),
-    "sh_limit": (_WORD, [_WORD]),
-    "sh_line_ends": (ctypes.c_int64, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
-    "sh_declare": (ctypes.c_int64, [ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_int64] * 4]),
-    "sh_json_scan": (
-        ctypes.c_int64,
-        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p],
-    ),
-    "sh_csv_scan": (_WORD, [_AT, _AT, _AT, _WORD, _WORD]),
-    "sh_digest_fixed": (_WORD, [ctypes.c_uint64, _WORD, _AT, _WORD, ctypes.c_uint64, _AT]),
-    "sh_digest_texts": (_WORD, [ctypes.c_uint64, _AT, _WORD, _AT, _WORD, _WORD, _AT, _WORD, _AT, _AT]),
-    "sh_digest_values": (_WORD, [ctypes.c_uint64, _AT, _WORD, _AT, _WORD, _AT]),
-    "sh_sort_texts": (_WORD, [_AT, _WORD, _AT, _WORD, _WORD, _AT, _WORD, _AT, _AT]),
-    "sh_rank_texts": (_WORD, [_AT, _WORD, _AT, _AT]),
-    "sh_texts_ordered": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD]),
-    "sh_take_texts": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD, _AT, _WORD, _AT, _AT, _WORD]),
-    "sh_take_parts": (_WORD, [_AT, _WORD, _AT, _WORD, _AT, _WORD, _WORD, _AT, _AT, _WORD]),
-    "sh_gather": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
-    "sh_gather_ids": (_WORD, [_AT, _WORD, _AT, _WORD, _AT, _WORD, _AT]),
-    "sh_count_ids": (_WORD, [_AT, _WORD, _AT, _WORD]),
-    "sh_read_files": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, *[_AT] * 3, _WORD, _AT]),
-    "sh_count_nulls": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64]),
-    "sh_valid_bits": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64, _AT]),
-    "sh_check_ids": (_WORD, [_AT, _WORD, _WORD]),
-    "sh_check_texts": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _WORD, _AT, _AT]),
-    "sh_crc32": (None, [_AT, _AT, _WORD, _AT]),
-    "sh_verify_fixed": (_WORD, [_WORD, _WORD, _AT, _WORD, _AT, _AT, _AT]),
-    "sh_verify_ids": (_WORD, [_AT, _WORD, _WORD, _AT]),
-    "sh_verify_texts": (_WORD, [_AT, _WORD, _WORD, _AT, *[_WORD] * 2, *[ctypes.c_char_p, _WORD] * 2, _AT]),
-    "sh_kafka_look": (_WORD, [_AT, _WORD, _WORD, _AT, _AT]),
-    "sh_kafka_frame": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
-    "sh_kafka_release": (None, [_AT, _WORD, _AT]),
-}
 
 
 class CoreNotUsableError(Exception):
@@ -123,7 +87,7 @@ def load(path: Path) -> ctypes.CDLL:
     """The library in a file. NotUsableError if the system refuses it, or it is of another version."""
     try:
         library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _SIGNATURES.items():
+        for name, (result, arguments) in SIGNATURES.items():
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.native.abi import PartLayout
 from sparkhaven.store.native.buffers import TextBuffers, address
 from sparkhaven.store.native.library import core
 
 STARTS = 13  # bits of a row's number that say where its array is looked for
-_PART = np.dtype([("row", np.int64), ("ends", np.uint64), ("data", np.uint64), ("size", np.int64)])  # struct sh_part
+_PART = np.dtype(PartLayout)
 
 
 class TextRows:

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.store.native.abi import KeyedLayout
 from sparkhaven.store.native.buffers import TextBuffers, address
 from sparkhaven.store.native.library import core
 
 MORE = 2  # times the bytes that picked texts take if they are as long as others
-KEYED = np.dtype([("key", np.uint64), ("index", np.int64)])  # struct sh_keyed
+KEYED = np.dtype(KeyedLayout)
 
 
 def rank_texts(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]] | None:

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.native.buffers import address
+from sparkhaven.store.native.buffers import ENTRY_KINDS, address
 from sparkhaven.store.native.checked_columns import plain_check_ids, plain_check_texts
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.frozen import frozen
 
 Entries = npt.NDArray[Any]
 Octets = npt.NDArray[np.uint8]
-_KINDS = {"i1": 0, "i2": 1, "i4": 2, "i8": 3, "u2": 4, "f4": 5, "f8": 6}  # enum sh_entry
 _WHOLES, _REALS = Struct("=3q"), Struct("=3d")
 _Found, _Sums = ctypes.c_int64 * 3, ctypes.c_uint32 * 2
 
@@ -64,7 +63,7 @@ def verify_fixed(entries: Entries, null: float, low: float, high: float, crc: in
     kind, width = entries.dtype.kind, entries.itemsize
     bounds = (_REALS if kind == "f" else _WHOLES).pack(null, low, high)
     found, sums = _Found(), _Sums(crc)
-    library.sh_verify_fixed(_KINDS[f"{kind}{width}"], width, address(entries), len(entries), bounds, found, sums)
+    library.sh_verify_fixed(ENTRY_KINDS[f"{kind}{width}"], width, address(entries), len(entries), bounds, found, sums)
     return None if found[2] else (found[0], found[1], sums[0])
 
 

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.formats.scan.layout import TEXT, CsvLayout
 from sparkhaven.ingest.formats.scan.scan_columns import ScanColumns
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.typed_columns import csv_texts
 from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.store.native.abi import TEXT, CsvLayout
 from sparkhaven.store.native.library import core
 
 _LONG_TEXT = 62  # the bit of null texts of so many bytes and more

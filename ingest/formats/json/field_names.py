@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sparkhaven.ingest.formats.json.field_paths import Path
-from sparkhaven.ingest.formats.scan.layout import NAME, NamesLayout
+from sparkhaven.store.native.abi import NameLayout, NamesLayout
 
 UNKNOWN = 1024  # names beside those wanted; lines with further ones are in doubt
 UNKNOWN_TEXT = 1 << 16  # bytes of them
@@ -27,7 +27,7 @@ class Names:
         room = UNKNOWN + sum(map(len, paths))
         slots = 1 << (2 * room).bit_length()
         text = UNKNOWN_TEXT + sum(len(name.encode()) for path in paths for name in path)
-        self._list = np.zeros(room, NAME)
+        self._list = np.zeros(room, np.dtype(NameLayout))
         self._text = np.zeros(text, np.uint8)
         self._slots = np.full(slots, -1, np.int32)
         self.layout = NamesLayout(

@@ -18,11 +18,11 @@ import pyarrow as pa
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.json.field_names import Names
 from sparkhaven.ingest.formats.json.field_paths import Path
-from sparkhaven.ingest.formats.scan.layout import TOKEN
 from sparkhaven.ingest.formats.scan.scan_columns import ScanColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.store.native.abi import TOKEN
 from sparkhaven.store.native.library import core
 
 

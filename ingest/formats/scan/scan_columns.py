@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.ingest.formats.scan.layout import (
+from sparkhaven.ingest.formats.scan.powers_of_five import powers_of_five
+from sparkhaven.ingest.formats.scan.text_ids import TextIds
+from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
+from sparkhaven.ingest.values.exact_values import integer_range
+from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.ingest.values.zones import zone_table
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.native.abi import (
     BOOLEAN,
     BYTE,
     CHAR,
@@ -25,15 +33,7 @@ from sparkhaven.ingest.formats.scan.layout import (
     TEXT,
     ColumnLayout,
     ScanLayout,
-    powers_of_five,
 )
-from sparkhaven.ingest.formats.scan.text_ids import TextIds
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
-from sparkhaven.ingest.values.exact_values import integer_range
-from sparkhaven.ingest.values.typed_rows import Ints
-from sparkhaven.ingest.values.zones import zone_table
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.types.model import Storage
 
 _KINDS = {

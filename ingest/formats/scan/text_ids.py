@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.ingest.formats.scan.layout import SLOT, ColumnLayout
+from sparkhaven.store.native.abi import ColumnLayout, SlotLayout
 
+SLOT = np.dtype(SlotLayout)
 FEW = 256  # texts that every block may have
 SHARE = 8  # else one text for so many lines
 

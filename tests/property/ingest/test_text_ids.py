@@ -19,10 +19,10 @@ from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner
 from sparkhaven.ingest.formats.json.scanner import Scanner
 from sparkhaven.ingest.formats.scan import scan_columns, text_ids
-from sparkhaven.ingest.formats.scan.layout import SLOT, ColumnLayout
 from sparkhaven.ingest.formats.scan.text_ids import TextIds, most_texts, plain_ids
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.store.native.abi import ColumnLayout, SlotLayout
 from sparkhaven.store.types.model import Storage
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
@@ -283,4 +283,4 @@ def test_nothing_is_touched_behind_the_buffers_when_ids_are_given_up(monkeypatch
 
 
 def test_the_layout_of_a_slot_is_that_of_the_core() -> None:
-    assert SLOT.itemsize == 16 and ctypes.sizeof(ColumnLayout) == 22 * 8
+    assert ctypes.sizeof(SlotLayout) == 16 and ctypes.sizeof(ColumnLayout) == 22 * 8

@@ -18,6 +18,7 @@ from native.fuzz.run import TARGETS, run
 from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native import library
+from sparkhaven.store.native.abi import ABI
 from sparkhaven.store.native.library import CoreNotUsableError, core, file_name, library_file, load
 from tests.support.places import REPOSITORY
 
@@ -58,7 +59,7 @@ def test_from_a_zip_it_is_copied_once(zipped: str, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     assert library_file(Fs(), environ, zipped) == path and path.read_bytes() == BESIDE.read_bytes()
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-    assert load(path).sh_abi() == library.ABI
+    assert load(path).sh_abi() == ABI
 
 
 def test_a_cache_that_cannot_be_written(zipped: str, tmp_path: Path) -> None:

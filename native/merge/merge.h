@@ -1,0 +1,52 @@
+/* Columns digested, sorted and put in another order. */
+#ifndef SPARKHAVEN_MERGE_H
+#define SPARKHAVEN_MERGE_H
+
+#include "abi.h"
+
+/* digest.c */
+SH_API int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
+                               uint64_t *total);
+SH_API int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const uint8_t *valid, int64_t first,
+                               int64_t count, const uint8_t *data, int64_t size, const int64_t *counts,
+                               uint64_t *total);
+SH_API int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const uint8_t *data, int64_t size,
+                                uint64_t *total);
+
+/* The number of a text, and what it is sorted by. */
+struct sh_keyed {
+    uint64_t key;
+    int64_t index;
+};
+
+/* symbols.c */
+SH_API int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int64_t first, int64_t total,
+                             const uint8_t *data, int64_t size, struct sh_keyed *items, struct sh_keyed *spare);
+SH_API int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct);
+SH_API int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data,
+                                int64_t size);
+
+/* Rows of texts from number `row` on: row + i is from ends[i] to ends[i + 1] in `data`. */
+struct sh_part {
+    int64_t row;
+    const int64_t *ends;
+    const uint8_t *data;
+    int64_t size; /* bytes of `data` */
+};
+
+/* take.c */
+SH_API int64_t sh_take_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data,
+                             int64_t size, const uint32_t *picks, int64_t count, void *out_ends, uint8_t *out,
+                             int64_t room);
+SH_API int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *starts, int64_t shift,
+                             const uint32_t *picks, int64_t count, int64_t end, int64_t *out_ends, uint8_t *out,
+                             int64_t room);
+
+/* gather.c */
+SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count,
+                         void *out);
+SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order, int64_t count,
+                             const int32_t *table, int64_t entries, int32_t *out);
+SH_API int64_t sh_count_ids(const uint32_t *ids, int64_t total, int64_t *counts, int64_t entries);
+
+#endif

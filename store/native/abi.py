@@ -1,0 +1,201 @@
+"""What Python knows of the compiled core: its version, constants, structures and functions.
+
+Made from the headers of ``native/`` by ``python -m native.abi``: do not edit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+_I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
+_PTR, _BYTES = ctypes.c_void_p, ctypes.c_char_p
+
+ABI = 12
+
+# enum sh_entry
+ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_DOUBLE, ENTRY_BOOLEAN = range(8)
+
+# enum sh_kind
+BYTE, SHORT, INT, LONG, CHAR, FLOAT, DOUBLE, BOOLEAN, ISO, EPOCH, TEXT, TOKEN = range(12)
+
+
+class KafkaFactsLayout(ctypes.Structure):
+    """``struct sh_kafka_facts``."""
+
+    _fields_ = [
+        ("errors", _PTR),
+        ("offsets", _PTR),
+        ("values", _PTR),
+        ("keys", _PTR),
+        ("times", _PTR),
+    ]
+
+
+class KeyedLayout(ctypes.Structure):
+    """``struct sh_keyed``."""
+
+    _fields_ = [
+        ("key", _U64),
+        ("index", _I64),
+    ]
+
+
+class PartLayout(ctypes.Structure):
+    """``struct sh_part``."""
+
+    _fields_ = [
+        ("row", _I64),
+        ("ends", _PTR),
+        ("data", _PTR),
+        ("size", _I64),
+    ]
+
+
+class SlotLayout(ctypes.Structure):
+    """``struct sh_slot``."""
+
+    _fields_ = [
+        ("key", _U64),
+        ("length", _I32),
+        ("number", _I32),
+    ]
+
+
+class ColumnLayout(ctypes.Structure):
+    """``struct sh_column``."""
+
+    _fields_ = [
+        ("kind", _I64),
+        ("low", _I64),
+        ("high", _I64),
+        ("digits", _I64),
+        ("last_lead", _I64),
+        ("values", _PTR),
+        ("valid", _PTR),
+        ("local", _PTR),
+        ("ends", _PTR),
+        ("bytes", _PTR),
+        ("room", _I64),
+        ("ids", _PTR),
+        ("text_ends", _PTR),
+        ("text_bytes", _PTR),
+        ("slots", _PTR),
+        ("slot_mask", _I64),
+        ("most", _I64),
+        ("texts", _I64),
+        ("seed", _U64),
+        ("some_null", _I64),
+        ("also", _I64),
+        ("line", _I64),
+    ]
+
+
+class NameLayout(ctypes.Structure):
+    """``struct sh_name``."""
+
+    _fields_ = [
+        ("start", _I64),
+        ("length", _I64),
+        ("object", _I64),
+        ("column", _I64),
+        ("inner", _I64),
+        ("met", _I64),
+        ("after", _I64),
+        ("line", _I64),
+    ]
+
+
+class NamesLayout(ctypes.Structure):
+    """``struct sh_names``."""
+
+    _fields_ = [
+        ("list", _PTR),
+        ("count", _I64),
+        ("room", _I64),
+        ("text", _PTR),
+        ("used", _I64),
+        ("text_room", _I64),
+        ("slots", _PTR),
+        ("slot_mask", _I64),
+        ("seed", _U64),
+    ]
+
+
+class ScanLayout(ctypes.Structure):
+    """``struct sh_scan``."""
+
+    _fields_ = [
+        ("names", _PTR),
+        ("columns", _PTR),
+        ("column_count", _I64),
+        ("first", _PTR),
+        ("powers", _PTR),
+        ("line", _I64),
+        ("date_text", _I64),
+        ("date_rest", _I64),
+        ("date_day", _I64),
+    ]
+
+
+class CsvLayout(ctypes.Structure):
+    """``struct sh_csv``."""
+
+    _fields_ = [
+        ("scan", _PTR),
+        ("fields", _PTR),
+        ("field_count", _I64),
+        ("delimiter", _I64),
+        ("quote", _I64),
+        ("trailing", _I64),
+        ("framed", _I64),
+        ("comment", _BYTES),
+        ("comment_length", _I64),
+        ("nulls", _BYTES),
+        ("null_ends", _PTR),
+        ("null_count", _I64),
+        ("null_lengths", _I64),
+        ("quoted_null", _I64),
+        ("longest", _I64),
+        ("alone", _I64),
+        ("last", _I64),
+        ("rows", _PTR),
+        ("stops", _PTR),
+        ("odd", _PTR),
+        ("odd_stops", _PTR),
+        ("odd_count", _I64),
+        ("open", _I64),
+    ]
+
+
+SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
+    "sh_abi": (_I64, []),
+    "sh_sources": (_BYTES, []),
+    "sh_crc32": (None, [_PTR, _PTR, _I64, _PTR]),
+    "sh_limit": (_I64, [_I64]),
+    "sh_read_files": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR, _I64, _PTR]),
+    "sh_kafka_look": (_I64, [_PTR, _I64, _I64, _PTR, _PTR]),
+    "sh_kafka_frame": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
+    "sh_kafka_release": (None, [_PTR, _I64, _PTR]),
+    "sh_digest_fixed": (_I64, [_U64, _I64, _PTR, _I64, _U64, _PTR]),
+    "sh_digest_texts": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
+    "sh_digest_values": (_I64, [_U64, _PTR, _I64, _PTR, _I64, _PTR]),
+    "sh_sort_texts": (_I64, [_PTR, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _PTR]),
+    "sh_rank_texts": (_I64, [_PTR, _I64, _PTR, _PTR]),
+    "sh_texts_ordered": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _I64]),
+    "sh_take_texts": (_I64, [_PTR, _I64, _I64, _I64, _PTR, _I64, _PTR, _I64, _PTR, _PTR, _I64]),
+    "sh_take_parts": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _I64, _PTR, _PTR, _I64]),
+    "sh_gather": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _PTR]),
+    "sh_gather_ids": (_I64, [_PTR, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
+    "sh_count_ids": (_I64, [_PTR, _I64, _PTR, _I64]),
+    "sh_line_ends": (_I64, [_PTR, _I64, _PTR, _I64]),
+    "sh_declare": (_I64, [_PTR, _PTR, _I64, _I64, _I64, _I64]),
+    "sh_json_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _PTR]),
+    "sh_csv_scan": (_I64, [_PTR, _PTR, _PTR, _I64, _I64]),
+    "sh_count_nulls": (_I64, [_PTR, _I64, _I64, _U64]),
+    "sh_valid_bits": (_I64, [_PTR, _I64, _I64, _U64, _PTR]),
+    "sh_check_ids": (_I64, [_PTR, _I64, _I64]),
+    "sh_check_texts": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _I64, _PTR, _PTR]),
+    "sh_verify_fixed": (_I64, [_I64, _I64, _PTR, _I64, _PTR, _PTR, _PTR]),
+    "sh_verify_ids": (_I64, [_PTR, _I64, _I64, _PTR]),
+    "sh_verify_texts": (_I64, [_PTR, _I64, _I64, _PTR, _I64, _I64, _PTR, _I64, _PTR, _I64, _PTR]),
+}
