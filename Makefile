@@ -13,6 +13,9 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compil
 NATIVE := $(filter-out native/fuzz/%,$(wildcard native/*.[ch] native/*/*.[ch])) native/build.py
 SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*' -not -name '*.so') $(NATIVE)
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
+C_FILES := $(filter %.c %.h,$(NATIVE)) $(wildcard native/fuzz/*.[ch])
+C_CHECKED := $(VENV)/.c-checked-$(shell cat requirements/check.txt .clang-format .clang-tidy native/compile_flags.txt $(C_FILES) | cksum | cut -d' ' -f1)
+ZIG_LIBC = $(abspath $(wildcard $(VENV)/lib/python3*/site-packages/ziglang/lib/libc/include))
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py $(NATIVE) | cksum | cut -d' ' -f1)
 # A link into the cache: one environment for all checkouts with the same pins and Python.
 AIRFLOW_VENV := .venv-airflow
@@ -101,7 +104,7 @@ test-fast: setup ## quick tests without a JVM, with fewer examples; their files 
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \
 	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
 
-check: $(STAMP) $(DOCS) ## format, lint, types, import rules, words, the documentation and its links
+check: $(STAMP) $(DOCS) $(C_CHECKED) ## format, lint, types, import rules, words, the C core, the documentation and its links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -123,6 +126,15 @@ $(DOCS): requirements/docs.txt | $(STAMP)
 	@echo "docs: installing Sphinx"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@rm -f $(VENV)/.docs-* && touch $@
+
+$(C_CHECKED): | $(STAMP) $(DOCS) # after a change of the C files; the headers of Zig's libc, so that every machine looks at the same
+	@echo "check: format and lint of native/ (half a minute after a change)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/check.txt
+	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@printf '%s\n' $(filter %.c,$(NATIVE)) | xargs -P 2 -n 5 $(BIN)/clang-tidy --quiet --extra-arg=--target=x86_64-linux-gnu --extra-arg=-nostdlibinc \
+	  $(foreach d,x86-linux-gnu generic-glibc x86-linux-any any-linux-any,--extra-arg=-isystem$(ZIG_LIBC)/$(d)) 2> $@.err \
+	  || { cat $@.err >&2; exit 1; }
+	@rm -f $(VENV)/.c-checked-* && touch $@
 
 pages: setup ## the sessions of all pages, run and compared; `make test` runs README's
 	SPARKHAVEN_ALL_PAGES=1 $(BIN)/python -m pytest -q tests/e2e/test_pages.py

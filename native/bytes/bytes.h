@@ -31,7 +31,8 @@ static inline uint64_t first_bytes(uint64_t word, int64_t n) {
 }
 
 /* Whether n bytes are equal; both have n bytes. */
-static inline int same_bytes(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uint8_t *b_end, int64_t n) {
+static inline int same_bytes(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uint8_t *b_end,
+                             int64_t n) {
     while (n > 0) {
         if (first_bytes(word_at(a, a_end) ^ word_at(b, b_end), n) != 0) {
             return 0;
@@ -46,7 +47,8 @@ static inline int same_bytes(const uint8_t *a, const uint8_t *a_end, const uint8
 /* How many of the eight bytes of a word are digits before the first that is none. */
 static inline int digit_count(uint64_t word) {
     uint64_t t = word ^ UINT64_C(0x3030303030303030);
-    uint64_t odd = (((t & UINT64_C(0x7F7F7F7F7F7F7F7F)) + UINT64_C(0x7676767676767676)) | t) & UINT64_C(0x8080808080808080);
+    uint64_t odd =
+        (((t & UINT64_C(0x7F7F7F7F7F7F7F7F)) + UINT64_C(0x7676767676767676)) | t) & UINT64_C(0x8080808080808080);
     return odd ? __builtin_ctzll(odd) >> 3 : 8;
 }
 
@@ -58,8 +60,8 @@ static inline uint64_t digits_value(uint64_t word, int n) {
     return (t >> 32) + (t & UINT64_C(0xFFFFFFFF)) * 10000;
 }
 
-/* Where bytes are read from `low` to `high` and then on: fetches those that come some texts later. Processors alone do not
- * look over the end of a page. */
+/* Where bytes are read from `low` to `high` and then on: fetches those that come some texts later. Processors alone do
+ * not look over the end of a page. */
 static inline void fetch_ahead(const uint8_t *data, int64_t low, int64_t high, int64_t size) {
     enum { AHEAD = 2048, LINE = 64, MOST = 4 };
     int64_t lines = (high - low) / LINE, at = low + AHEAD;

@@ -1,8 +1,8 @@
 /* CRC-32, eight bytes at a time by tables, or as wide as the processor multiplies without carries.
  *
- * Folding, after Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009): bytes
- * may be replaced by others of the same remainder that stand further behind, so lanes are moved over the data until one of
- * 16 bytes is left, whose remainder the tables give. */
+ * Folding, after Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
+ * 2009): bytes may be replaced by others of the same remainder that stand further behind, so lanes are moved over the
+ * data until one of 16 bytes is left, whose remainder the tables give. */
 #include "bytes/crc.h"
 #include "bytes/bytes.h"
 
@@ -68,16 +68,16 @@ NARROW static inline __m128i lane_at(const uint8_t *p) { return _mm_loadu_si128(
 NARROW static uint32_t by_lanes(const uint8_t *p, int64_t size, uint32_t state) {
     const __m128i four = lane_at((const uint8_t *)by_four), one = lane_at((const uint8_t *)by_lane);
     __m128i lanes[4];
-    for (int i = 0; i < 4; i++) {
+    for (int64_t i = 0; i < 4; i++) {
         lanes[i] = lane_at(p + i * LANE);
     }
     lanes[0] = _mm_xor_si128(lanes[0], _mm_cvtsi32_si128((int)state));
     for (p += FOLDED, size -= FOLDED; size >= FOLDED; p += FOLDED, size -= FOLDED) {
-        for (int i = 0; i < 4; i++) {
+        for (int64_t i = 0; i < 4; i++) {
             lanes[i] = _mm_xor_si128(moved(lanes[i], four), lane_at(p + i * LANE));
         }
     }
-    for (int i = 1; i < 4; i++) {
+    for (int64_t i = 1; i < 4; i++) {
         lanes[0] = _mm_xor_si128(moved(lanes[0], one), lanes[i]);
     }
     for (; size >= LANE; p += LANE, size -= LANE) {
@@ -93,12 +93,12 @@ WIDE static uint32_t by_wide_lanes(const uint8_t *p, int64_t size, uint32_t stat
     const __m512i power = _mm512_set4_epi64((long long)by_four_wide[1], (long long)by_four_wide[0],
                                             (long long)by_four_wide[1], (long long)by_four_wide[0]);
     __m512i lanes[4];
-    for (int i = 0; i < 4; i++) {
+    for (int64_t i = 0; i < 4; i++) {
         lanes[i] = _mm512_loadu_si512(p + i * WIDE_LANE);
     }
     lanes[0] = _mm512_xor_si512(lanes[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state)));
     for (p += WIDE_FOLDED, size -= WIDE_FOLDED; size >= WIDE_FOLDED; p += WIDE_FOLDED, size -= WIDE_FOLDED) {
-        for (int i = 0; i < 4; i++) {
+        for (int64_t i = 0; i < 4; i++) {
             lanes[i] = _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(lanes[i], power, 0x00),
                                                  _mm512_clmulepi64_epi128(lanes[i], power, 0x11),
                                                  _mm512_loadu_si512(p + i * WIDE_LANE), 0x96);
@@ -171,8 +171,8 @@ __attribute__((constructor)) static void set_up(void) {
 
 uint32_t sh_crc(const uint8_t *data, int64_t size, uint32_t crc) { return ~state_behind(data, size, ~crc); }
 
-/* The same of `count` parts that lie one behind the other; each of `sums` is that of the bytes before its part, and becomes
- * that of all. */
+/* The same of `count` parts that lie one behind the other; each of `sums` is that of the bytes before its part, and
+ * becomes that of all. */
 void sh_crc32(const void *data, const int64_t *sizes, int64_t count, uint32_t *sums) {
     const uint8_t *p = data;
     for (int64_t i = 0; i < count; p += sizes[i], i++) {

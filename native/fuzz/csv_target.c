@@ -3,7 +3,6 @@
 
 enum { KINDS = SH_TOKEN, COLUMNS = KINDS + 1, FIELDS = 5, SETTINGS = 4 };
 
-
 static void check(const int64_t *starts, const int64_t *stops, int64_t count, int64_t first, int64_t lines) {
     for (int64_t i = 0; i < count; i++) {
         HOLDS(starts[i] >= first && stops[i] > starts[i] && stops[i] <= lines);
@@ -94,9 +93,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
+/* clang-format off */
 const char *const fuzz_pieces[] = {
     "5,-7,9223372036854775807,1.5e300\n", "\"a\nb\",\"\"\"x\",\"y\"\r\n", "true;2013-01-01T05:00:00.123456789+01:00;+07.;NaN\n",
     "x,0.000001234567890123456789012345,1357016400000.25,2013-01-01\n", "#\"\n", "\r\n", "\"", "\"\"", "'", "5", ",", ";", "\t", ".",
     "\n", "NA", "-1", "\xf0\x9f\x98\x80", "\xc3\xa9", "-Infinity", "1e22", "0000000000", "12345678901234567890",
     "abcdefghijklmnopqrstuvwxyz", "False"};
+/* clang-format on */
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

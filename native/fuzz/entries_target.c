@@ -178,7 +178,8 @@ static void check_within(int64_t kind, const uint8_t *entries, int64_t count) {
     HOLDS(memcmp(found, wanted, sizeof found) == 0);
     int64_t again[3] = {5, 6, 7};
     uint32_t crc = (uint32_t)count;
-    HOLDS(sh_verify_fixed(kind, WIDTHS[kind], entries, count, real ? (const void *)reals : wholes, again, &crc) == count);
+    HOLDS(sh_verify_fixed(kind, WIDTHS[kind], entries, count, real ? (const void *)reals : wholes, again, &crc) ==
+          count);
     HOLDS(memcmp(again, wanted, sizeof again) == 0);
     HOLDS(crc == slow_crc(entries, count * WIDTHS[kind], (uint32_t)count));
     HOLDS(sh_within(SH_ENTRY_BOOLEAN, entries, count, wholes, found) == -1);
@@ -251,7 +252,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_symbols(entries, total, chosen[3] < 128 ? chosen[3] : INT64_C(1) << (chosen[3] % 50));
     }
     free(entries);
-    if (size % 64 == 6 && chosen[4] % 16 == 6 && total > 0) { /* more than one block, with few and with many different values */
+    /* more than one block, with few and with many different values */
+    if (size % 64 == 6 && chosen[4] % 16 == 6 && total > 0) {
         size_t times = (size_t)(17000 / (total * width) + 1);
         entries = repeated(data, (size_t)(total * width), times);
         check_digest(kind, entries, total * (int64_t)times, null, chosen[5]);
@@ -267,8 +269,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
+/* clang-format off */
 const char *const fuzz_pieces[] = {
     "\x01\x04\x01\x05\x06\x01", "\x02\x04\x02\x07\x01\xff", "\x05\x04\x03\x21\x06\x02", "\x06\x05\x01\x01\x06\x03",
     "\x03\x04\x02\x03\x46\x04", "\x07\x04\x01\x04\x06\x05", "\x01\x01\x01\x80\x7f", "\x01\x01\xf0\xff", "\x01\x01\xc0\x7f",
     "\xff\xff\xff\x7f", "\x80", "\xf8\x7f", "\xff\xff\xff\xff\xff\xff\xef\x7f", "abcdefgh", "\xf0", "\xf1", "\xe0", "\xe1"};
+/* clang-format on */
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

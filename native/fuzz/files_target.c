@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fuzz/fuzz.h"
 #include "files/files.h"
+#include "fuzz/fuzz.h"
 
 enum { SETTINGS = 4, RECORD = 2, NAME = 32, CONTENTS = 6, LONGEST = 200, UNTOUCHED = 0xA5 };
 enum { DIRECTORY = CONTENTS, PIPE, MISSING, NOTHING, PLACES };

@@ -46,9 +46,10 @@ static void take_back(void *message) {
 
 /* Bytes of their own, of the input, that begin and end where it says. NULL, and a length that means nothing; nothing at
  * an address; bytes; or one byte and a length that does not exist. */
-static const uint8_t *payload_of(int kind, uint8_t chosen, const uint8_t *data, size_t size, size_t *budget, size_t *length) {
-    static const size_t IMPOSSIBLE[] = {SIZE_MAX, SIZE_MAX - 1, (size_t)INT64_MAX, (size_t)INT64_MAX + 1,
-                                        UINT32_MAX, (size_t)INT32_MAX + 1, (size_t)1 << 32, INT32_MAX};
+static const uint8_t *payload_of(int kind, uint8_t chosen, const uint8_t *data, size_t size, size_t *budget,
+                                 size_t *length) {
+    static const size_t IMPOSSIBLE[] = {SIZE_MAX,   SIZE_MAX - 1,          (size_t)INT64_MAX, (size_t)INT64_MAX + 1,
+                                        UINT32_MAX, (size_t)INT32_MAX + 1, (size_t)1 << 32,   INT32_MAX};
     if (kind == 0) {
         *length = chosen;
         return NULL;
@@ -66,7 +67,8 @@ static const uint8_t *payload_of(int kind, uint8_t chosen, const uint8_t *data, 
     return bytes;
 }
 
-static struct message *message_of(const uint8_t *record, int32_t partition, const uint8_t *data, size_t size, size_t *budget) {
+static struct message *message_of(const uint8_t *record, int32_t partition, const uint8_t *data, size_t size,
+                                  size_t *budget) {
     static const int64_t OFFSETS[] = {0, -1, -1001, INT64_MAX, INT64_MIN, (int64_t)1 << 32, 7, 8};
     static const int64_t TIMES[] = {0, -1, INT64_MIN, INT64_MAX, 1795255200000, 1};
     static const int32_t ERRORS[] = {-191, 1, INT32_MIN, INT32_MAX, -1, 3};
@@ -88,8 +90,10 @@ static struct message *message_of(const uint8_t *record, int32_t partition, cons
 /* What of the facts is due: an entry is compared where a loop over the messages comes to it. */
 static void check_look(struct message *const *messages, int64_t count, int64_t partition) {
     size_t longs = sizeof(int64_t) * (size_t)count;
-    struct sh_kafka_facts facts = {made(sizeof(int32_t) * (size_t)count), made(longs), made(longs), made(longs), made(longs)};
-    int64_t found = sh_kafka_look((const void *const *)messages, count, partition, tell_time, &facts), errors = 0, i = 0;
+    struct sh_kafka_facts facts = {made(sizeof(int32_t) * (size_t)count), made(longs), made(longs), made(longs),
+                                   made(longs)};
+    int64_t found = sh_kafka_look((const void *const *)messages, count, partition, tell_time, &facts), errors = 0,
+            i = 0;
     for (; i < count; i++) {
         const struct message *message = messages[i];
         const struct told *told = message->own;
@@ -171,7 +175,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *record = data + SETTINGS + i * RECORD;
         struct message *message = messages[i] = message_of(record, (int32_t)partition, data, size, &budget);
-        memcpy(kept + 3 * i, (void *[]){message->own, (void *)message->payload, (void *)message->key}, 3 * sizeof *kept);
+        memcpy(kept + 3 * i, (void *[]){message->own, (void *)message->payload, (void *)message->key},
+               3 * sizeof *kept);
     }
     check_look(messages, count, partition);
     check_frame(messages, count, false, SLACKS[data[1] % 8]);
@@ -192,6 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
+/* clang-format off */
 const char *const fuzz_pieces[] = {
     "\x0a\x05\x03\x01\x24\x01",             /* a short value and key */
     "\x08\x05\x03\x02\x24\x01",             /* a tombstone */
@@ -203,4 +209,5 @@ const char *const fuzz_pieces[] = {
     "\x6a\x05\x03\x08\x24\x01",             /* another partition */
     "\x0a\x05\x03\xff\x24\x01\x02\x05\x03\x80\x24\x01", /* offsets that jump */
     "\x0a\n\n\n\n\n", "\x01", "\x04", "\x10", "\xff", "\x80", "\n"};
+/* clang-format on */
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

@@ -97,7 +97,9 @@ static void check_take(const struct array *a, const uint8_t *data, const uint8_t
     uint32_t *picks = made(sizeof *picks * (size_t)count);
     bool good = true;
     for (int64_t i = 0; i < count; i++) {
-        picks[i] = data[i] == 0xFE ? UINT32_MAX : data[i] == 0xFD ? (uint32_t)count : (data[i] + (uint32_t)i) % (uint32_t)count;
+        picks[i] = data[i] == 0xFE   ? UINT32_MAX
+                   : data[i] == 0xFD ? (uint32_t)count
+                                     : (data[i] + (uint32_t)i) % (uint32_t)count;
         good = good && picks[i] < count && in_data(a, picks[i]);
         need += good ? length_of(a, picks[i]) : 0;
     }
@@ -130,7 +132,9 @@ static void check_parts(const struct array *a, const uint8_t *data, const uint8_
         parts[i].size = a->size;
     }
     for (int64_t i = 0; i < a->count; i++) {
-        picks[i] = data[i] == 0xFE ? UINT32_MAX : data[i] == 0xFD ? (uint32_t)a->count : (data[i] + (uint32_t)i) % (uint32_t)a->count;
+        picks[i] = data[i] == 0xFE   ? UINT32_MAX
+                   : data[i] == 0xFD ? (uint32_t)a->count
+                                     : (data[i] + (uint32_t)i) % (uint32_t)a->count;
         good = good && picks[i] < a->count && in_data(a, picks[i]);
         if (good && fitting == i && used + length_of(a, picks[i]) <= room) {
             used += length_of(a, picks[i]);
@@ -194,7 +198,8 @@ static void check_digest(const struct array *a, const uint8_t *data, const uint8
             nulls += times;
         }
     }
-    int64_t found = sh_digest_texts(prefix, a->ends, a->wide, valid, a->first, a->count, a->data, a->size, counts, total);
+    int64_t found =
+        sh_digest_texts(prefix, a->ends, a->wide, valid, a->first, a->count, a->data, a->size, counts, total);
     HOLDS(found == (good ? nulls : -1));
     HOLDS(!good || (total[0] == (uint64_t)sum && total[1] == (uint64_t)(sum >> 64)));
     free(valid);
@@ -205,7 +210,11 @@ static void check_digest(const struct array *a, const uint8_t *data, const uint8
 static bool is_utf8(const uint8_t *text, int64_t length) {
     for (int64_t i = 0; i < length;) {
         uint8_t lead = text[i];
-        int64_t more = lead < 0x80 ? 0 : lead >= 0xC2 && lead < 0xE0 ? 1 : (lead & 0xF0) == 0xE0 ? 2 : lead >= 0xF0 && lead < 0xF5 ? 3 : -1;
+        int64_t more = lead < 0x80                   ? 0
+                       : lead >= 0xC2 && lead < 0xE0 ? 1
+                       : (lead & 0xF0) == 0xE0       ? 2
+                       : lead >= 0xF0 && lead < 0xF5 ? 3
+                                                     : -1;
         if (more < 0 || i + more >= length) {
             return false;
         }
@@ -216,7 +225,8 @@ static bool is_utf8(const uint8_t *text, int64_t length) {
             }
             point = point << 6 | (text[i + k] & 0x3F);
         }
-        if ((more == 2 && (point < 0x800 || point >> 11 == 0x1B)) || (more == 3 && (point < 0x10000 || point > 0x10FFFF))) {
+        if ((more == 2 && (point < 0x800 || point >> 11 == 0x1B)) ||
+            (more == 3 && (point < 0x10000 || point > 0x10FFFF))) {
             return false;
         }
         i += more + 1;
@@ -372,6 +382,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
+/* clang-format off */
 const char *const fuzz_pieces[] = {
     "\x02\x04\x01\x01\x03\x01", "\x03\x04\x02\x02\x01\x02", "\x07\x08\x01\x85\x02\xff", "\x05\x01\x08\x03\x03\x07",
     "a\nb\nc\n", "b\na\nb\n\n", "\n", "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", "same beginning of all\n",
@@ -379,4 +390,5 @@ const char *const fuzz_pieces[] = {
     "same beginn\xef\xbf\xbd\n", "\xc3\xa9\n", "\xef\xbf\xbf\n",
     "a longer text that takes more than one stripe of the hash, which has sixty-four bytes, and then some more of it, so that it is long",
     "\xfe", "\xfd", "aaaaaaaa", "abcdefgh\n"};
+/* clang-format on */
 const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

@@ -1,7 +1,8 @@
 /* Messages of librdkafka: what they are, their values or keys as framed records, and their release.
  *
- * A batch is an array of pointers, as rd_kafka_consume_batch_queue fills it. Nothing here is linked with librdkafka: its
- * functions are given by their address, and its structure is the public one of rdkafka.h, which the caller proves. */
+ * A batch is an array of pointers, as rd_kafka_consume_batch_queue fills it. Nothing here is linked with librdkafka:
+ * its functions are given by their address, and its structure is the public one of rdkafka.h, which the caller
+ * proves. */
 #include "kafka/kafka.h"
 #include "bytes/bytes.h"
 
@@ -18,9 +19,9 @@ struct message {
     void *own;
 };
 
-/* Fills an entry of each array for each message. Lengths are -1 where there is no value or no key, times are ms since 1970
- * or -1 where the broker has none. Returns how many have an error, the events among the messages; -1 for a message of
- * another partition. */
+/* Fills an entry of each array for each message. Lengths are -1 where there is no value or no key, times are ms since
+ * 1970 or -1 where the broker has none. Returns how many have an error, the events among the messages; -1 for a message
+ * of another partition. */
 int64_t sh_kafka_look(const void *const *messages, int64_t count, int64_t partition, sh_kafka_time *time_of,
                       const struct sh_kafka_facts *facts) {
     int64_t errors = 0;

@@ -1,9 +1,9 @@
 /* Order-free digests of columns: sums of the hashes of their values. */
-#include "merge/merge.h"
 #include "bytes/bytes.h"
 #include "bytes/entries.h"
 #include "bytes/hash.h"
 #include "bytes/utf8.h"
+#include "merge/merge.h"
 
 enum { BLOCK = 1 << 13, NARROW = 1 << 11 };
 
@@ -14,9 +14,7 @@ static void add(uint64_t *total, sh_u128 sum) {
 }
 
 /* The hash of the 13 bytes that prefix and value make. */
-static inline sh_u128 hash13(uint64_t prefix, uint64_t value) {
-    return sh_hash_short(prefix | value << 40, value, 13);
-}
+static inline sh_u128 hash13(uint64_t prefix, uint64_t value) { return sh_hash_short(prefix | value << 40, value, 13); }
 
 /* Sums of `count` values, at most BLOCK of them. Few different ones are counted first. */
 static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
@@ -48,7 +46,7 @@ static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
     for (int64_t i = 0; i < part; i++) {                                                                               \
         type entry;                                                                                                    \
         memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                    \
-        values[kept] = (expression); /* overwritten by the next if it is the null */                                  \
+        values[kept] = (expression); /* overwritten by the next if it is the null */                                   \
         kept += (uint64_t)entry != null;                                                                               \
     }
 
@@ -82,7 +80,7 @@ int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int6
         int64_t part = count - first < BLOCK ? count - first : BLOCK, kept = 0;
         switch (kind) {
         case SH_ENTRY_BYTE:
-            EACH(uint8_t, (int8_t)entry)
+            EACH(uint8_t, (int64_t)(int8_t)entry)
             break;
         case SH_ENTRY_SHORT:
             EACH(uint16_t, (int16_t)entry)
@@ -114,9 +112,9 @@ int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int6
 
 static inline int present(const uint8_t *valid, int64_t i) { return valid == NULL || (valid[i >> 3] >> (i & 7) & 1); }
 
-/* Adds the hashes of texts to total, each times its count (once where there are no counts). Text i is from ends[first + i]
- * to the next end, which are of 8 bytes if wide, else of 4; bit first + i of `valid`, if given, is 0 for null. Returns the
- * sum of the counts of nulls, which are not added; -1 where a text that counts is not in the data. */
+/* Adds the hashes of texts to total, each times its count (once where there are no counts). Text i is from ends[first +
+ * i] to the next end, which are of 8 bytes if wide, else of 4; bit first + i of `valid`, if given, is 0 for null.
+ * Returns the sum of the counts of nulls, which are not added; -1 where a text that counts is not in the data. */
 int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const uint8_t *valid, int64_t first,
                         int64_t count, const uint8_t *data, int64_t size, const int64_t *counts, uint64_t *total) {
     sh_u128 sum = 0;

@@ -1,6 +1,6 @@
 /* Entries of fixed width in another order. */
-#include "merge/merge.h"
 #include "bytes/bytes.h"
+#include "merge/merge.h"
 
 #define IN_ORDER(type)                                                                                                 \
     for (int64_t i = 0; i < count; i++) {                                                                              \

@@ -1,8 +1,8 @@
 /* Texts in the order of their UTF-16 code units: sorting, and ranks among the distinct ones. */
-#include "merge/merge.h"
 #include "bytes/bytes.h"
+#include "merge/merge.h"
 
-enum { FEW = 24, SOME = 1024, MANY = 1 << 16, LEAD = 14, WORD = 8, NEXT = 16 };
+enum { FEW = 24, SOME = 1024, MANY = 1 << 16, LEAD = 14, WORD = 8, NEXT = 16, AFTER_NEXT = 2 * NEXT };
 
 /* Texts as one Arrow array has them; `end` is the end of all bytes. */
 struct texts {
@@ -11,7 +11,9 @@ struct texts {
     const uint8_t *data, *end;
 };
 
-static inline const uint8_t *start_of(const struct texts *t, int64_t i) { return t->data + sh_end(t->ends, t->wide, t->first + i); }
+static inline const uint8_t *start_of(const struct texts *t, int64_t i) {
+    return t->data + sh_end(t->ends, t->wide, t->first + i);
+}
 
 static inline int64_t length_of(const struct texts *t, int64_t i) {
     return sh_end(t->ends, t->wide, t->first + i + 1) - sh_end(t->ends, t->wide, t->first + i);
@@ -30,7 +32,9 @@ static int fit(const void *ends, int64_t wide, int64_t first, int64_t count, int
 
 /* UTF-8 orders by code point. UTF-16 has U+10000 and above (first byte F0 to F4) before U+E000 to U+FFFF (EE and EF);
  * these bytes are first bytes of a character only. */
-static inline uint8_t raised(uint8_t byte) { return byte < 0xEE ? byte : byte < 0xF0 ? byte + 5 : byte < 0xF5 ? byte - 2 : byte; }
+static inline uint8_t raised(uint8_t byte) {
+    return byte < 0xEE ? byte : byte < 0xF0 ? byte + 5 : byte < 0xF5 ? byte - 2 : byte;
+}
 
 /* The eight bytes of a text from `depth` on, zeros behind its end, so that they compare as numbers. */
 static uint64_t key_of(const struct texts *t, int64_t i, int64_t depth) {
@@ -52,8 +56,8 @@ static uint64_t key_of(const struct texts *t, int64_t i, int64_t depth) {
 /* Gives all items the keys of their texts from `depth` on. They lie anywhere: later ones are fetched meanwhile. */
 static void set_keys(const struct texts *t, struct sh_keyed *items, int64_t count, int64_t depth) {
     for (int64_t i = 0; i < count; i++) {
-        if (i + 2 * NEXT < count) {
-            __builtin_prefetch((const uint8_t *)t->ends + (t->first + items[i + 2 * NEXT].index) * (t->wide ? 8 : 4));
+        if (i + AFTER_NEXT < count) {
+            __builtin_prefetch((const uint8_t *)t->ends + (t->first + items[i + AFTER_NEXT].index) * (t->wide ? 8 : 4));
             __builtin_prefetch(start_of(t, items[i + NEXT].index) + depth);
         }
         items[i].key = key_of(t, items[i].index, depth);
@@ -188,7 +192,8 @@ static void sort_most(struct sh_keyed *items, struct sh_keyed *spare, int64_t co
 /* Orders texts whose first `depth` bytes are equal; then a key is 1 where a text is that before it, else 0. The largest
  * group of equal keys is done by going round again, the others, at most half as large, by calls: they nest to the
  * logarithm of the count. */
-static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_keyed *spare, int64_t count, int64_t depth) {
+static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_keyed *spare, int64_t count,
+                       int64_t depth) {
     while (count > 1) {
         depth = set_differing_keys(t, items, count, depth);
         sort_most(items, spare, count);
@@ -230,8 +235,8 @@ static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_
 }
 
 /* Makes items of all texts that are not null, in order; a key is then 1 where a text is that before it, else 0. Bit
- * first + i of `valid`, if given, is 0 where text i is null. Returns how many items there are, -1 where texts are not in the
- * data. */
+ * first + i of `valid`, if given, is 0 where text i is null. Returns how many items there are, -1 where texts are not
+ * in the data. */
 int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int64_t first, int64_t total,
                       const uint8_t *data, int64_t size, struct sh_keyed *items, struct sh_keyed *spare) {
     if (!fit(ends, wide, first, total, size)) {
@@ -247,8 +252,8 @@ int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int6
     return count;
 }
 
-/* From items as sh_sort_texts leaves them: the rank of each text among the distinct ones, and the number of the first text
- * of each rank. Returns how many distinct there are. */
+/* From items as sh_sort_texts leaves them: the rank of each text among the distinct ones, and the number of the first
+ * text of each rank. Returns how many distinct there are. */
 int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct) {
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -262,7 +267,8 @@ int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *rank
 
 /* The number of the first text that is not behind the one before it; `count` if all are; -1 where texts are not in the
  * data. */
-int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data, int64_t size) {
+int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data,
+                         int64_t size) {
     if (!fit(ends, wide, first, count, size)) {
         return -1;
     }

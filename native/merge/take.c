@@ -1,6 +1,6 @@
 /* Texts in another order: picked from one array, or from several that are one behind the other. */
-#include "merge/merge.h"
 #include "bytes/bytes.h"
+#include "merge/merge.h"
 
 enum { BATCH = 32, LINE = 64, SHORT = 64 };
 
@@ -48,7 +48,8 @@ static int64_t find(const struct array *a, const uint32_t *picks, int64_t count,
         if (picks[i] >= a->total) {
             return -1;
         }
-        int64_t low = sh_end(a->ends, a->wide, a->first + picks[i]), high = sh_end(a->ends, a->wide, a->first + picks[i] + 1);
+        int64_t low = sh_end(a->ends, a->wide, a->first + picks[i]),
+                high = sh_end(a->ends, a->wide, a->first + picks[i] + 1);
         if (!is_in(low, high, a->size)) {
             return -1;
         }
@@ -126,11 +127,12 @@ static int64_t find_rows(const struct rows *r, const uint32_t *picks, int64_t co
     return number;
 }
 
-/* The picked texts one after the other, as many as there is room for; `out_ends` has the end of each, counted from `end`.
- * starts[i] is the part that has row i << shift. Returns how many texts they are, -1 where a pick or a text is out of
- * place. */
+/* The picked texts one after the other, as many as there is room for; `out_ends` has the end of each, counted from
+ * `end`. starts[i] is the part that has row i << shift. Returns how many texts they are, -1 where a pick or a text is
+ * out of place. */
 int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *starts, int64_t shift,
-                      const uint32_t *picks, int64_t count, int64_t end, int64_t *out_ends, uint8_t *out, int64_t room) {
+                      const uint32_t *picks, int64_t count, int64_t end, int64_t *out_ends, uint8_t *out,
+                      int64_t room) {
     struct rows rows = {parts, starts, shift, parts[part_count].row};
     struct span spans[2][BATCH];
     int64_t used = 0, number = find_rows(&rows, picks, count, spans[0]);

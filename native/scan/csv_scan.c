@@ -1,15 +1,15 @@
 /* CSV records to columns: fields by their place, each value by the kind of its column.
  *
- * Strict by construction: a record is taken only if it has all of its fields and nothing else, each unquoted or within
- * quotes from end to end, in UTF-8, with a value that its column takes. All others are in doubt, and so are carriage
- * returns outside of quotes that are not part of a line end. No byte is looked at more than a few times: a record in
- * doubt once more to find its end, and a quote that nothing closes up to the end of the file can be met once only, since
- * all quotes behind it come in pairs.
+ * Strict by construction: a record is taken only if it has all of its fields and nothing else, each unquoted or
+ * within quotes from end to end, in UTF-8, with a value that its column takes. All others are in doubt, and so are
+ * carriage returns outside of quotes that are not part of a line end. No byte is looked at more than a few times: a
+ * record in doubt once more to find its end, and a quote that nothing closes up to the end of the file can be met once
+ * only, since all quotes behind it come in pairs.
  */
-#include "scan/scan.h"
 #include "bytes/bytes.h"
 #include "bytes/utf8.h"
 #include "scan/csv_values.h"
+#include "scan/scan.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -119,7 +119,8 @@ static int take_field(const struct scan *scan, int64_t place, const struct sh_fi
 }
 
 /* The record at p; what is returned is behind its line end, NULL in doubt. */
-static const uint8_t *take_record(const struct scan *scan, const uint8_t *p, const uint8_t *end) {
+__attribute__((nonnull)) static const uint8_t *take_record(const struct scan *scan, const uint8_t *p,
+                                                           const uint8_t *end) {
     const struct sh_csv *csv = scan->csv;
     const uint8_t delimiter = (uint8_t)csv->delimiter;
     for (int64_t place = 0; place < csv->field_count; place++) {

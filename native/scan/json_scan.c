@@ -4,12 +4,12 @@
  * In doubt are, beside what is no JSON: doubled names, values that a column does not take, and what is rare enough to
  * be read by somebody slower.
  */
-#include "scan/scan.h"
 #include "bytes/bytes.h"
 #include "scan/columns.h"
 #include "scan/instants.h"
 #include "scan/json_strings.h"
 #include "scan/names.h"
+#include "scan/scan.h"
 #include "scan/skip.h"
 #include "scan/text_ids.h"
 
@@ -20,7 +20,7 @@ struct line {
     struct sh_scan *scan;
     const uint8_t *end;
     int64_t row, number;
-    int64_t set;              /* columns with a value, or null */
+    int64_t set; /* columns with a value, or null */
     int64_t unknown_count;
     int64_t unknown[MOST_UNKNOWN];
 };
@@ -161,8 +161,8 @@ static int64_t escaped_name(struct sh_names *names, int64_t object, const uint8_
     return length < 0 ? -1 : sh_name(names, plain, length, plain + length, object);
 }
 
-/* What is behind the name at p and its closing quote, NULL in doubt; its number goes to *guess. Names mostly come in the
- * order of the line before. */
+/* What is behind the name at p and its closing quote, NULL in doubt; its number goes to *guess. Names mostly come in
+ * the order of the line before. */
 static const uint8_t *name_at(struct sh_names *names, int64_t *guess, int64_t object, const uint8_t *p,
                               const uint8_t *end) {
     if (LIKELY(*guess >= 0 && stands(names, *guess, p, end))) {

@@ -31,8 +31,7 @@ static int64_t slot_of(const struct sh_names *names, const uint8_t *p, int64_t l
         }
         const struct sh_name *name = names->list + number;
         const uint8_t *text = names->text + name->start;
-        if (name->length == length && name->object == object &&
-            same_bytes(text, text + length, p, end, length)) {
+        if (name->length == length && name->object == object && same_bytes(text, text + length, p, end, length)) {
             return at;
         }
     }

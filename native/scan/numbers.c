@@ -1,9 +1,9 @@
 /* Numbers: 19 digits exactly, to whole numbers and to the nearest double.
  *
- * The double is found as in D. Lemire, "Number parsing at a gigabyte per second" (2021): one product of the digits with
- * a power of five of 128 bits, which tells the nearest double unless it says itself that it does not. Then, and among
- * the subnormal numbers, the value is in doubt. Of more than 19 digits the first 19 count; the value is the double that is
- * nearest to these and to the next larger ones.
+ * The double is found as in D. Lemire, "Number parsing at a gigabyte per second" (2021): one product of the digits
+ * with a power of five of 128 bits, which tells the nearest double unless it says itself that it does not. Then, and
+ * among the subnormal numbers, the value is in doubt. Of more than 19 digits the first 19 count; the value is the
+ * double that is nearest to these and to the next larger ones.
  */
 #include "scan/numbers.h"
 #include "bytes/bytes.h"
@@ -37,7 +37,8 @@ static const double EXACT_TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e
 enum { MOST_DIGITS = 19, LOWEST_POWER = -342, HIGHEST_POWER = 308 };
 
 /* Digits from p on are added to *value; *count of them, those of *value included, is at most MOST_DIGITS. */
-static const uint8_t *more_digits(const uint8_t *p, const uint8_t *end, uint64_t *value, int *count) {
+__attribute__((nonnull)) static const uint8_t *more_digits(const uint8_t *p, const uint8_t *end, uint64_t *value,
+                                                           int *count) {
     for (;;) {
         uint64_t word = word_at(p, end);
         int n = digit_count(word);

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* A number is digits * 10^power, or a little more: less than 10^power. sh_number takes it as JSON has it; sh_text_number also takes a plus sign,
- * further zeros in front, and a point without digits before or behind it. */
+/* A number is digits * 10^power, or a little more: less than 10^power. sh_number takes it as JSON has it;
+ * sh_text_number also takes a plus sign, further zeros in front, and a point without digits before or behind it. */
 struct sh_number {
     uint64_t digits;
     int64_t power;

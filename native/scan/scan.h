@@ -30,13 +30,13 @@ struct sh_slot {
 /* Where the values of a column go; one entry a row but for `bytes`. `valid` is 1 in all rows before a scan. */
 struct sh_column {
     int64_t kind;
-    int64_t low, high;  /* whole numbers */
-    int64_t digits;     /* SH_EPOCH: 0 for ns, 3 for us, 6 for ms, 9 for s */
-    int64_t last_lead;  /* SH_TEXT: largest first byte of a character: 0x7F ASCII, 0xC3 ISO 8859-1, 0xF4 all */
-    void *values;       /* as the kind says; not SH_TEXT and SH_TOKEN */
-    uint8_t *valid;     /* 0 where the value is null or missing */
-    uint8_t *local;     /* SH_ISO: 1 where the text has no offset and the value is that of a clock; or NULL */
-    int32_t *ends;      /* SH_TEXT, SH_TOKEN: entry 0 is 0, entry r + 1 the end of row r in `bytes` */
+    int64_t low, high; /* whole numbers */
+    int64_t digits;    /* SH_EPOCH: 0 for ns, 3 for us, 6 for ms, 9 for s */
+    int64_t last_lead; /* SH_TEXT: largest first byte of a character: 0x7F ASCII, 0xC3 ISO 8859-1, 0xF4 all */
+    void *values;      /* as the kind says; not SH_TEXT and SH_TOKEN */
+    uint8_t *valid;    /* 0 where the value is null or missing */
+    uint8_t *local;    /* SH_ISO: 1 where the text has no offset and the value is that of a clock; or NULL */
+    int32_t *ends;     /* SH_TEXT, SH_TOKEN: entry 0 is 0, entry r + 1 the end of row r in `bytes` */
     uint8_t *bytes;
     int64_t room;       /* of `bytes`, and of `text_bytes`: what the lines have in all is enough */
     int32_t *ids;       /* SH_TEXT: id of the row's text, 0 if null, and `ends` are not used; NULL: no ids. A scan that
@@ -46,11 +46,11 @@ struct sh_column {
     struct sh_slot *slots; /* all empty before a scan, more than `most` */
     int64_t slot_mask;
     int64_t most;
-    int64_t texts;      /* how many there are; 0 before a scan. Those of lines in doubt may be among them */
+    int64_t texts; /* how many there are; 0 before a scan. Those of lines in doubt may be among them */
     uint64_t seed;
-    int64_t some_null;  /* set to 1 when a row is null */
-    int64_t also;       /* the next column that takes the same field, or -1 */
-    int64_t line;       /* of the scan's own: number of the line that has set it last */
+    int64_t some_null; /* set to 1 when a row is null */
+    int64_t also;      /* the next column that takes the same field, or -1 */
+    int64_t line;      /* of the scan's own: number of the line that has set it last */
 };
 
 /* One name of a field in one object: declared by the caller, or met and unknown (column and inner are -1). */
@@ -89,26 +89,26 @@ struct sh_scan {
 
 /* The dialect of a CSV feed, where its fields go, and what a scan found. */
 struct sh_csv {
-    struct sh_scan *scan;      /* its columns and powers; names and first are not used */
-    const int64_t *fields;     /* for each field of a record its first column, or -1 */
+    struct sh_scan *scan;  /* its columns and powers; names and first are not used */
+    const int64_t *fields; /* for each field of a record its first column, or -1 */
     int64_t field_count;
-    int64_t delimiter, quote;  /* quote is -1 where there is none */
-    int64_t trailing;          /* whether a record may end with one delimiter more */
-    int64_t framed;            /* whether each line is a record, followed by one line feed, whatever it has inside */
-    const char *comment;       /* lines that begin so where a record could are passed over */
+    int64_t delimiter, quote; /* quote is -1 where there is none */
+    int64_t trailing;         /* whether a record may end with one delimiter more */
+    int64_t framed;           /* whether each line is a record, followed by one line feed, whatever it has inside */
+    const char *comment;      /* lines that begin so where a record could are passed over */
     int64_t comment_length;
-    const char *nulls;         /* texts that mean null, one behind the other */
-    const int64_t *null_ends;  /* where each of them ends */
+    const char *nulls;        /* texts that mean null, one behind the other */
+    const int64_t *null_ends; /* where each of them ends */
     int64_t null_count;
-    int64_t null_lengths;      /* a bit for each length that one of them has, the last for 62 and more */
-    int64_t quoted_null;       /* whether they mean it in quotes too */
-    int64_t longest;           /* bytes of a record over lines; longer ones are in doubt */
-    int64_t alone;             /* a line whose quote is known to stay open, or -1 */
-    int64_t last;              /* whether nothing follows: then a quote that stays open spoils its own line alone */
-    int64_t *rows, *stops;     /* accepted records: the first line of each, and the first line behind it */
-    int64_t *odd, *odd_stops;  /* the same of those in doubt */
+    int64_t null_lengths;     /* a bit for each length that one of them has, the last for 62 and more */
+    int64_t quoted_null;      /* whether they mean it in quotes too */
+    int64_t longest;          /* bytes of a record over lines; longer ones are in doubt */
+    int64_t alone;            /* a line whose quote is known to stay open, or -1 */
+    int64_t last;             /* whether nothing follows: then a quote that stays open spoils its own line alone */
+    int64_t *rows, *stops;    /* accepted records: the first line of each, and the first line behind it */
+    int64_t *odd, *odd_stops; /* the same of those in doubt */
     int64_t odd_count;
-    int64_t open;              /* line of a record whose quote is open at the end, if not `last`; or -1 */
+    int64_t open; /* line of a record whose quote is open at the end, if not `last`; or -1 */
 };
 
 /* lines.c */

@@ -54,13 +54,19 @@ const uint8_t *sh_skip(const uint8_t *p, const uint8_t *end) {
                     return NULL;
                 }
                 objects = objects << 1 | (uint64_t)object;
-                if (object && (p = key(p, end)) == NULL) {
-                    return NULL;
+                if (object) {
+                    p = key(p, end);
+                    if (p == NULL) {
+                        return NULL;
+                    }
                 }
                 continue;
             }
-        } else if ((p = scalar(p, end)) == NULL) {
-            return NULL;
+        } else {
+            p = scalar(p, end);
+            if (p == NULL) {
+                return NULL;
+            }
         }
         for (;;) { /* behind a value */
             if (level == 0) {
@@ -72,8 +78,11 @@ const uint8_t *sh_skip(const uint8_t *p, const uint8_t *end) {
             }
             if (*p == ',') {
                 p = sh_blanks(p + 1, end);
-                if ((objects & 1) && (p = key(p, end)) == NULL) {
-                    return NULL;
+                if (objects & 1) {
+                    p = key(p, end);
+                    if (p == NULL) {
+                        return NULL;
+                    }
                 }
                 break;
             }

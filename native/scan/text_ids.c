@@ -37,7 +37,8 @@ static inline int same_text(const uint8_t *a, const uint8_t *b, int64_t length) 
     return word(a + length - WORD) == word(b + length - WORD);
 }
 
-/* Gives up ids: the texts of all rows before this one, each at its own place. There is room for them, as without ids. */
+/* Gives up ids: the texts of all rows before this one, each at its own place. There is room for them, as
+ * without ids. */
 static void write_out(struct sh_column *column, int64_t row) {
     int64_t used = 0;
     for (int64_t i = 0; i < row; i++) {
@@ -86,9 +87,8 @@ int sh_put_id(struct sh_column *column, int64_t row, const uint8_t *p, const uin
             slot->key = key;
             slot->length = (int32_t)length;
             slot->number = (int32_t)column->texts;
-        } else if (slot->key != key || slot->length != length) {
-            continue;
-        } else if (length > WORD && !same_text(p, column->text_bytes + column->text_ends[slot->number - 1], length)) {
+        } else if (slot->key != key || slot->length != length ||
+                   (length > WORD && !same_text(p, column->text_bytes + column->text_ends[slot->number - 1], length))) {
             continue;
         }
         column->ids[row] = slot->number - 1;

@@ -54,18 +54,18 @@ INLINE void ahead(const uint8_t *p, int64_t size) {
             for (int64_t k = i; k < i + (limit); k++) {                                                                \
                 EACH(type, k, body)                                                                                    \
             }                                                                                                          \
-            after;                                                                                                     \
+            (after);                                                                                                   \
         }                                                                                                              \
         for (; i < count; i++) {                                                                                       \
             EACH(type, i, body)                                                                                        \
         }                                                                                                              \
-        after;                                                                                                         \
+        (after);                                                                                                       \
     }
 
 #define EACH(type, place, body)                                                                                        \
     type entry;                                                                                                        \
     memcpy(&entry, p + (place) * (int64_t)sizeof entry, sizeof entry);                                                 \
-    body;
+    (body);
 
 #define EQUAL(type, limit)                                                                                             \
     {                                                                                                                  \
@@ -92,7 +92,7 @@ INLINE int64_t count_nulls(const uint8_t *p, int64_t width, int64_t count, uint6
 
 /* How many entries of 1, 2, 4 or 8 bytes have the bits of the null; -1 for another width. */
 DISPATCHED(sh_count_nulls, count_nulls, (const void *entries, int64_t width, int64_t count, uint64_t null),
-       (entries, width, count, null))
+           (entries, width, count, null))
 
 #define BITS(type)                                                                                                     \
     for (int64_t first = 0; first < count; first += 8) {                                                               \
@@ -132,8 +132,7 @@ int64_t sh_valid_bits(const void *entries, int64_t width, int64_t count, uint64_
         memcpy(given, bounds, sizeof given);                                                                           \
         const type null = (type)given[0], low = (type)given[1], high = (type)given[2];                                 \
         counter equal = 0, none = 0, other = 0;                                                                        \
-        STEPS(type, limit,                                                                                             \
-              (equal += entry == null, none += entry != entry, other += (entry < low) | (entry > high)),               \
+        STEPS(type, limit, (equal += entry == null, none += entry != entry, other += (entry < low) | (entry > high)),  \
               (nulls += (int64_t)equal, nans += (int64_t)none, outside += (int64_t)other, equal = none = other = 0))   \
         outside -= ((null < low) | (null > high)) ? nulls : 0;                                                         \
         break;                                                                                                         \
@@ -168,16 +167,15 @@ INLINE int64_t within(int64_t kind, const uint8_t *p, int64_t count, const void 
 /* Adds to found how many entries are the null, how many NaN, and how many others are not from low to high. `bounds` has
  * null, low and high: values of the entries' type, as doubles for floats and doubles, else as whole numbers of 8 bytes.
  * Returns count, -1 for an unknown kind. */
-DISPATCHED(sh_within, within,
-       (int64_t kind, const void *entries, int64_t count, const void *bounds, int64_t *found),
-       (kind, entries, count, bounds, found))
+DISPATCHED(sh_within, within, (int64_t kind, const void *entries, int64_t count, const void *bounds, int64_t *found),
+           (kind, entries, count, bounds, found))
 
 INLINE int64_t check_ids(const uint8_t *p, int64_t count, int64_t entries) {
     const uint32_t null = UINT32_C(1) << 31, limit = entries < null ? (uint32_t)entries : null;
     int64_t nulls = 0, beyond = 0;
     uint32_t some = 0, any = 0;
-    STEPS(uint32_t, STEP / 4, any |= entry | (entry + (null - limit)), ) /* the top bit: not below the limit */
-    if ((any & null) != 0) { /* which few columns have */
+    STEPS(uint32_t, STEP / 4, any |= entry | (entry + (null - limit)), (void)0) /* the top bit: not below the limit */
+    if ((any & null) != 0) {                                                    /* which few columns have */
         STEPS(uint32_t, STEP / 4, some += entry == null, (nulls += some, some = 0))
         STEPS(uint32_t, STEP / 4, some += entry >= limit, (beyond += some, some = 0))
     }
@@ -190,7 +188,7 @@ DISPATCHED(sh_check_ids, check_ids, (const void *ids, int64_t count, int64_t ent
 INLINE int is_ascii(const uint8_t *p, int64_t size) {
     const int64_t count = size / 8;
     uint64_t all = word_at(p + 8 * count, p + size);
-    STEPS(uint64_t, STEP / 8, all |= entry, )
+    STEPS(uint64_t, STEP / 8, all |= entry, (void)0)
     return (all & UINT64_C(0x8080808080808080)) == 0;
 }
 
@@ -250,11 +248,11 @@ INLINE int64_t check_texts(const void *ends, int64_t count, int64_t first, const
     return nulls;
 }
 
-/* The texts of `count` ends of 8 bytes: the first begins at `first`, of which `data` has `size` bytes from there on, less
- * than 2 GiB. Returns how many have no bytes; -1 if an end is before another or outside of the data, or the bytes up to
- * the last are not text: of ASCII alone where `ascii`, else each in UTF-8. found[0] becomes how many are a NUL alone,
- * found[1] their last end, counted from `first`. `out`, if given, gets that of each, behind a 0. */
+/* The texts of `count` ends of 8 bytes: the first begins at `first`, of which `data` has `size` bytes from there on,
+ * less than 2 GiB. Returns how many have no bytes; -1 if an end is before another or outside of the data, or the bytes
+ * up to the last are not text: of ASCII alone where `ascii`, else each in UTF-8. found[0] becomes how many are a NUL
+ * alone, found[1] their last end, counted from `first`. `out`, if given, gets that of each, behind a 0. */
 DISPATCHED(sh_check_texts, check_texts,
-       (const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size, int64_t ascii, int32_t *out,
-        int64_t *found),
-       (ends, count, first, data, size, ascii, out, found))
+           (const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size, int64_t ascii,
+            int32_t *out, int64_t *found),
+           (ends, count, first, data, size, ascii, out, found))

@@ -26,7 +26,11 @@ INLINE struct text_bounds bounds_of(const uint8_t *low, int64_t low_length, cons
     const uint64_t high_key = high_length < 0 ? UINT64_MAX : key_of(high, high_length, high + high_length);
     /* a text that begins as all of the lower bound is not below it; zeros at the end of a bound are none of the key */
     const int whole = low_length == 0 || (low_length <= 8 && low[low_length - 1] != 0);
-    struct text_bounds found = {low, high, low_length, high_length, (low_key >> 1) + (!whole | (low_key & 1)),
+    struct text_bounds found = {low,
+                                high,
+                                low_length,
+                                high_length,
+                                (low_key >> 1) + (!whole | (low_key & 1)),
                                 high_length < 0 ? INT64_MAX : (high_key >> 1) - 1};
     return found;
 }
@@ -39,8 +43,8 @@ INLINE int is_text_within(const uint8_t *p, int64_t length, const struct text_bo
 
 enum { GROUP = 64 }; /* texts whose first bytes are compared without looking at the outcome of each */
 
-/* Whether the first bytes of one of GROUP texts, without the last bit, are not between these; those of a text without any
- * do not count. */
+/* Whether the first bytes of one of GROUP texts, without the last bit, are not between these; those of a text without
+ * any do not count. */
 INLINE int are_odd(const int32_t *at, const uint8_t *data, uint64_t least, uint64_t most) {
     uint64_t odd = 0;
     for (int64_t i = 0; i < GROUP; i++) {
@@ -53,8 +57,8 @@ INLINE int are_odd(const int32_t *at, const uint8_t *data, uint64_t least, uint6
     return odd >> 63 != 0;
 }
 
-INLINE int64_t texts_within(const int32_t *ends, int64_t count, const uint8_t *data, int64_t size,
-                            const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length) {
+INLINE int64_t texts_within(const int32_t *ends, int64_t count, const uint8_t *data, int64_t size, const uint8_t *low,
+                            int64_t low_length, const uint8_t *high, int64_t high_length) {
     const struct text_bounds bounds = bounds_of(low, low_length, high, high_length);
     int doubtful = 0; /* whether a text of the group before had to be compared as a whole */
     for (int64_t from = 0; from < count; from += GROUP) {
@@ -82,10 +86,10 @@ INLINE int64_t texts_within(const int32_t *ends, int64_t count, const uint8_t *d
     return 1;
 }
 
-/* Whether each of `count` texts that sh_check_texts took, with the ends that it gave, is from low to high in the order of
- * bytes: 1, else 0. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no upper bound
- * where high_length is -1. `size` is that of the data, at least up to the last end. */
+/* Whether each of `count` texts that sh_check_texts took, with the ends that it gave, is from low to high in the order
+ * of bytes: 1, else 0. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no upper
+ * bound where high_length is -1. `size` is that of the data, at least up to the last end. */
 DISPATCHED(sh_texts_within, texts_within,
-       (const int32_t *ends, int64_t count, const uint8_t *data, int64_t size, const uint8_t *low, int64_t low_length,
-        const uint8_t *high, int64_t high_length),
-       (ends, count, data, size, low, low_length, high, high_length))
+           (const int32_t *ends, int64_t count, const uint8_t *data, int64_t size, const uint8_t *low,
+            int64_t low_length, const uint8_t *high, int64_t high_length),
+           (ends, count, data, size, low, low_length, high, high_length))

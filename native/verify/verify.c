@@ -8,8 +8,8 @@
 
 enum { PART = 1 << 13, TEXTS = 1 << 10, MOST = 1 << 15 }; /* bytes; texts, and bytes of texts, that come together */
 
-/* Entries as sh_within takes them; `crc` becomes the CRC-32 of them behind bytes that had this one. Returns count, -1 for an
- * unknown kind. */
+/* Entries as sh_within takes them; `crc` becomes the CRC-32 of them behind bytes that had this one. Returns count, -1
+ * for an unknown kind. */
 int64_t sh_verify_fixed(int64_t kind, int64_t width, const void *entries, int64_t count, const void *bounds,
                         int64_t *found, uint32_t *crc) {
     const uint8_t *p = entries;
@@ -39,11 +39,11 @@ int64_t sh_verify_ids(const void *ids, int64_t count, int64_t entries, uint32_t 
     return nulls;
 }
 
-/* The same of texts, as sh_check_texts and sh_texts_within take them, whose data ends with the last: how many have no bytes,
- * -1 if something is not as it should be, or beyond the bounds. crcs: of the ends, and of the data. low_length is -1 where
- * there are no bounds. */
-int64_t sh_verify_texts(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size, int64_t ascii,
-                        const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length,
+/* The same of texts, as sh_check_texts and sh_texts_within take them, whose data ends with the last: how many have no
+ * bytes, -1 if something is not as it should be, or beyond the bounds. crcs: of the ends, and of the data. low_length
+ * is -1 where there are no bounds. */
+int64_t sh_verify_texts(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
+                        int64_t ascii, const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length,
                         uint32_t *crcs) {
     int64_t nulls = 0, done = 0, part, found[2];
     int32_t places[TEXTS + 1];
@@ -61,8 +61,8 @@ int64_t sh_verify_texts(const void *ends, int64_t count, int64_t first, const ui
         crcs[0] = sh_crc(at, 8 * part, crcs[0]);
         crcs[1] = sh_crc(texts, (int64_t)stop, crcs[1]);
         const int64_t empty = sh_check_texts(at, part, first + done, texts, size - done, ascii, places, found);
-        if (empty < 0 || (low_length >= 0 && !sh_texts_within(places, part, texts, size - done, low, low_length, high,
-                                                              high_length))) {
+        if (empty < 0 || (low_length >= 0 &&
+                          !sh_texts_within(places, part, texts, size - done, low, low_length, high, high_length))) {
             return -1;
         }
         nulls += empty;
