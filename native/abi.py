@@ -15,7 +15,7 @@ from pathlib import Path
 from native.build import PACKAGE, source_files
 
 MODULE = PACKAGE / "abi.py"
-CTYPES = {"int64_t": "_I64", "uint64_t": "_U64", "int32_t": "_I32", "void": "None"}
+CTYPES = {"int64_t": "_I64", "uint64_t": "_U64", "int32_t": "_I32", "size_t": "_SIZE", "void": "None"}
 HEAD = '''"""What Python knows of the compiled core: its version, constants, structures and functions.
 
 Made from the headers of ``native/`` by ``python -m native.abi``: do not edit.
@@ -26,7 +26,7 @@ from __future__ import annotations
 import ctypes
 
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
-_PTR, _BYTES = ctypes.c_void_p, ctypes.c_char_p
+_SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 '''
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"^#(?:\\\n|.)*$", re.MULTILINE)

@@ -7,19 +7,6 @@
 
 enum { SETTINGS = 3, RECORD = 6, PAYLOAD_BYTES = 1 << 14, UNTOUCHED = 0xA5 };
 
-/* The public rd_kafka_message_t of rdkafka.h. */
-struct message {
-    int32_t error;
-    const void *topic;
-    int32_t partition;
-    const uint8_t *payload;
-    size_t length;
-    const uint8_t *key;
-    size_t key_length;
-    int64_t offset;
-    void *own;
-};
-
 /* What a message says of its time, and how often it was asked; `own` points to it. */
 struct told {
     int64_t time;
@@ -30,7 +17,7 @@ struct told {
 static void *const *released; /* the messages that are to be given back next */
 
 static int64_t tell_time(const void *message, int *kind) {
-    struct told *told = ((const struct message *)message)->own;
+    struct told *told = ((const struct sh_message *)message)->own;
     told->asked++;
     if (told->kind >= 0) {
         *kind = told->kind;
@@ -67,12 +54,12 @@ static const uint8_t *payload_of(int kind, uint8_t chosen, const uint8_t *data, 
     return bytes;
 }
 
-static struct message *message_of(const uint8_t *record, int32_t partition, const uint8_t *data, size_t size,
-                                  size_t *budget) {
+static struct sh_message *message_of(const uint8_t *record, int32_t partition, const uint8_t *data, size_t size,
+                                     size_t *budget) {
     static const int64_t OFFSETS[] = {0, -1, -1001, INT64_MAX, INT64_MIN, (int64_t)1 << 32, 7, 8};
     static const int64_t TIMES[] = {0, -1, INT64_MIN, INT64_MAX, 1795255200000, 1};
     static const int32_t ERRORS[] = {-191, 1, INT32_MIN, INT32_MAX, -1, 3};
-    struct message *message = made(sizeof *message);
+    struct sh_message *message = made(sizeof *message);
     struct told *told = made(sizeof *told);
     int kind = record[0];
     memset(message, UNTOUCHED, sizeof *message); /* also what is between the fields */
@@ -88,14 +75,14 @@ static struct message *message_of(const uint8_t *record, int32_t partition, cons
 }
 
 /* What of the facts is due: an entry is compared where a loop over the messages comes to it. */
-static void check_look(struct message *const *messages, int64_t count, int64_t partition) {
+static void check_look(struct sh_message *const *messages, int64_t count, int64_t partition) {
     size_t longs = sizeof(int64_t) * (size_t)count;
     struct sh_kafka_facts facts = {made(sizeof(int32_t) * (size_t)count), made(longs), made(longs), made(longs),
                                    made(longs)};
     int64_t found = sh_kafka_look((const void *const *)messages, count, partition, tell_time, &facts), errors = 0,
             i = 0;
     for (; i < count; i++) {
-        const struct message *message = messages[i];
+        const struct sh_message *message = messages[i];
         const struct told *told = message->own;
         bool sound = message->error == 0;
         if (sound && message->partition != partition) {
@@ -120,7 +107,7 @@ static void check_look(struct message *const *messages, int64_t count, int64_t p
 }
 
 /* Frames into memory of exactly the room that is said; `slack` is what it has more than is needed, or less. */
-static void check_frame(struct message *const *messages, int64_t count, bool keys, int slack) {
+static void check_frame(struct sh_message *const *messages, int64_t count, bool keys, int slack) {
     int64_t need = 0, present = 0;
     bool fits = true;
     for (int64_t i = 0; i < count; i++) {
@@ -170,11 +157,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     int64_t partition = PARTITIONS[data[0] % 5], count = (int64_t)((size - SETTINGS) / RECORD);
     size_t budget = PAYLOAD_BYTES;
-    struct message **messages = made(sizeof *messages * (size_t)count);
+    struct sh_message **messages = made(sizeof *messages * (size_t)count);
     void **kept = made(3 * sizeof *kept * (size_t)count); /* what outlives the messages */
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *record = data + SETTINGS + i * RECORD;
-        struct message *message = messages[i] = message_of(record, (int32_t)partition, data, size, &budget);
+        struct sh_message *message = messages[i] = message_of(record, (int32_t)partition, data, size, &budget);
         memcpy(kept + 3 * i, (void *[]){message->own, (void *)message->payload, (void *)message->key},
                3 * sizeof *kept);
     }

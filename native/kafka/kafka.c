@@ -6,19 +6,6 @@
 #include "kafka/kafka.h"
 #include "bytes/bytes.h"
 
-/* rd_kafka_message_t, whose layout is the same in all versions with the name librdkafka.so.1. */
-struct message {
-    int32_t error;
-    const void *topic;
-    int32_t partition;
-    const uint8_t *payload;
-    size_t length;
-    const uint8_t *key;
-    size_t key_length;
-    int64_t offset;
-    void *own;
-};
-
 /* Fills an entry of each array for each message. Lengths are -1 where there is no value or no key, times are ms since
  * 1970 or -1 where the broker has none. Returns how many have an error, the events among the messages; -1 for a message
  * of another partition. */
@@ -26,7 +13,7 @@ int64_t sh_kafka_look(const void *const *messages, int64_t count, int64_t partit
                       const struct sh_kafka_facts *facts) {
     int64_t errors = 0;
     for (int64_t i = 0; i < count; i++) {
-        const struct message *message = messages[i];
+        const struct sh_message *message = messages[i];
         int kind = 0;
         facts->errors[i] = message->error;
         facts->offsets[i] = message->offset;
@@ -59,7 +46,7 @@ int64_t sh_kafka_frame(const void *const *messages, int64_t count, int64_t keys,
     int64_t used = 0, found = 0;
     ends[0] = 0;
     for (int64_t i = 0; i < count; i++) {
-        const struct message *message = messages[i];
+        const struct sh_message *message = messages[i];
         const uint8_t *bytes = keys ? message->key : message->payload;
         size_t length = keys ? message->key_length : message->length;
         if (bytes == NULL) {

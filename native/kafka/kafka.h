@@ -2,7 +2,22 @@
 #ifndef SPARKHAVEN_KAFKA_H
 #define SPARKHAVEN_KAFKA_H
 
+#include <stddef.h>
+
 #include "abi.h"
+
+/* rd_kafka_message_t of rdkafka.h, the same in all versions with the name librdkafka.so.1. */
+struct sh_message {
+    int32_t error;
+    const void *topic;
+    int32_t partition;
+    const uint8_t *payload;
+    size_t length;
+    const uint8_t *key;
+    size_t key_length;
+    int64_t offset;
+    void *own;
+};
 
 /* Where sh_kafka_look writes what it finds of messages; each has an entry a message. */
 struct sh_kafka_facts {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 
 _I32, _I64, _U64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
-_PTR, _BYTES = ctypes.c_void_p, ctypes.c_char_p
+_SIZE, _PTR, _BYTES = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 
 ABI = 12
 
@@ -17,6 +17,22 @@ ENTRY_BYTE, ENTRY_SHORT, ENTRY_INT, ENTRY_LONG, ENTRY_CHAR, ENTRY_FLOAT, ENTRY_D
 
 # enum sh_kind
 BYTE, SHORT, INT, LONG, CHAR, FLOAT, DOUBLE, BOOLEAN, ISO, EPOCH, TEXT, TOKEN = range(12)
+
+
+class MessageLayout(ctypes.Structure):
+    """``struct sh_message``."""
+
+    _fields_ = [
+        ("error", _I32),
+        ("topic", _PTR),
+        ("partition", _I32),
+        ("payload", _PTR),
+        ("length", _SIZE),
+        ("key", _PTR),
+        ("key_length", _SIZE),
+        ("offset", _I64),
+        ("own", _PTR),
+    ]
 
 
 class KafkaFactsLayout(ctypes.Structure):

@@ -11,7 +11,7 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.native.abi import KafkaFactsLayout
+from sparkhaven.store.native.abi import KafkaFactsLayout, MessageLayout
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.frozen import frozen
@@ -23,22 +23,6 @@ _new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # without content: whoe
 _new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t]
 _time_of = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
 _free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class MessageLayout(ctypes.Structure):
-    """``rd_kafka_message_t`` of ``rdkafka.h``; ``key`` and ``payload`` are addresses, None where there is none."""
-
-    _fields_ = [
-        ("error", ctypes.c_int),
-        ("topic", ctypes.c_void_p),
-        ("partition", ctypes.c_int32),
-        ("payload", ctypes.c_void_p),
-        ("length", ctypes.c_size_t),
-        ("key", ctypes.c_void_p),
-        ("key_length", ctypes.c_size_t),
-        ("offset", ctypes.c_int64),
-        ("own", ctypes.c_void_p),
-    ]
 
 
 @frozen

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import Librdkafka, RefusedError
-from sparkhaven.store.native.kafka_messages import MessageLayout
+from sparkhaven.store.native.abi import MessageLayout
 from tests.support.ingest.messages import Fake
 
 _TIME = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))

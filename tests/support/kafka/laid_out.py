@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages, FramedPart
-from sparkhaven.store.native.kafka_messages import MessageFacts, MessageLayout, Pointers, frame, look
+from sparkhaven.store.native.abi import MessageLayout
+from sparkhaven.store.native.kafka_messages import MessageFacts, Pointers, frame, look
 from tests.support.guard_pages import guarded
 from tests.support.ingest.messages import Fake
 

@@ -80,7 +80,7 @@ def test_constants_structures_and_functions() -> None:
     [
         ("enum sh_kind { SH_FIRST = 3 };", r"enum sh_kind: SH_FIRST = 3: expected SH_"),
         ("struct sh_pair {\n    int64_t ends[2];\n};", r"struct sh_pair: int64_t: expected nothing else"),
-        ("struct sh_pair {\n    size_t size;\n};", r"struct sh_pair: size_t: expected int64_t\|"),
+        ("struct sh_pair {\n    short size;\n};", r"struct sh_pair: short: expected int64_t\|"),
         ("SH_API int64_t sh_one(int64_t);", r"sh_one: int64_t: expected"),
         ("SH_API int64_t sh_one(double value);", r"sh_one: double: expected int64_t\|"),
         ("SH_API struct sh_pair sh_one(void);", r"SH_API: SH_API struct sh_pair sh_one"),

@@ -17,8 +17,9 @@ import confluent_kafka
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
+from sparkhaven.store.native.abi import MessageLayout
 from sparkhaven.store.native.buffers import address
-from sparkhaven.store.native.kafka_messages import MessageFacts, MessageLayout, frame, look
+from sparkhaven.store.native.kafka_messages import MessageFacts, frame, look
 from sparkhaven.store.native.library import core
 
 LOG = logging.getLogger("sparkhaven.kafka")

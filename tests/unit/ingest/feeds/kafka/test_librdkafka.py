@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 from sparkhaven.ingest.feeds.kafka.broker import librdkafka as module
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import Librdkafka, RefusedError, librdkafka
-from sparkhaven.store.native import kafka_messages as native
+from sparkhaven.store.native.abi import MessageLayout
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_another_version_than_that_of_the_client(
 
 def test_messages_of_another_layout(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     class Shorter(ctypes.Structure):
-        _fields_ = [field for field in native.MessageLayout._fields_ if field[0] != "topic"]
+        _fields_ = [field for field in MessageLayout._fields_ if field[0] != "topic"]
 
     monkeypatch.setattr(module, "MessageLayout", Shorter)
     assert "not laid out" in why_not(caplog)
@@ -64,7 +64,7 @@ def test_messages_of_another_layout(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 def test_messages_with_lengths_of_chance(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, length: int
 ) -> None:
-    class Chance(native.MessageLayout):
+    class Chance(MessageLayout):
         @property
         def length(self) -> int:
             return length
