@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Callable
 from typing import NoReturn
 
+from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.store.errors import SparkhavenError
 
 
 def wait_until_stopped() -> None:
     """Returns at Ctrl-C or SIGTERM."""
     print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: stop.set())
+    stop = stopped_by_signals()
     while not stop.wait(1.0):
         pass
     print("stopping")

@@ -86,18 +86,18 @@ class CliContext:
             )
         return layout
 
-    def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
-        """Prints one result: ``value`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""
+    def result(self, record: dict[str, Any], show: Callable[[], object] | str) -> None:
+        """Prints one result: ``record`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""
         if logged_command(self.words):
-            self.results.append(value)
-        self._print(value, show)
+            self.results.append(record)
+        self._print(record, show)
 
-    def failure(self, value: dict[str, Any]) -> None:
+    def failure(self, record: dict[str, Any]) -> None:
         """Prints an error as a result with ``--json``; the message is printed by who calls this."""
         if logged_command(self.words):
-            self.results.append(value)
+            self.results.append(record)
         if self.json:
-            self._print(value, "")
+            self._print(record, "")
 
     def log(self, code: int, seconds: float) -> None:
         """Adds what the command has done to the log tables, if it is one that they log."""
@@ -108,9 +108,9 @@ class CliContext:
 
         log_command(Layout(self.root.absolute()), command, self.words, self.results, code, seconds, self.note)
 
-    def _print(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
+    def _print(self, record: dict[str, Any], show: Callable[[], object] | str) -> None:
         if self.json:
-            print(json_text(value), flush=True)
+            print(json_text(record), flush=True)
         elif isinstance(show, str):
             print(self.runnable(show), flush=True)
         else:
@@ -137,9 +137,9 @@ def json_text(value: object) -> str:
 
 def _finite(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _finite(child) for key, child in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_finite(child) for child in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -232,9 +232,9 @@ def exit_code(cli: CliContext, error: BaseException) -> int:
         return report(cli, as_ours(error))
     if isinstance(error, ImportError) and (missing := missing_extra(error)) is not None:
         return report(cli, missing)
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    message = f"{type(error).__name__}: {error}".splitlines()[0]
     hint = None if cli.verbose else "unexpected error: run the command again with -v for the traceback"
-    return _report_text(cli, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
+    return _report_text(cli, type(error).__name__, message, EXIT_BAD_DATA, hint=hint)
 
 
 def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
@@ -247,11 +247,11 @@ def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
 def error_json(error: SparkhavenError) -> dict[str, Any]:
     """An error with all its parts, as ``error`` of a JSON result."""
     parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
-    named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
-    return named | {"exit_code": error.exit_code, "retryable": error.retryable}
+    parts_by_name = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
+    return parts_by_name | {"exit_code": error.exit_code, "retryable": error.retryable}
 
 
-def _report_text(cli: CliContext, kind: str, what: str, code: int, *, hint: str | None) -> int:
-    cli.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
-    cli.failure({"error": {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}})
+def _report_text(cli: CliContext, kind: str, message: str, code: int, *, hint: str | None) -> int:
+    cli.note(f"sparkhaven: {message}" + (f"\n  to do: {hint}" if hint else ""))
+    cli.failure({"error": {"type": kind, "what": message, "hint": hint, "exit_code": code, "retryable": False}})
     return code

@@ -113,8 +113,8 @@ def ingest(
     from sparkhaven.jobs.streams.stream import RunOptions
 
     progress = Progress(verbose=verbose)
-    for one in failed:
-        progress.stopped(str(one.file), one.error)
+    for stream in failed:
+        progress.stopped(str(stream.file), stream.error)
     metrics = Metrics() if metrics_port is not None else None
     with ExitStack() as opened:
         if metrics is not None:
@@ -159,8 +159,8 @@ def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
 
     done, state = run.totals, run.state
     unit = run.settings.spec.feed.traits.unit
-    read = taken(done, unit)
-    value = {
+    amount = taken(done, unit)
+    record = {
         "stream": run.name,
         "table": run.settings.spec.table,
         "rows": done.rows,
@@ -168,15 +168,15 @@ def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
         "epochs": done.epochs,
         "epoch": done.epoch,
         "seconds": round(done.seconds, 3),
-        unit: read,
+        unit: amount,
         "replayed": done.replayed,
         "older": run.older,
         "counts": done.counts,
         "ignored": ignored_in(done.counts),
         "positions": _positions(state),
     }
-    text = f"{run.name}: {done.rows:,} rows of {read:,} {unit} in {done.epochs:,} epochs, now epoch {done.epoch}"
-    cli.result(value, text)
+    text = f"{run.name}: {done.rows:,} rows of {amount:,} {unit} in {done.epochs:,} epochs, now epoch {done.epoch}"
+    cli.result(record, text)
 
 
 def _positions(state: StreamState) -> dict[str, int | None]:
@@ -201,26 +201,26 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
     done = deploy_schema(Fs(), layout, settings.schema_file, consent=consent, dry_run=True)
-    known = spec.stream in list_streams(Fs(), layout, settings.table)
-    state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
+    has_run = spec.stream in list_streams(Fs(), layout, settings.table)
+    state = load_stream(Fs(), layout, settings.table, spec.stream) if has_run else None
     waiting = settings.feed.waiting(Fs(), state, LOOK_S)
-    value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
+    record = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
     trial = settings.feed.trial(Fs(), state, schema)
-    value |= {**waiting.counts, "columns": len(schema.stored), "sample": _trial_json(trial), "dry_run": True}
+    record |= {**waiting.counts, "columns": len(schema.stored), "sample": _trial_json(trial), "dry_run": True}
     remarks = remarks_of(waiting.counts, settings.feed.resume.remember_s)
-    value["remarks"] = remarks
-    value["schema"] = {"version": done.schema.version, "before": done.before, **done.change.to_json()}
+    record["remarks"] = remarks
+    record["schema"] = {"version": done.schema.version, "before": done.before, **done.change.to_json()}
     text = f"{spec.stream}: would ingest {waiting.words} of {spec.feed.path} into {spec.table}"
     new = ""
     if done.written and done.before is not None:
         new = f"\n  would deploy schema version {done.schema.version}, which {done.change.words()}"
-    left = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
+    passed = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(f"{spec.stream}: {unbuilt}")
-    left += "".join(f"\n  {remark}" for remark in remarks)
+    passed += "".join(f"\n  {remark}" for remark in remarks)
     if trial is not None and trial.rejected:
-        left += f"\n  would reject {trial.rejected:,} of the first {trial.rows:,} rows: {trial.first[0]}"
-    cli.result(value, f"{text}, after epoch {value['epoch']}{new}{left}")
+        passed += f"\n  would reject {trial.rejected:,} of the first {trial.rows:,} rows: {trial.first[0]}"
+    cli.result(record, f"{text}, after epoch {record['epoch']}{new}{passed}")
 
 
 def _trial_json(trial: Trial | None) -> dict[str, Any] | None:

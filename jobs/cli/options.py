@@ -109,10 +109,10 @@ TableAndFilesArgument = Annotated[
 OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", parser=local_path, hidden=True)]
 
 
-def split_dates(given: list[str] | None) -> list[str] | None:
+def split_dates(texts: list[str] | None) -> list[str] | None:
     """The texts, with ``A,B`` as two: what is apart by commas is several dates if each part is a date or a range."""
-    parts = [text.split(",") for text in given or ()]
-    return [one for some in parts for one in (some if _all_dates(some) else [",".join(some)])] or None
+    parts = [text.split(",") for text in texts or ()]
+    return [date for texts in parts for date in (texts if _all_dates(texts) else [",".join(texts)])] or None
 
 
 def _all_dates(parts: list[str]) -> bool:
@@ -175,10 +175,10 @@ def table_and_files(
 
 def group(text: str) -> typer.Typer:
     """A group of commands."""
-    made = typer.Typer(help=text, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
+    commands = typer.Typer(help=text, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
-    @made.callback()  # else a group of one command is that command
+    @commands.callback()  # else a group of one command is that command
     def options(as_json: Json = False, verbose: Verbose = False) -> None:
         pass
 
-    return made
+    return commands

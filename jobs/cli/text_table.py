@@ -36,8 +36,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, data: bool
         print(f"\x1b[1m{line}\x1b[0m" if bold and not number else line)
     left_out = [column.name for column in columns[len(shown) :]]
     if left_out:
-        named = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
-        print(f"{len(left_out)} of {len(columns)} columns are left out ({named}). {hint or ALL_COLUMNS}", flush=True)
+        names = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
+        print(f"{len(left_out)} of {len(columns)} columns are left out ({names}). {hint or ALL_COLUMNS}", flush=True)
     sys.stdout.flush()
 
 
@@ -89,9 +89,9 @@ def lines(columns: Sequence[TextColumn]) -> Iterable[str]:
 
 def terminal_width(environ: Mapping[str, str]) -> int:
     """Cells of a line: COLUMNS, else what the terminal says, else 80."""
-    given = environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given):
-        return int(given)
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL
     except OSError:  # the output is no file

@@ -40,19 +40,19 @@ def findings(context: CheckContext) -> list[DoctorFinding]:
 
 def of_machine(context: CheckContext) -> list[DoctorFinding]:
     """The findings about machine and volumes; they start the JDK to ask its version."""
-    return [each for name, check in CHECKS.items() for each in checked(name, check, context)]
+    return [finding for name, check in CHECKS.items() for finding in checked(name, check, context)]
 
 
 def of_data(context: CheckContext, *, verified: bool = False) -> list[DoctorFinding]:
     """The findings about the root, its streams and dates. ``verified``: also of tables, which takes longest."""
     if context.fs.stat(context.layout.root) is None:
-        what = f"{context.layout.root} does not exist. Ingest creates it"
-        return [DoctorFinding("root", "note", what, context.command("ingest", "STREAM.toml"))]
-    found = checked("root", _root, context)
-    if not any(each.state == "wrong" for each in found):
+        message = f"{context.layout.root} does not exist. Ingest creates it"
+        return [DoctorFinding("root", "note", message, context.command("ingest", "STREAM.toml"))]
+    findings = checked("root", _root, context)
+    if not any(finding.state == "wrong" for finding in findings):
         checks = OF_DATA | ({"tables": tables} if verified else {})
-        found += [each for name, check in checks.items() for each in checked(name, check, context)]
-    return found
+        findings += [finding for name, check in checks.items() for finding in checked(name, check, context)]
+    return findings
 
 
 def _root(context: CheckContext) -> list[Found]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from zoneinfo import ZoneInfo
 
@@ -12,8 +12,28 @@ from sparkhaven.store.epochs.reading.stream_state import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
+from sparkhaven.writers.merge.unfinished_work import DateStatus
 
 UTC = ZoneInfo("UTC")
+STEPS: tuple[tuple[State, str, str, Callable[[DateStatus, bool], object]], ...] = (
+    ("note", "have an unfinished merge, which runs or was interrupted", "merge --dates",
+     lambda date, ended: date.unfinished and date.unfinished != "record"),
+    ("note", "are published, but files that their merge has left behind were not removed", "merge --dates",
+     lambda date, ended: date.unfinished == "record"),
+    ("note", "have ended and are not merged", "merge --dates",
+     lambda date, ended: date.unmerged and not date.generation and ended),
+    ("note", "have rows that came after their merge", "merge --rewrite --dates",
+     lambda date, ended: date.generation and date.unmerged),
+    ("wrong", "have failed their validation", "validate --dates",
+     lambda date, ended: date.generation and date.validation == "failed"),
+    ("wrong", "have a damaged validation", "validate --dates",
+     lambda date, ended: date.generation and date.validation == "damaged"),
+    ("note", "are merged and not validated", "validate --dates",
+     lambda date, ended: date.generation and date.validation in ("missing", "stale") and date.untruncated),
+    ("note", "are validated, and their intraday data not truncated", "truncate --dates",
+     lambda date, ended: date.generation and date.validation == "passed" and date.untruncated),
+)  # fmt: skip
+"""Steps that dates wait for: state, statement, command, and which dates do, by status and whether they have ended."""
 
 
 def dates(context: CheckContext) -> Iterator[Found]:
@@ -28,67 +48,30 @@ def dates(context: CheckContext) -> Iterator[Found]:
 
 
 def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
-    found = context.dates(table)
-    zone = _zone(context, table)
-    ended = {one.value for one in found if _has_ended(one.value, zone, context.now_s)}
-    merged = [one for one in found if one.generation]
-    steps: tuple[tuple[State, str, list[str], tuple[str, ...]], ...] = (
-        (
-            "note",
-            "have an unfinished merge, which runs or was interrupted",
-            [one.value for one in found if one.unfinished and one.unfinished != "record"],
-            ("merge", "--dates"),
-        ),
-        (
-            "note",
-            "are published, but files that their merge has left behind were not removed",
-            [one.value for one in found if one.unfinished == "record"],
-            ("merge", "--dates"),
-        ),
-        (
-            "note",
-            "have ended and are not merged",
-            [one.value for one in found if one.unmerged and not one.generation and one.value in ended],
-            ("merge", "--dates"),
-        ),
-        ("note", "have rows that came after their merge", [one.value for one in merged if one.unmerged], (
-            "merge", "--rewrite", "--dates")),
-        ("wrong", "have failed their validation", [one.value for one in merged if one.validation == "failed"], (
-            "validate", "--dates")),
-        ("wrong", "have a damaged validation", [one.value for one in merged if one.validation == "damaged"], (
-            "validate", "--dates")),
-        (
-            "note",
-            "are merged and not validated",
-            [one.value for one in merged if one.validation in ("missing", "stale") and one.untruncated],
-            ("validate", "--dates"),
-        ),
-        (
-            "note",
-            "are validated, and their intraday data not truncated",
-            [one.value for one in merged if one.validation == "passed" and one.untruncated],
-            ("truncate", "--dates"),
-        ),
-    )  # fmt: skip
+    statuses, zone = context.dates(table), _zone(context, table)
+    ended = {date.value for date in statuses if _has_ended(date.value, zone, context.now_s)}
+    waiting = [
+        (state, statement, words, [date.value for date in statuses if holds(date, date.value in ended)])
+        for state, statement, words, holds in STEPS
+    ]
     emptied = _emptied(context, table)
     waste = f"are truncated, and {sum(emptied.values()):,} bytes of their files not deleted"
-    steps += (("note", waste, list(emptied), ("delete", "--dates")),)
+    waiting.append(("note", waste, "delete --dates", list(emptied)))
     pending = False
-    for state, what, values, (command, *options) in steps:
+    for state, statement, words, values in waiting:
         if values:
             pending = True
-            text = f"{table}: {len(values):,} dates {what} ({named(values)})"
+            command, *options = words.split()
+            text = f"{table}: {len(values):,} dates {statement} ({named(values)})"
             yield state, text, context.command(command, table, *options, values[0])
-    old = [location for one in found for location in one.replaced]
+    old = [location for date in statuses for location in date.replaced]
     if old:
         size = sum(location.size for location in old)
-        yield (
-            "note",
-            f"{table}: {len(old):,} replaced locations of history are still on disk, {size:,} bytes",
-            context.command("clean", table),
-        )
+        text = f"{table}: {len(old):,} replaced locations of history are still on disk, {size:,} bytes"
+        yield "note", text, context.command("clean", table)
     if not pending:
-        yield "ok", f"{table}: {len(merged):,} dates are merged, none is pending", None
+        merged = sum(bool(date.generation) for date in statuses)
+        yield "ok", f"{table}: {merged:,} dates are merged, none is pending", None
 
 
 def _emptied(context: CheckContext, table: TableName) -> dict[str, int]:
@@ -112,7 +95,7 @@ def _zone(context: CheckContext, table: TableName) -> ZoneInfo:
         return UTC
 
 
-def _has_ended(value: str, zone: ZoneInfo, now_s: float) -> bool:
+def _has_ended(date: str, zone: ZoneInfo, now_s: float) -> bool:
     """Whether a date has ended in its time zone, UTC where none is known; a value that is no date never ends."""
-    end = end_of(value, zone)
+    end = end_of(date, zone)
     return end is not None and end + CLOSED_GRACE_S <= now_s

@@ -35,7 +35,7 @@ class DoctorFinding:
     def to_json(self) -> dict[str, str]:
         """The finding as a JSON object without absent parts."""
         parts = {"check": self.check, "state": self.state, "what": self.what, "next": self.next}
-        return {name: value for name, value in parts.items() if value is not None}
+        return {name: text for name, text in parts.items() if text is not None}
 
 
 Found = tuple[State, str, str | None]  # state, what, next; the caller knows the check
@@ -90,15 +90,16 @@ Check = Callable[[CheckContext], Iterable[Found]]
 
 def checked(name: str, check: Check, context: CheckContext) -> list[DoctorFinding]:
     """The findings of a check. An error of the check is its last finding."""
-    found: list[DoctorFinding] = []
+    findings: list[DoctorFinding] = []
     try:
-        found.extend(DoctorFinding(name, *each) for each in check(context))
+        findings.extend(DoctorFinding(name, *result) for result in check(context))
     except (SparkhavenError, OSError) as error:
-        found.append(DoctorFinding(name, "wrong", headline(error), getattr(error, "hint", None) or "check permissions"))
+        hint = getattr(error, "hint", None) or "check permissions"
+        findings.append(DoctorFinding(name, "wrong", headline(error), hint))
     except Exception as error:  # noqa: BLE001  the other checks run all the same
-        what = f"the check itself failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        found.append(DoctorFinding(name, "wrong", what, context.command("doctor", "-v")))
-    return found
+        message = f"the check itself failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        findings.append(DoctorFinding(name, "wrong", message, context.command("doctor", "-v")))
+    return findings
 
 
 def each(name: object, command: str, look: Callable[[], Iterable[Found]]) -> Iterator[Found]:

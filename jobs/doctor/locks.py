@@ -30,10 +30,10 @@ def _lock(context: CheckContext, name: str, path: Path) -> Found:
     if pid is not None:
         return "ok", f"{name} is being written by process {pid} of {context.host}{age}", None
     if isinstance(host, str) and host and host != context.host:
-        what = (
+        message = (
             f"{name} was last opened by process {owner.get('pid')} on {host}{age}. Only that host knows whether it runs"
         )
-        return "note", what, f"on {host}: ps -p {owner.get('pid')}"
+        return "note", message, f"on {host}: ps -p {owner.get('pid')}"
     return "ok", f"{name} is not being written", None
 
 
@@ -42,7 +42,7 @@ def _owner(context: CheckContext, path: Path) -> dict[str, Any]:
     if context.fs.stat(path) is None:
         return {}
     try:
-        value = json.loads(context.fs.read(path))
+        mark = json.loads(context.fs.read(path))
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return mark if isinstance(mark, dict) else {}

@@ -25,20 +25,21 @@ _EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 def versions(context: CheckContext) -> Iterator[Found]:
     """Versions of Python and of all packages; a missing package is wrong, a missing extra is not."""
     names = required()
-    found = {name: _version(name) for name in ("sparkhaven", *(name for group in names.values() for name in group))}
-    yield "ok", ", ".join([f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in found.items() if v)]), None
+    installed = {name: _version(name) for name in ("sparkhaven", *(name for group in names.values() for name in group))}
+    listed = (f"{name} {release}" for name, release in installed.items() if release)
+    yield "ok", ", ".join([f"Python {platform.python_version()}", *listed]), None
     if tuple(map(int, platform.python_version_tuple()[:2])) < LEAST_PYTHON:
         yield "wrong", "Python is older than 3.11", "install Python 3.11 or later"
-    if found["sparkhaven"] is None:
+    if installed["sparkhaven"] is None:
         yield "note", "sparkhaven runs from a checkout that is not installed", "pip install -e ."
     for name in names.get("", ()):
-        if found[name] is None:
+        if installed[name] is None:
             yield "wrong", f"{name} is not installed", f"pip install {name}"
     for extra, without in EXTRAS.items():
-        missing = [name for name in names.get(extra, ()) if found[name] is None]
+        missing = [name for name in names.get(extra, ()) if installed[name] is None]
         if missing:
-            what = f"the extra {extra} is not installed ({', '.join(missing)}): {without}"
-            yield "note", what, f"pip install 'sparkhaven[{extra}]'"
+            message = f"the extra {extra} is not installed ({', '.join(missing)}): {without}"
+            yield "note", message, f"pip install 'sparkhaven[{extra}]'"
     if core() is None:
         how = "install sparkhaven anew where pip can get ziglang, and do not set SPARKHAVEN_NATIVE=0"
         yield "note", "there is no compiled core. Results are the same, JSON and CSV take longer to decode", how
@@ -92,8 +93,4 @@ def jdk(context: CheckContext) -> Iterator[Found]:
         return
     yield "ok", f"JDK {check_jdk(context.fs, context.environ)}", None
     if context.fs.stat(class_archive(context.fs, context.environ)) is None:
-        yield (
-            "note",
-            "no class archive: Spark takes longer to start than necessary",
-            "sparkhaven class-archive",
-        )
+        yield "note", "no class archive: Spark takes longer to start than necessary", "sparkhaven class-archive"

@@ -20,10 +20,10 @@ def schemas(context: CheckContext) -> Iterator[Found]:
         if table in deployed:  # a lost one is reported by ``logs``
             command = context.command("schema", "show", table)
             yield from each(table, command, partial(_of_table, context, table))
-            twins = [other for other in deployed if str(other).lower() == str(table).lower() and other > table]
+            twins = [twin for twin in deployed if str(twin).lower() == str(table).lower() and twin > table]
             if twins:
-                both = f"{table} and {', '.join(map(str, twins))}"
-                yield "note", f"{both} differ in case only. No query of SQL takes both", context.command("tables")
+                names = f"{table} and {', '.join(map(str, twins))}"
+                yield "note", f"{names} differ in case only. No query of SQL takes both", context.command("tables")
     for settings in context.feeds:
         yield from _of_stream(context, settings)
 
@@ -32,12 +32,12 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
     schema = load_deployed(context.fs, context.layout, table)
     gone = [column.name for column in schema.retired if column.id not in schema.dropped]
     if gone:
-        what = f"{table}: no command dropped {', '.join(gone)}. A merge of a date with values of it is refused"
-        yield "note", what, context.command("schema", "history", table)
+        message = f"{table}: no command dropped {', '.join(gone)}. A merge of a date with values of it is refused"
+        yield "note", message, context.command("schema", "history", table)
     if schema.case_twins is not None:
-        one, other = schema.case_twins
-        what = f"{table}: {one} and {other} differ in case only. SQL, Spark and exports refuse the table"
-        yield "note", what, context.command("schema", "deploy", "FILE", "--rename", f"{other}=NEW")
+        kept, twin = schema.case_twins
+        message = f"{table}: {kept} and {twin} differ in case only. SQL, Spark and exports refuse the table"
+        yield "note", message, context.command("schema", "deploy", "FILE", "--rename", f"{twin}=NEW")
 
 
 def _of_stream(context: CheckContext, settings: StreamSettings) -> Iterator[Found]:
@@ -49,5 +49,5 @@ def _of_stream(context: CheckContext, settings: StreamSettings) -> Iterator[Foun
         yield "wrong", f"{name}: {headline(error)}" + (f"; {columns}" if columns else ""), error.hint
     else:
         if done.written and done.before is not None:
-            what = f"{name}: a start deploys schema version {done.schema.version}, which {done.change.words()}"
-            yield "note", what, context.command("schema", "diff", settings.table, settings.schema_file)
+            message = f"{name}: a start deploys schema version {done.schema.version}, which {done.change.words()}"
+            yield "note", message, context.command("schema", "diff", settings.table, settings.schema_file)

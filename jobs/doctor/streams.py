@@ -60,8 +60,8 @@ def logs(context: CheckContext) -> Iterator[Found]:
         yield from of_damage(context, table, list(stray_stream_files(context.fs, context.layout, table)))
         streams = list_streams(context.fs, context.layout, table)
         if not streams and _has_locations(context, table):
-            what = f"{table} has intraday directories and no commit log. Readers see none of its committed rows"
-            yield "wrong", what, f"restore {context.layout.streams(table)} from a backup. Delete nothing"
+            message = f"{table} has intraday directories and no commit log. Readers see none of its committed rows"
+            yield "wrong", message, f"restore {context.layout.streams(table)} from a backup. Delete nothing"
     for table, stream, state in context.streams():
         path = context.layout.stream_log(table, stream)
         if isinstance(state, Exception):
@@ -71,19 +71,19 @@ def logs(context: CheckContext) -> Iterator[Found]:
             )  # fmt: skip
             continue
         unsettled = list(check_positions(context.fs, context.layout, table, state))
-        context.told.update((one.path, one.what) for one in unsettled)
-        yield from (("wrong", f"{table} {stream}: {one.what}", one.hint) for one in unsettled)
+        context.told.update((finding.path, finding.what) for finding in unsettled)
+        yield from (("wrong", f"{table} {stream}: {finding.what}", finding.hint) for finding in unsettled)
         stat = context.fs.stat(path)
         if stat is not None and stat.size > WHOLE_LOG:
             yield "note", f"{table} {stream}: log of {stat.size >> 20:,} MiB was not checked", (
                 context.command("verify", table)
             )  # fmt: skip
             continue
-        found = list(
+        results = list(
             each(f"{table} {stream}", context.command("verify", table), partial(_of_log, context, table, stream))
         )
-        yield from found
-        sound += not found and not unsettled
+        yield from results
+        sound += not results and not unsettled
     if sound:
         yield "ok", f"{sound:,} logs are sound", None
 
@@ -98,19 +98,16 @@ def clock(context: CheckContext) -> Iterator[Found]:
     latest = context.now_s + SLACK_SECONDS
     sound = True
     for table, stream, state in context.streams():
-        for what, at in _times(context, table, stream, state):
-            if at > latest:
+        for event, time_s in _times(context, table, stream, state):
+            if time_s > latest:
                 sound = False
-                when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-                yield "wrong", f"{table} {stream}: {what} {when}, which is in the future", (
+                when = datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
+                yield "wrong", f"{table} {stream}: {event} {when}, which is in the future", (
                     "set the clock of this machine (timedatectl). If it is right, that of another machine was ahead"
                 )  # fmt: skip
     if sound:
-        yield (
-            "ok",
-            f"no time is in the future, {datetime.fromtimestamp(context.now_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
-            None,
-        )
+        now = datetime.fromtimestamp(context.now_s, UTC)
+        yield "ok", f"no time is in the future, {now:%Y-%m-%d %H:%M:%S} UTC", None
 
 
 def _times(
@@ -129,12 +126,12 @@ def _times(
 
 def of_damage(context: CheckContext, table: TableName, damage: list[Damage]) -> Iterator[Found]:
     """Damage as findings, each once whatever checks meet it."""
-    for one in damage:
-        if one.severity != "note" and (one.path, one.what) not in context.told:
-            context.told.add((one.path, one.what))
-            text = f"{one.path}: {one.what}" + (f", {one.at}" if one.at else "")
-            state: State = "wrong" if one.severity == "error" else "note"
-            yield state, text, one.hint or context.command("verify", table)
+    for finding in damage:
+        if finding.severity != "note" and (finding.path, finding.what) not in context.told:
+            context.told.add((finding.path, finding.what))
+            text = f"{finding.path}: {finding.what}" + (f", {finding.at}" if finding.at else "")
+            state: State = "wrong" if finding.severity == "error" else "note"
+            yield state, text, finding.hint or context.command("verify", table)
 
 
 def _has_locations(context: CheckContext, table: TableName) -> bool:

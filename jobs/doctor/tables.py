@@ -20,17 +20,17 @@ def tables(context: CheckContext) -> Iterator[Found]:
     """
     sound = 0
     for table in context.tables:
-        found = list(each(table, context.command("verify", table), partial(_of_table, context, table)))
-        yield from found
-        sound += not found
+        results = list(each(table, context.command("verify", table), partial(_of_table, context, table)))
+        yield from results
+        sound += not results
     if sound:
         yield "ok", f"{sound:,} tables are as their logs and merge records say", None
 
 
 def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
     findings = verify(context.fs, context.layout, table).findings
-    told = [one for one in findings if one.severity == "error" or not _runs(context, table)]
-    yield from of_damage(context, table, told)
+    reported = [finding for finding in findings if finding.severity == "error" or not _runs(context, table)]
+    yield from of_damage(context, table, reported)
 
 
 def _runs(context: CheckContext, table: TableName) -> bool:

@@ -38,17 +38,17 @@ class Mount:
 
 def mount_of(text: str, path: Path) -> Mount | None:
     """The mount of a resolved path; of several on one directory the last counts."""
-    found: Mount | None = None
+    mount: Mount | None = None
     above = {str(path), *map(str, path.parents)}
     for line in text.splitlines():
         front, _, back = line.partition(" - ")
         fields, kind = front.split(" "), back.split(" ")
         if len(fields) < 6 or len(kind) < 3:
             continue
-        place = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
-        if place in above and (found is None or len(place) >= len(found.place)):
-            found = Mount(place, kind[0], frozenset([*fields[5].split(","), *kind[2].split(",")]))
-    return found
+        mount_point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
+        if mount_point in above and (mount is None or len(mount_point) >= len(mount.place)):
+            mount = Mount(mount_point, kind[0], frozenset([*fields[5].split(","), *kind[2].split(",")]))
+    return mount
 
 
 def guarantees(mount: Mount) -> Found:
@@ -70,47 +70,44 @@ def guarantees(mount: Mount) -> Found:
 def directories(context: CheckContext) -> dict[Path, list[str]]:
     """Resolved directories of the database, and what they hold: the root, and storage partitions."""
     fs, layout = context.fs, context.layout
-    found = {_nearest(context, layout.root): ["root"]}
+    contents = {_nearest(context, layout.root): ["root"]}
     for namespace in fs.names(layout.root / "Systems"):
         for name in fs.names(layout.partitions(namespace)):
             path = layout.partitions(namespace) / name
             if fs.stat(path) is not None:
-                found.setdefault(_nearest(context, path), []).append(f"storage partition {namespace}/{name}")
-    return found
+                contents.setdefault(_nearest(context, path), []).append(f"storage partition {namespace}/{name}")
+    return contents
 
 
 def file_systems(context: CheckContext) -> Iterator[Found]:
     """Each mount once; a storage partition whose link is broken is wrong."""
     fs, layout = context.fs, context.layout
-    text = fs.read(MOUNTS).decode("utf-8", "replace")
-    seen = set()
+    mounts = fs.read(MOUNTS).decode("utf-8", "replace")
+    reported = set()
     for path in directories(context):
-        mount = mount_of(text, path)
-        if mount is not None and mount not in seen:
-            seen.add(mount)
+        mount = mount_of(mounts, path)
+        if mount is not None and mount not in reported:
+            reported.add(mount)
             yield guarantees(mount)
     for namespace in fs.names(layout.root / "Systems"):
         for name in fs.names(layout.partitions(namespace)):
             path = layout.partitions(namespace) / name
             if fs.stat(path) is None:
-                yield (
-                    "wrong",
-                    f"the link of storage partition {path} is broken",
-                    "mount its volume, or correct the link",
-                )
+                text = f"the link of storage partition {path} is broken"
+                yield "wrong", text, "mount its volume, or correct the link"
 
 
 def free_space(context: CheckContext) -> Iterator[Found]:
     """Free bytes of each volume."""
-    seen: dict[int, list[str]] = {}
+    contents: dict[int, list[str]] = {}
     sizes: dict[int, tuple[Path, int]] = {}
-    for path, what in directories(context).items():
+    for path, parts in directories(context).items():
         stat = context.fs.stat(path)
         if stat is not None:
-            seen.setdefault(stat.device, []).extend(what)
+            contents.setdefault(stat.device, []).extend(parts)
             sizes[stat.device] = path, context.fs.free_bytes(path)
     for device, (path, free) in sizes.items():
-        text = f"{free / (1 << 30):,.1f} GiB free at {path} ({named(seen[device])})"
+        text = f"{free / (1 << 30):,.1f} GiB free at {path} ({named(contents[device])})"
         if free < LITTLE:
             hint = f"free space there. `{context.command('stats')}` reports waste"
             yield ("wrong" if free < LEAST else "note"), text, hint
@@ -121,4 +118,4 @@ def free_space(context: CheckContext) -> Iterator[Found]:
 def _nearest(context: CheckContext, path: Path) -> Path:
     """The directory itself, or its nearest parent that exists."""
     path = context.fs.resolve(path)
-    return next((each for each in (path, *path.parents) if context.fs.stat(each) is not None), Path("/"))
+    return next((candidate for candidate in (path, *path.parents) if context.fs.stat(candidate) is not None), Path("/"))

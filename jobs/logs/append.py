@@ -101,7 +101,7 @@ def by_day(schema: TableSchema, internal: str, rows: Sequence[LogRow]) -> list[t
     for row in rows:
         moment = datetime.fromtimestamp(int(str(row[TIMESTAMP])) // 10**9, UTC)
         days.setdefault(f"{moment:%Y-%m-%d}", []).append(row)
-    return [(LocationKey(internal, day), _typed(schema, some)) for day, some in days.items()]
+    return [(LocationKey(internal, day), _typed(schema, day_rows)) for day, day_rows in days.items()]
 
 
 def _typed(schema: TableSchema, rows: Sequence[LogRow]) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
-from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
+from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named, user_name
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.storage_rows import storage_rows
 from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
@@ -53,14 +53,10 @@ def log_command(
         for row in validation_rows(table, results):
             writer.add(VALIDATION, row)
     else:
-        from getpass import getuser  # imports slow modules
-
-        user = None
-        with suppress(KeyError, OSError, ImportError):  # a user without a name
-            user = getuser()
-        for each, row in admin_rows(table, command, words, results, code):
-            known: LogRow = {"DurationMs": round(seconds * 1000), "User": user} if each is ADMIN else {}
-            writer.add(each, {**row, **known})
+        user = user_name()
+        for log_table, row in admin_rows(table, command, words, results, code):
+            details: LogRow = {"DurationMs": round(seconds * 1000), "User": user} if log_table is ADMIN else {}
+            writer.add(log_table, {**row, **details})
     writer.flush()
 
 
@@ -168,8 +164,8 @@ def _wrong_usage(result: Result) -> bool:
 
 
 def _table(table: TableName | None, result: Result) -> LogRow:
-    found = result.get("table") or table
-    return {} if found is None else named(found)
+    name = result.get("table") or table
+    return {} if name is None else named(name)
 
 
 def _message(result: Result) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from xml.sax.saxutils import quoteattr
 
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
@@ -23,6 +24,15 @@ def named(table: TableName | str) -> LogRow:
     """The columns that name a table."""
     parsed = table if isinstance(table, TableName) else TableName.parse(table)
     return {"Namespace": parsed.namespace, "TableName": parsed.table}
+
+
+def user_name() -> str | None:
+    """Who runs this process; None for a user without a name."""
+    from getpass import getuser  # imports slow modules
+
+    with suppress(KeyError, OSError, ImportError):
+        return getuser()
+    return None
 
 
 @frozen

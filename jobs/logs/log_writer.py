@@ -105,11 +105,11 @@ class LogWriter:
     def _failed(self, table: LogTable, rows: list[LogRow], error: Exception) -> None:
         with self._adding:
             newer = self._waiting[table]
-            kept = rows[max(0, len(rows) + len(newer) - MAX_ROWS) :]
-            newer.extendleft(reversed(kept))
-        self._on_failure(str(table.table), len(rows) - len(kept))
-        known = as_ours(error) if isinstance(error, OSError | SparkhavenError) else f"{type(error).__name__}: {error}"
-        text = f"{table.table} cannot be written, the job goes on: {known}"
+            retried = rows[max(0, len(rows) + len(newer) - MAX_ROWS) :]
+            newer.extendleft(reversed(retried))
+        self._on_failure(str(table.table), len(rows) - len(retried))
+        reason = as_ours(error) if isinstance(error, OSError | SparkhavenError) else f"{type(error).__name__}: {error}"
+        text = f"{table.table} cannot be written, the job goes on: {reason}"
         if self._warned.get(table) != text:  # the same every minute is said once
             self._warned[table] = text
             self._warn(text)
@@ -131,8 +131,8 @@ class LogWriter:
         if self._thread is None:
             return
         self._thread.join(self._end_s)
-        left = sum(len(rows) for rows in self._waiting.values())
+        unwritten = sum(len(rows) for rows in self._waiting.values())
         if self._thread.is_alive():
             self._warn(f"the log tables are not written within {self._end_s:g} s. Rows of the last minute may be lost")
-        elif left:
-            self._warn(f"{left:,} rows of log tables are lost. They could not be written")
+        elif unwritten:
+            self._warn(f"{unwritten:,} rows of log tables are lost. They could not be written")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
-from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import DATA_BYTES
-from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LogRow, named
+from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LogRow, named, user_name
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 
 if TYPE_CHECKING:
@@ -67,9 +65,6 @@ class StreamRecorder:
         """A start has deployed a schema, from this file."""
         if self._writer is None:
             return
-        user = None
-        with suppress(KeyError, OSError, ImportError):  # a user without a name
-            user = getuser()
         about = {name: value for name, value in self._about.items() if name != "Stream"}
         changed = (done.change.added, done.change.dropped, done.change.restored, done.change.changed)
         row = {
@@ -80,7 +75,7 @@ class StreamRecorder:
             "Affected": sum(map(len, changed)),
             "Outcome": "done",
             "ExitCode": 0,
-            "User": user,
+            "User": user_name(),
             "Message": f"version {done.schema.version}: {done.change.words()}",
         }
         self._writer.add(ADMIN, row)
@@ -101,8 +96,8 @@ class StreamRecorder:
 
 def _offsets(before: Mapping[str, int], after: Mapping[str, int]) -> LogRow:
     """Source and offsets of a batch of one topic partition; of several the epoch itself has them."""
-    moved = [place for place, position in after.items() if before.get(place) != position]
+    moved = [source for source, position in after.items() if before.get(source) != position]
     if len(moved) != 1 or "/" not in moved[0]:
         return {}
-    place = moved[0]
-    return {"Source": place, "FirstOffset": before.get(place), "LastOffset": after[place] - 1}
+    source = moved[0]
+    return {"Source": source, "FirstOffset": before.get(source), "LastOffset": after[source] - 1}

@@ -60,9 +60,9 @@ class TableFigures:
         if self._read_at is None or now >= self._due:
             with suppress(SparkhavenError, OSError):  # their age shows it, and `verify` reports the damage
                 merges = read_merges(self._fs, self._layout, self.table)
-                use = disk_use(self._fs, self._layout, self.table)
-                duplicates = self._symbols.duplicates(use.symbol_files)
-                self._values = _of_merges(merges) | _of_disk(use) | {named.DUPLICATES.name: duplicates}
+                usage = disk_use(self._fs, self._layout, self.table)
+                duplicates = self._symbols.duplicates(usage.symbol_files)
+                self._values = _of_merges(merges) | _of_disk(usage) | {named.DUPLICATES.name: duplicates}
                 self._read_at = now
             began, now = now, self._clock()
             self._due = now + max(LEAST_S, SHARE * (now - began))
@@ -91,71 +91,71 @@ class TableCollector(Collector):
 
     def describe(self) -> list[MetricFamily]:
         """The names, without values."""
-        return [GaugeMetricFamily(PREFIX + item.name, item.help, labels=item.labels) for item in OF_TABLES]
+        return [GaugeMetricFamily(PREFIX + metric.name, metric.help, labels=metric.labels) for metric in OF_TABLES]
 
     def collect(self) -> Iterator[MetricFamily]:
         """All values."""
-        found = {table: figures.values() for table, figures in list(self._tables.items())}
-        for item in OF_TABLES:
-            family = GaugeMetricFamily(PREFIX + item.name, item.help, labels=item.labels)
-            for table, values in found.items():
-                for labels, value in values.get(item.name, {}).items():
-                    family.add_metric([table, *labels], value)
+        values_by_table = {table: figures.values() for table, figures in list(self._tables.items())}
+        for metric in OF_TABLES:
+            family = GaugeMetricFamily(PREFIX + metric.name, metric.help, labels=metric.labels)
+            for table, values in values_by_table.items():
+                for labels, figure in values.get(metric.name, {}).items():
+                    family.add_metric([table, *labels], figure)
             yield family
 
 
 def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
     """Totals of the merge records of a table; raises the errors of reading one."""
-    found, newest_ms = Merges(), -1
-    for value in all_values(fs, layout, table):
-        history = load_history(fs, layout, table, value)
+    totals, newest_ms = Merges(), -1
+    for date in all_values(fs, layout, table):
+        history = load_history(fs, layout, table, date)
         if history.last is None:
             continue
-        found.results["merged" if history.last.complete else "unfinished"] += 1
+        totals.results["merged" if history.last.complete else "unfinished"] += 1
         if not history.last.complete:
-            found.phases[value] = history.last.phase
-        known: set[str] = set()
+            totals.phases[date] = history.last.phase
+        earlier: set[str] = set()
         for record in history.complete:
-            found.written += _bytes(record, known)
-            known |= {output.internal for output in record.outputs}
+            totals.written += _bytes(record, earlier)
+            earlier |= {output.internal for output in record.outputs}
             if (ended := record.published_ms) >= newest_ms:
-                found.newest, newest_ms = record, ended
+                totals.newest, newest_ms = record, ended
         if history.current is not None:
-            found.used += _bytes(history.current, set())
-    return found
+            totals.used += _bytes(history.current, set())
+    return totals
 
 
-def _bytes(record: MergeRecord, known: set[str]) -> int:
+def _bytes(record: MergeRecord, earlier: set[str]) -> int:
     """Bytes of the locations of a record, without those that an earlier merge has written."""
-    outputs = (output for output in record.outputs if output.internal not in known)
+    outputs = (output for output in record.outputs if output.internal not in earlier)
     return sum(state.size for output in outputs for state in output.files.values())
 
 
 def _of_merges(merges: Merges) -> dict[str, dict[Labels, float]]:
-    found: dict[str, dict[Labels, float]] = {
-        named.MERGE_DATES.name: {(result,): count for result, count in merges.results.items()}
+    values: dict[str, dict[Labels, float]] = {
+        named.MERGE_DATES.name: {(outcome,): count for outcome, count in merges.results.items()}
     }
-    found[named.MERGE_PHASE.name] = dict.fromkeys(merges.phases.items(), 1)
+    values[named.MERGE_PHASE.name] = dict.fromkeys(merges.phases.items(), 1)
     record = merges.newest
     if record is not None:
-        own = {place.internal for place in record.run.destinations} or {o.internal for o in record.outputs}
+        own = {destination.internal for destination in record.run.destinations} or {o.internal for o in record.outputs}
         mine = [output for output in record.outputs if output.internal in own]
-        found[named.MERGE_ROWS.name] = {(record.value,): sum(output.rows for output in mine)}
-        found[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}
-        found[named.MERGE_SECONDS.name] = {(record.value,): max(0, record.published_ms - record.time_ms) / 1000}
-        found[named.MERGE_AT.name] = {(): record.published_ms / 1000}
+        values[named.MERGE_ROWS.name] = {(record.value,): sum(output.rows for output in mine)}
+        values[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}
+        values[named.MERGE_SECONDS.name] = {(record.value,): max(0, record.published_ms - record.time_ms) / 1000}
+        values[named.MERGE_AT.name] = {(): record.published_ms / 1000}
     if merges.used:
-        found[named.AMPLIFICATION.name] = {(): merges.written / merges.used}
-    return found
+        values[named.AMPLIFICATION.name] = {(): merges.written / merges.used}
+    return values
 
 
-def _of_disk(use: DiskUse) -> dict[str, dict[Labels, float]]:
+def _of_disk(usage: DiskUse) -> dict[str, dict[Labels, float]]:
     return {
-        named.DISK.name: {(volume,): used for volume, (used, _) in use.volumes.items()},
-        named.WASTE.name: {(volume,): wasted for volume, (_, wasted) in use.volumes.items()},
-        named.SYMBOLS.name: {(column,): found.ids for column, found in use.symbols.items()},
+        named.DISK.name: {(volume,): used for volume, (used, _) in usage.volumes.items()},
+        named.WASTE.name: {(volume,): wasted for volume, (_, wasted) in usage.volumes.items()},
+        named.SYMBOLS.name: {(column,): entries.ids for column, entries in usage.symbols.items()},
         named.SYMBOL_HITS.name: {
-            (column,): 1 - found.ids / found.rows for column, found in use.symbols.items() if found.rows
+            (column,): 1 - entries.ids / entries.rows for column, entries in usage.symbols.items() if entries.rows
         },
     }
 
@@ -165,4 +165,4 @@ def _open_files(fs: Fs, layout: Layout, table: TableName) -> int:
     below = layout.intraday(table), layout.system(table.namespace)
     own = Path("/proc/self/fd")
     opened = (fs.resolve(own / number) for number in fs.names(own))
-    return sum(any(place in path.parents for place in below) for path in opened)
+    return sum(any(directory in path.parents for directory in below) for path in opened)

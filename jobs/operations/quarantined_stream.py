@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -60,6 +61,15 @@ class QuarantinedStream:
     def _read(self, without: list[tuple[int, int | None]]) -> QuarantineRows:
         owner = self.table.namespace, self.table.table, self.stream
         return QuarantineRows(self.fs, Path(self.ledger.place), owner, without)
+
+
+def rejected_rows(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> QuarantineRows | None:
+    """The rows that a stream has rejected, without those of a running batch; None: it has no quarantine."""
+    ledger = follow_log(fs, layout, table, state, read_only=True)
+    if ledger is None or not ledger.place or not is_table(fs, Path(ledger.place)):
+        return None
+    owner = table.namespace, table.table, state.stream
+    return QuarantineRows(fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])
 
 
 def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> QuarantinedStream | None:

@@ -75,21 +75,21 @@ class FactCollector:
         )
 
     def _table(self, context: CheckContext, name: TableName, signature: Signature) -> TableFacts:
-        known, now_s = self._tables.get(name), context.now_s
-        if known is None or known[0] != signature or now_s >= known[1] + KEPT_S:
-            known = signature, now_s, table_facts(context, name)
+        cached, now_s = self._tables.get(name), context.now_s
+        if cached is None or cached[0] != signature or now_s >= cached[1] + KEPT_S:
+            cached = signature, now_s, table_facts(context, name)
             if all(feed.table != name for feed in context.feeds):  # their sources change without a file of ours
-                self._tables[name] = known
-        return known[2]
+                self._tables[name] = cached
+        return cached[2]
 
     def _findings(self, context: CheckContext, signatures: list[Signature]) -> list[DoctorFinding]:
         now_s = context.now_s
         if self._machine is None or now_s >= self._machine[0] + KEPT_S:
             self._machine = now_s, of_machine(context)
-        known = self._data
-        if known is None or known[0] != signatures or now_s >= known[1] + CHECKED_S or self.asked.feeds:
-            known = self._data = signatures, now_s, of_data(context)
-        return [*self._machine[1], *known[2]]
+        cached = self._data
+        if cached is None or cached[0] != signatures or now_s >= cached[1] + CHECKED_S or self.asked.feeds:
+            cached = self._data = signatures, now_s, of_data(context)
+        return [*self._machine[1], *cached[2]]
 
     def _signed(self, name: TableName, now_s: float) -> Signature:
         """The signature of a table; one that cannot be read differs each time, and its facts say why."""
@@ -101,12 +101,12 @@ class FactCollector:
     def _signature(self, name: TableName) -> Iterator[object]:
         """What is different after any commit, merge, validation, removal, or write to the quarantine."""
         streams, merges = self.layout.streams(name), self.layout.merges(name)
-        paths = [streams / each for each in self.fs.names(streams) if not each.endswith((".lock", ".head"))]
-        paths += [merges / value for value in all_values(self.fs, self.layout, name)]
+        paths = [streams / file for file in self.fs.names(streams) if not file.endswith((".lock", ".head"))]
+        paths += [merges / date for date in all_values(self.fs, self.layout, name)]
         paths += [self.layout.schema(name), *self._quarantines(name)]
         for path in paths:
-            found = self.fs.stat(path)
-            yield str(path), found and (found.inode, found.size, found.mtime_ns)
+            stat = self.fs.stat(path)
+            yield str(path), stat and (stat.inode, stat.size, stat.mtime_ns)
 
     def _quarantines(self, name: TableName) -> Iterator[Path]:
         for stream in list_streams(self.fs, self.layout, name):
@@ -120,6 +120,6 @@ class FactCollector:
         """When a log of the table was last written to; 0 if that is not known."""
         try:
             logs = [self.layout.stream_log(name, stream) for stream in list_streams(self.fs, self.layout, name)]
-            return max((found.mtime_ns for log in logs if (found := self.fs.stat(log)) is not None), default=0)
+            return max((stat.mtime_ns for log in logs if (stat := self.fs.stat(log)) is not None), default=0)
         except OSError:  # its facts say it
             return 0

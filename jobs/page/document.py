@@ -35,7 +35,7 @@ def page(facts: PageFacts, draw: Draw, *, live: bool = False) -> bytes:
         element("a", "To the content", href="#content", class_="skip"),
         element("header", element("h1", f"sparkhaven: {facts.root}"), _as_of(facts), *(_switch() if live else ())),
         element("nav", element("ul", *links), aria_label="Sections"),
-        element("main", *(_section(facts, draw, *each) for each in SECTIONS), id="content", tabindex="-1"),
+        element("main", *(_section(facts, draw, *section) for section in SECTIONS), id="content", tabindex="-1"),
         *([raw("script", REFRESH)] if live else ()),
     )
     meta = [element("meta", charset="utf-8")]
@@ -54,13 +54,13 @@ def _section(facts: PageFacts, draw: Draw, key: str, title: str, content: Sectio
 
 
 def _as_of(facts: PageFacts) -> Element:
-    at = element("time", f"{moment(facts.now_ms)} UTC", datetime=moment(facts.now_ms).replace(" ", "T") + "Z")
-    said = f". Epochs of the last {number(facts.hours)} hours. {counted(len(facts.tables), 'table')}."
-    content: list[Content] = ["As of ", at, said]
+    time = element("time", f"{moment(facts.now_ms)} UTC", datetime=moment(facts.now_ms).replace(" ", "T") + "Z")
+    scope = f". Epochs of the last {number(facts.hours)} hours. {counted(len(facts.tables), 'table')}."
+    content: list[Content] = ["As of ", time, scope]
     if facts.others:
-        some = " ".join(facts.others[:3])
+        examples = " ".join(facts.others[:3])
         content.append(f" Left out: {counted(len(facts.others), 'table')} with older epochs. To see them: ")
-        content.append(element("code", f"{facts.command} page {some}"))
+        content.append(element("code", f"{facts.command} page {examples}"))
     return element("p", *content, data_part="as-of")
 
 
@@ -71,26 +71,26 @@ def _switch() -> list[Element]:
 
 
 def _next(facts: PageFacts, draw: Draw) -> list[Element]:
-    found = sorted((one for one in facts.findings if one.state in STATES), key=lambda one: STATES.index(one.state))
-    if not found:
+    findings = [finding for state in STATES for finding in facts.findings if finding.state == state]
+    if not findings:
         return [element("p", "Nothing: no check has found anything.")]
     rows: list[list[Content]] = []
-    for one in found:
-        next_ = one.next or "-"
+    for finding in findings:
+        next_ = finding.next or "-"
         step: Content = element("code", next_) if next_.startswith("sparkhaven ") else next_
-        rows.append([element("span", one.state, class_=one.state), one.check, one.what, step])
-    count = sum(one.state == "wrong" for one in found)
-    said = f"{count:,} wrong, {len(found) - count:,} notes"
-    return [table(f"Findings of `sparkhaven doctor`: {said}", ["state", "check", "finding", "next"], rows)]
+        rows.append([element("span", finding.state, class_=finding.state), finding.check, finding.what, step])
+    count = sum(finding.state == "wrong" for finding in findings)
+    counts = f"{count:,} wrong, {len(findings) - count:,} notes"
+    return [table(f"Findings of `sparkhaven doctor`: {counts}", ["state", "check", "finding", "next"], rows)]
 
 
 def _errors(facts: PageFacts, draw: Draw) -> list[Element]:
-    every: list[ErrorFacts] = [one for each in facts.tables for one in each.errors]
-    if not every:
+    errors: list[ErrorFacts] = [error for entry in facts.tables for error in entry.errors]
+    if not errors:
         return [element("p", "None.")]
-    shown = newest(every)
-    rows = [["-" if one.time_ms is None else moment(one.time_ms), one.where, one.what] for one in shown]
-    more = f" of {len(every):,}" if len(shown) < len(every) else ""
+    shown = newest(errors)
+    rows = [["-" if error.time_ms is None else moment(error.time_ms), error.where, error.what] for error in shown]
+    more = f" of {len(errors):,}" if len(shown) < len(errors) else ""
     return [table(f"{len(shown):,}{more} errors, the newest first (UTC)", ["time", "where", "what"], rows)]
 
 

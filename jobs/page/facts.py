@@ -116,7 +116,7 @@ class TableFacts:
     @property
     def newest_ms(self) -> int:
         """The time of the newest epoch that is kept; 0 without one."""
-        return max((one.time_ms for stream in self.streams for one in stream.epochs), default=0)
+        return max((epoch.time_ms for stream in self.streams for epoch in stream.epochs), default=0)
 
 
 @frozen

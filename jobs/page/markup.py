@@ -10,6 +10,7 @@ from defusedxml.ElementTree import fromstring
 from sparkhaven.jobs.page.number_texts import number, plain
 
 Content = Element | str
+Row = Sequence[Content | float | None]
 _TAGS = frozenset({"svg", "g", "path", "text", "line", "rect", "tspan"})
 _ATTRIBUTES = frozenset(
     {"width", "height", "viewBox", "d", "transform", "x", "y", "x1", "x2", "y1", "y2", "dx", "dy", "opacity"}
@@ -20,38 +21,38 @@ _ATTRIBUTES = frozenset(
 
 def element(name: str, /, *content: Content, **attributes: str) -> Element:
     """An element; ``_`` in names of attributes is a dash, a last one is left out: ``class_``, ``aria_label``."""
-    made = Element(name, {key.rstrip("_").replace("_", "-"): plain(text) for key, text in attributes.items()})
-    for each in content:
-        if isinstance(each, Element):
-            made.append(each)
-        elif len(made):
-            made[-1].tail = (made[-1].tail or "") + plain(each)
+    node = Element(name, {key.rstrip("_").replace("_", "-"): plain(text) for key, text in attributes.items()})
+    for child in content:
+        if isinstance(child, Element):
+            node.append(child)
+        elif len(node):
+            node[-1].tail = (node[-1].tail or "") + plain(child)
         else:
-            made.text = (made.text or "") + plain(each)
-    return made
+            node.text = (node.text or "") + plain(child)
+    return node
 
 
 def raw(name: str, text: str, /, **attributes: str) -> Element:
     """A ``style`` or ``script`` element of the project's own text."""
-    made = element(name, **attributes)
-    made.text = text
-    return made
+    node = element(name, **attributes)
+    node.text = text
+    return node
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Content | float | None]]) -> Element:
     """A table in a region that scrolls, also by the keyboard; the first cell of a row is its header."""
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in header)))
     body = element("tbody", *(element("tr", *_cells(row)) for row in rows))
-    made = element("table", element("caption", caption), head, body)
-    return element("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    grid = element("table", element("caption", caption), head, body)
+    return element("div", grid, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def _cells(row: Sequence[Content | float | None]) -> list[Element]:
     cells = []
-    for place, value in enumerate(row):
-        what = value if isinstance(value, Element | str) else number(value)
-        kind = {} if isinstance(value, Element | str) else {"class_": "number"}
-        cells.append(element("td", what, **kind) if place else element("th", what, scope="row", **kind))
+    for index, cell in enumerate(row):
+        content = cell if isinstance(cell, Element | str) else number(cell)
+        kind = {} if isinstance(cell, Element | str) else {"class_": "number"}
+        cells.append(element("td", content, **kind) if index else element("th", content, scope="row", **kind))
     return cells
 
 
@@ -74,14 +75,14 @@ def _image(title: str, svg: str) -> Element:
     return drawn
 
 
-def _drawn(found: Element) -> Element:
+def _drawn(source: Element) -> Element:
     """A drawing with shapes and texts only: without styles, scripts, links and namespaces."""
-    made = Element(found.tag.rpartition("}")[2], {k: v for k, v in found.attrib.items() if k in _ATTRIBUTES})
-    made.text = found.text
-    for child in found:
+    copy = Element(source.tag.rpartition("}")[2], {k: v for k, v in source.attrib.items() if k in _ATTRIBUTES})
+    copy.text = source.text
+    for child in source:
         if isinstance(child.tag, str) and child.tag.rpartition("}")[2] in _TAGS:
-            made.append(_drawn(child))
-    return made
+            copy.append(_drawn(child))
+    return copy
 
 
 def written(document: Element) -> bytes:

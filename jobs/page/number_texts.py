@@ -25,11 +25,11 @@ def moment(time_ms: int) -> str:
         return f"{time_ms} ms"
 
 
-def number(value: float | None) -> str:
+def number(amount: float | None) -> str:
     """A number with thousands separators, three digits of a fraction at most; a dash for none."""
-    if value is None:
+    if amount is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".")
+    return f"{amount:,}" if isinstance(amount, int) else f"{amount:,.3f}".rstrip("0").rstrip(".")
 
 
 def counted(count: int, noun: str) -> str:
@@ -37,9 +37,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def size(value: int) -> str:
+def size(length: int) -> str:
     """Bytes with a unit."""
-    left, units = float(value), ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while left >= 1024 and len(units) > 1:
-        left, units = left / 1024, units[1:]
-    return f"{value:,} bytes" if units[0] == "bytes" else f"{left:,.1f} {units[0]}"
+    amount, units = float(length), ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount, units = amount / 1024, units[1:]
+    return f"{length:,} bytes" if units[0] == "bytes" else f"{amount:,.1f} {units[0]}"

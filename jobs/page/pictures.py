@@ -44,23 +44,23 @@ CONFIG: Spec = {
 }
 
 
-def epochs(found: Sequence[Point], start_ms: int, stop_ms: int, width: int = WIDTH) -> Spec:
+def epochs(shown: Sequence[Point], start_ms: int, stop_ms: int, width: int = WIDTH) -> Spec:
     """Rows, seconds between epochs, and lag over time, one above the other on one axis of time."""
     least = (stop_ms - start_ms) // LEAST_BAR
     values = [
         {
-            "from": one.start_ms,
-            "to": max(one.stop_ms, one.start_ms + least),
-            "rows": one.rows,
-            "seconds": one.seconds,
-            "lag": one.lag,
+            "from": point.start_ms,
+            "to": max(point.stop_ms, point.start_ms + least),
+            "rows": point.rows,
+            "seconds": point.seconds,
+            "lag": point.lag,
         }
-        for one in found
+        for point in shown
     ]
     fields = [("rows", "rows")]
-    if any(one.seconds is not None for one in found):
+    if any(point.seconds is not None for point in shown):
         fields.append(("seconds", "s since the last"))
-    if any(one.lag is not None for one in found):
+    if any(point.lag is not None for point in shown):
         fields.append(("lag", "lag in s"))
     time = {"type": "utc", "domain": [start_ms, stop_ms]}
     hidden = {"labels": False, "title": None}
@@ -140,18 +140,18 @@ def _steps() -> Spec:
     return {"width": {"step": STEP}, "height": {"step": STEP}}
 
 
-def symbols(found: Sequence[DateSpan], lines: Sequence[Growth]) -> Spec:
+def symbols(spans: Sequence[DateSpan], lines: Sequence[Growth]) -> Spec:
     """Entries per date of the symbol tables of each column."""
     values = [
-        {"date": plain(span.label), "column": plain(one.column), "entries": entries}
-        for one in lines
-        for span, entries in zip(found, one.entries, strict=True)
+        {"date": plain(span.label), "column": plain(line.column), "entries": entries}
+        for line in lines
+        for span, entries in zip(spans, line.entries, strict=True)
         if entries is not None
     ]
-    names = [plain(one.column) for one in lines]
+    names = [plain(line.column) for line in lines]
     color = {"domain": names, "range": [f"var(--line{number})" for number in range(len(names))]}
     dash = {"domain": names, "range": list(DASHES[: len(names)])}
-    dates = {"domain": [plain(span.label) for span in found]}
+    dates = {"domain": [plain(span.label) for span in spans]}
     x = {"field": "date", "type": "ordinal", "title": None, "axis": {"labelAngle": -60}, "scale": dates}
     y = {"field": "entries", "type": "quantitative", "title": "entries per date", "axis": {"format": "~s"}}
     encoding = {

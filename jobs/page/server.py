@@ -48,8 +48,8 @@ class PageCache:
         with self._lock:
             began = self.clock()
             if self._made is None or began >= self._due:
-                made = self.make()
-                self._made = made, f'"{sha256(made).hexdigest()[:32]}"'
+                page = self.make()
+                self._made = page, f'"{sha256(page).hexdigest()[:32]}"'
                 ended = self.clock()
                 self._due = ended + max(LEAST_S, SHARE * (ended - began))
             return self._made
@@ -123,8 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**HEADERS, **headers}.items():
-            self.send_header(name, value)
+        for name, text in {**HEADERS, **headers}.items():
+            self.send_header(name, text)
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:

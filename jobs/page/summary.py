@@ -86,52 +86,52 @@ def window(facts: PageFacts) -> tuple[int, int]:
 
 def extent(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> tuple[int, int]:
     """The part of a span of time in which there are live commits, with some room around; all of it without any."""
-    times = [one.time_ms for one in epochs if _is_inside(one, start_ms, stop_ms)]
+    times = [epoch.time_ms for epoch in epochs if _is_inside(epoch, start_ms, stop_ms)]
     if not times:
         return start_ms, stop_ms
     room = max((max(times) - min(times)) // ROOM, LEAST_ROOM_MS)
     return max(start_ms, min(times) - room), min(stop_ms, max(times) + room)
 
 
-def _is_inside(one: EpochFacts, start_ms: int, stop_ms: int) -> bool:
-    return one.live and one.kind == "commit" and start_ms <= one.time_ms < stop_ms
+def _is_inside(epoch: EpochFacts, start_ms: int, stop_ms: int) -> bool:
+    return epoch.live and epoch.kind == "commit" and start_ms <= epoch.time_ms < stop_ms
 
 
 def points(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> list[Point]:
     """The live commits in a span of time: each by itself, or if they are many in equal parts of it."""
-    inside = [one for one in epochs if _is_inside(one, start_ms, stop_ms)]
+    inside = [epoch for epoch in epochs if _is_inside(epoch, start_ms, stop_ms)]
     if len(inside) <= MOST_POINTS:
-        return [_point([one], one.time_ms, one.time_ms) for one in inside]
+        return [_point([epoch], epoch.time_ms, epoch.time_ms) for epoch in inside]
     step = (stop_ms - start_ms) / BINS
     parts: dict[int, list[EpochFacts]] = {}
-    for one in inside:
-        parts.setdefault(int((one.time_ms - start_ms) / step), []).append(one)
+    for epoch in inside:
+        parts.setdefault(int((epoch.time_ms - start_ms) / step), []).append(epoch)
     return [
-        _point(part, round(start_ms + number * step), round(start_ms + (number + 1) * step))
-        for number, part in sorted(parts.items())
+        _point(bin_epochs, round(start_ms + number * step), round(start_ms + (number + 1) * step))
+        for number, bin_epochs in sorted(parts.items())
     ]
 
 
-def _point(part: Sequence[EpochFacts], start_ms: int, stop_ms: int) -> Point:
+def _point(epochs: Sequence[EpochFacts], start_ms: int, stop_ms: int) -> Point:
     return Point(
         start_ms,
         stop_ms,
-        part[0].epoch,
-        part[-1].epoch,
-        len(part),
-        sum(one.rows for one in part),
-        sum(sum(one.rejected.values()) for one in part),
-        max((one.seconds for one in part if one.seconds is not None), default=None),
-        max((one.lag for one in part if one.lag is not None), default=None),
+        epochs[0].epoch,
+        epochs[-1].epoch,
+        len(epochs),
+        sum(epoch.rows for epoch in epochs),
+        sum(sum(epoch.rejected.values()) for epoch in epochs),
+        max((epoch.seconds for epoch in epochs if epoch.seconds is not None), default=None),
+        max((epoch.lag for epoch in epochs if epoch.lag is not None), default=None),
     )
 
 
 def rejected(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> dict[str, int]:
     """Rejected rows of the live epochs in a span of time, by reason."""
     counts: Counter[str] = Counter()
-    for one in epochs:
-        if one.live and start_ms <= one.time_ms < stop_ms:
-            counts.update(one.rejected)
+    for epoch in epochs:
+        if epoch.live and start_ms <= epoch.time_ms < stop_ms:
+            counts.update(epoch.rejected)
     return dict(sorted(counts.items()))
 
 
@@ -142,14 +142,14 @@ def spans(dates: Iterable[str]) -> tuple[DateSpan, ...]:
         return tuple(DateSpan(date, date, 1) for date in ordered)
     old, new = ordered[:-SINGLE_DATES], ordered[-SINGLE_DATES:]
     size = -(-len(old) // (MOST_SPANS - SINGLE_DATES))
-    runs = [old[at : at + size] for at in range(0, len(old), size)]
+    runs = [old[first : first + size] for first in range(0, len(old), size)]
     return (*(DateSpan(run[0], run[-1], len(run)) for run in runs), *(DateSpan(date, date, 1) for date in new))
 
 
 def heat(cells: Sequence[Cell]) -> Heat:
     """Dates by sources. A run of dates, and sources that share a line, have the tier of the least advanced one."""
-    found = spans(cell.date for cell in cells)
-    place = _places(found, {cell.date for cell in cells})
+    runs = spans(cell.date for cell in cells)
+    span_numbers = _places(runs, {cell.date for cell in cells})
     totals: Counter[str] = Counter()
     for cell in cells:
         totals[cell.source] += cell.rows
@@ -157,28 +157,24 @@ def heat(cells: Sequence[Cell]) -> Heat:
     many = len(names) > MOST_SOURCES
     shown = sorted(names[: MOST_SOURCES - 1] if many else names)
     rank = {name: number for number, name in enumerate(shown)}
-    made: dict[tuple[int, int], tuple[int, str]] = {}
+    sums: dict[tuple[int, int], tuple[int, str]] = {}
     for cell in cells:
-        key = place[cell.date], rank.get(cell.source, len(shown))
-        rows, tier = made.get(key, (0, cell.tier))
-        made[key] = rows + cell.rows, min(tier, cell.tier, key=TIERS.index)
+        key = span_numbers[cell.date], rank.get(cell.source, len(shown))
+        rows, tier = sums.get(key, (0, cell.tier))
+        sums[key] = rows + cell.rows, min(tier, cell.tier, key=TIERS.index)
     labels = (*shown, f"{len(names) - len(shown):,} other sources") if many else tuple(shown)
-    means = {key: (_mean(rows, found[key[0]].count), tier) for key, (rows, tier) in made.items()}
-    return Heat(found, labels, means)
+    means = {key: (max(1, round(rows / runs[key[0]].count)), tier) for key, (rows, tier) in sums.items()}
+    return Heat(runs, labels, means)
 
 
-def _mean(rows: int, dates: int) -> int:
-    return rows if dates == 1 else max(1, round(rows / dates))
-
-
-def _places(found: Sequence[DateSpan], dates: Iterable[str]) -> dict[str, int]:
+def _places(runs: Sequence[DateSpan], dates: Iterable[str]) -> dict[str, int]:
     """The place of each date's span."""
-    places, number = {}, 0
+    numbers, number = {}, 0
     for date in sorted(dates):
-        while date > found[number].last:
+        while date > runs[number].last:
             number += 1
-        places[date] = number
-    return places
+        numbers[date] = number
+    return numbers
 
 
 def bands(values: Iterable[int]) -> list[tuple[int, int]]:
@@ -194,17 +190,17 @@ def bands(values: Iterable[int]) -> list[tuple[int, int]]:
 
 def growth(symbols: Sequence[SymbolFacts]) -> tuple[tuple[DateSpan, ...], list[Growth]]:
     """The columns with the largest symbol tables: entries per date over the dates of all columns."""
-    largest = sorted(symbols, key=lambda one: (-one.ids, one.column))[:MOST_LINES]
-    dates = {date for one in largest for date, _, _ in one.dates}
-    found = spans(dates)
-    place = _places(found, dates)
+    largest = sorted(symbols, key=lambda tables: (-tables.ids, tables.column))[:MOST_LINES]
+    dates = {date for tables in largest for date, _, _ in tables.dates}
+    runs = spans(dates)
+    span_numbers = _places(runs, dates)
     lines = []
-    for one in sorted(largest, key=lambda one: one.column):
-        sums: list[list[int]] = [[] for _ in found]
-        for date, ids, _ in one.dates:
-            sums[place[date]].append(ids)
-        lines.append(Growth(one.column, tuple(sum(ids) / len(ids) if ids else None for ids in sums)))
-    return found, lines
+    for tables in sorted(largest, key=lambda tables: tables.column):
+        sums: list[list[int]] = [[] for _ in runs]
+        for date, ids, _ in tables.dates:
+            sums[span_numbers[date]].append(ids)
+        lines.append(Growth(tables.column, tuple(sum(ids) / len(ids) if ids else None for ids in sums)))
+    return runs, lines
 
 
 def advice(symbols: SymbolFacts) -> str:
@@ -227,5 +223,8 @@ def advice(symbols: SymbolFacts) -> str:
 
 def newest(errors: Iterable[ErrorFacts]) -> list[ErrorFacts]:
     """The newest errors first, those without a time before all others."""
-    ordered = sorted(errors, key=lambda one: (-(math.inf if one.time_ms is None else one.time_ms), one.where, one.what))
-    return ordered[:MOST_ROWS]
+
+    def order(error: ErrorFacts) -> tuple[float, str, str]:
+        return -math.inf if error.time_ms is None else -error.time_ms, error.where, error.what
+
+    return sorted(errors, key=order)[:MOST_ROWS]

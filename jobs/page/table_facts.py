@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from sparkhaven.jobs.doctor.finding import CheckContext, headline
+from sparkhaven.jobs.operations.quarantined_stream import rejected_rows
 from sparkhaven.jobs.page.facts import (
     Cell,
     EpochFacts,
@@ -23,7 +23,6 @@ from sparkhaven.jobs.page.facts import (
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import remarks_of
 from sparkhaven.readers.table_stats import DiskUse, disk_use
-from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry, StreamState, list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.state.log_values import REJECTED
 from sparkhaven.store.errors import SparkhavenError
@@ -32,8 +31,6 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import load_validation
 from sparkhaven.writers.merge.unfinished_work import DateStatus, SourceRows
-from sparkhaven.writers.quarantine.pending_changes import follow_log
-from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
 
 MOST_LISTED = 2000  # directories whose files are looked at
 MOST_ERRORS, MOST_DATES = 50, 20
@@ -50,12 +47,12 @@ class _Parts:
     now_s: float
     errors: list[ErrorFacts] = field(default_factory=list)
 
-    def read(self, what: str, part: Callable[[], T]) -> T | None:
+    def read(self, subject: str, part: Callable[[], T]) -> T | None:
         """A part; None, and an error, where it cannot be read."""
         try:
             return part()
         except (SparkhavenError, OSError) as error:
-            self.errors.append(ErrorFacts(round(self.now_s * 1000), f"{self.name}: {what}", headline(error)))
+            self.errors.append(ErrorFacts(round(self.now_s * 1000), f"{self.name}: {subject}", headline(error)))
             return None
 
 
@@ -69,7 +66,7 @@ def table_facts(context: CheckContext, name: TableName) -> TableFacts:
         state = parts.read(stream, partial(load_stream, fs, layout, name, stream))
         if state is None:
             continue
-        feed = next((each for each in context.feeds if (each.table, each.spec.stream) == (name, stream)), None)
+        feed = next((feed for feed in context.feeds if (feed.table, feed.spec.stream) == (name, stream)), None)
         entries = parts.read(stream, partial(list_epochs, fs, layout, name, stream)) or []
         waiting, remarks = parts.read(stream, partial(_waiting, fs, state, feed)) or (None, ())
         numbers = state.epoch, state.floor, state.durability
@@ -82,25 +79,25 @@ def table_facts(context: CheckContext, name: TableName) -> TableFacts:
     dates = parts.read("dates", partial(context.dates, name)) or []
     parts.errors += parts.read("validations", lambda: list(_validations(fs, layout, name, dates))) or []
     look = partial(disk_use, fs, layout, name, most=MOST_LISTED)
-    use = parts.read("disk use", look) or DiskUse({}, {}, {})
-    parts.errors += parts.read("disk use", lambda: list(_short(context, name, use, look))) or []
+    usage = parts.read("disk use", look) or DiskUse({}, {}, {})
+    parts.errors += parts.read("disk use", lambda: list(_short(context, name, usage, look))) or []
     return TableFacts(
         str(name),
         tuple(streams),
         tuple(_cells(dates)),
-        _symbols(use),
-        _volumes(use),
-        use.unlisted,
+        _symbols(usage),
+        _volumes(usage),
+        usage.unlisted,
         tuple(quarantines),
         tuple(parts.errors),
     )
 
 
-def _short(context: CheckContext, name: TableName, use: DiskUse, look: Callable[[], DiskUse]) -> Iterator[ErrorFacts]:
+def _short(context: CheckContext, name: TableName, usage: DiskUse, look: Callable[[], DiskUse]) -> Iterator[ErrorFacts]:
     """Locations whose files are not there as committed, in a second look too: a removal may be under way."""
-    for directory in sorted(use.short & look().short if use.short else ())[:MOST_ERRORS]:
-        what = f"committed files are missing or shorter than committed: run {context.command('verify', name)}"
-        yield ErrorFacts(round(context.now_s * 1000), str(directory), what)
+    for directory in sorted(usage.short & look().short if usage.short else ())[:MOST_ERRORS]:
+        message = f"committed files are missing or shorter than committed: run {context.command('verify', name)}"
+        yield ErrorFacts(round(context.now_s * 1000), str(directory), message)
 
 
 def _waiting(fs: Fs, state: StreamState, feed: StreamSettings | None) -> tuple[str, tuple[str, ...]] | None:
@@ -112,14 +109,14 @@ def _waiting(fs: Fs, state: StreamState, feed: StreamSettings | None) -> tuple[s
 
 
 def _epochs(entries: Sequence[EpochEntry]) -> tuple[EpochFacts, ...]:
-    found: list[EpochFacts] = []
+    facts: list[EpochFacts] = []
     before: int | None = None
     for entry in entries:
         seconds = None if before is None or not entry.live else max(0, entry.time_ms - before) / 1000
         files = entry.oldest_ns if entry.oldest_ns is not None and entry.oldest_ns > 0 else None
         lag = None if files is None else round(max(0.0, entry.time_ms / 1000 - files / 1e9), 3)
         commit = entry.kind == "commit"
-        found.append(
+        facts.append(
             EpochFacts(
                 entry.epoch,
                 entry.kind,
@@ -133,7 +130,7 @@ def _epochs(entries: Sequence[EpochEntry]) -> tuple[EpochFacts, ...]:
         )
         if entry.live and commit:
             before = entry.time_ms
-    return tuple(found)
+    return tuple(facts)
 
 
 def _rejected(entry: EpochEntry) -> dict[str, int]:
@@ -142,9 +139,9 @@ def _rejected(entry: EpochEntry) -> dict[str, int]:
 
 
 def _gaps(where: str, entries: Sequence[EpochEntry]) -> list[ErrorFacts]:
-    found = [(entry, gap) for entry in entries if entry.live for gap in entry.gaps][-MOST_ERRORS:]
-    what = "missing offsets were skipped, as allow_gap permits"
-    return [ErrorFacts(entry.time_ms, f"{where}, epoch {entry.epoch}", f"{what}: {gap.path}") for entry, gap in found]
+    gaps = [(entry, gap) for entry in entries if entry.live for gap in entry.gaps][-MOST_ERRORS:]
+    message = "missing offsets were skipped, as allow_gap permits"
+    return [ErrorFacts(entry.time_ms, f"{where}, epoch {entry.epoch}", f"{message}: {gap.path}") for entry, gap in gaps]
 
 
 def _cells(dates: Sequence[DateStatus]) -> Iterator[Cell]:
@@ -164,38 +161,38 @@ def _tier(date: DateStatus, rows: SourceRows) -> str:
 
 def _validations(fs: Fs, layout: Layout, name: TableName, dates: Sequence[DateStatus]) -> Iterator[ErrorFacts]:
     """The rules that the newest dates whose validation has failed do not pass."""
-    for date in [each for each in dates if each.validation == "failed"][-MOST_DATES:]:
+    for date in [status for status in dates if status.validation == "failed"][-MOST_DATES:]:
         record = newest(fs, layout, name, date.value)
-        found = record and load_validation(fs, layout, name, record)
-        for result in (*found.failed, *(() if found.tolerant else found.unevaluated)) if found else ():
-            rule = f"{result.rule}{f' of {result.column}' if result.column else ''}"
-            failed = "failed" if result.passed is False else "was not evaluated"
-            what = f"validation: {rule} {failed}{f': {result.message}' if result.message else ''}"
-            yield ErrorFacts(found.time_ms or None if found else None, f"{name} {date.value}", what)
+        validation = load_validation(fs, layout, name, record) if record else None
+        if validation is None:
+            continue
+        for rule in (*validation.failed, *(() if validation.tolerant else validation.unevaluated)):
+            subject = f"{rule.rule}{f' of {rule.column}' if rule.column else ''}"
+            failed = "failed" if rule.passed is False else "was not evaluated"
+            message = f"validation: {subject} {failed}{f': {rule.message}' if rule.message else ''}"
+            yield ErrorFacts(validation.time_ms or None, f"{name} {date.value}", message)
 
 
-def _volumes(use: DiskUse) -> tuple[VolumeFacts, ...]:
+def _volumes(usage: DiskUse) -> tuple[VolumeFacts, ...]:
     return tuple(
         VolumeFacts(name if name == "intraday" else f"storage partition {name}", used, waste)
-        for name, (used, waste) in sorted(use.volumes.items())
+        for name, (used, waste) in sorted(usage.volumes.items())
     )
 
 
-def _symbols(use: DiskUse) -> tuple[SymbolFacts, ...]:
+def _symbols(usage: DiskUse) -> tuple[SymbolFacts, ...]:
     return tuple(
-        SymbolFacts(column, tuple((date, at.ids, at.rows) for date, at in sorted(dates.items())))
-        for column, dates in sorted(use.growth.items())
+        SymbolFacts(column, tuple((date, sizes.ids, sizes.rows) for date, sizes in sorted(dates.items())))
+        for column, dates in sorted(usage.growth.items())
     )
 
 
 def _quarantine(
     fs: Fs, layout: Layout, name: TableName, state: StreamState
 ) -> tuple[QuarantineFacts, list[ErrorFacts]]:
-    ledger = follow_log(fs, layout, name, state, read_only=True)
-    if ledger is None or not ledger.place or not is_table(fs, Path(ledger.place)):
+    rows = rejected_rows(fs, layout, name, state)
+    if rows is None:
         return QuarantineFacts(state.stream), []
-    owner = name.namespace, name.table, state.stream
-    rows = QuarantineRows(fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])
     size = rows.size()
     if size > MOST_QUARANTINE:
         return QuarantineFacts(state.stream, unread=f"its files have {size >> 20:,} MiB"), []
@@ -208,6 +205,6 @@ def _row(where: str, row: dict[str, Any]) -> ErrorFacts:
     time: datetime | None = row["Time"]
     column = f" in column {row['Column']}" if row["Column"] is not None else ""
     expected = f", expected {row['Expected']}" if row["Expected"] is not None else ""
-    what = f"row rejected: {row['Reason']}{column}{expected}"
-    at = None if time is None else round(time.timestamp() * 1000)
-    return ErrorFacts(at, f"{where}: {row['SourcePartition']} at {row['Position']}", what)
+    message = f"row rejected: {row['Reason']}{column}{expected}"
+    time_ms = None if time is None else round(time.timestamp() * 1000)
+    return ErrorFacts(time_ms, f"{where}: {row['SourcePartition']} at {row['Position']}", message)

@@ -22,8 +22,8 @@ _STARTED = re.compile(r"^exec (/\S+|'[^']+') \"\$@\"$", re.MULTILINE)
 
 def note_use(fs: Fs, mark: Path, now_s: float) -> None:
     """Gives a file the present time of change, once a day at most. A cache that cannot be written stays as it is."""
-    found = fs.stat(mark)
-    if found is None or now_s - found.mtime_ns / 1e9 < _NOTED_S:
+    stat = fs.stat(mark)
+    if stat is None or now_s - stat.mtime_ns / 1e9 < _NOTED_S:
         return
     try:
         fs.replace(mark, fs.read(mark), sync=False)
@@ -33,20 +33,20 @@ def note_use(fs: Fs, mark: Path, now_s: float) -> None:
 
 def is_old(fs: Fs, mark: Path, now_s: float) -> bool:
     """Whether what a file stands for was not used for a month; without the file nobody knows."""
-    found = fs.stat(mark)
-    return found is not None and now_s - found.mtime_ns / 1e9 > KEPT_S
+    stat = fs.stat(mark)
+    return stat is not None and now_s - stat.mtime_ns / 1e9 > KEPT_S
 
 
-def remove_environments(fs: Fs, made: Path, now_s: float) -> list[Path]:
-    """Removes environments of the kind of ``made`` that have no Python any more or were not used for a month.
+def remove_environments(fs: Fs, newest: Path, now_s: float) -> list[Path]:
+    """Removes environments of the kind of ``newest`` that have no Python any more or were not used for a month.
 
     One that is being made has its lock ``NAME.lock`` taken, and is left alone. Returns what was removed.
     """
-    kind = made.name.rpartition("-")[0]
+    kind = newest.name.rpartition("-")[0]
     removed = []
-    for path in sorted(made.with_name(name) for name in fs.names(made.parent) if name.startswith(f"{kind}-")):
-        found = fs.stat(path, follow=False)
-        if path == made or found is None or not found.is_dir:
+    for path in sorted(newest.with_name(name) for name in fs.names(newest.parent) if name.startswith(f"{kind}-")):
+        stat = fs.stat(path, follow=False)
+        if path == newest or stat is None or not stat.is_dir:
             continue
         lock = fs.lock(path.with_name(f"{path.name}.lock"))
         if lock is None:
@@ -58,16 +58,16 @@ def remove_environments(fs: Fs, made: Path, now_s: float) -> list[Path]:
     return removed
 
 
-def remove_launchers(fs: Fs, made: Path, now_s: float) -> None:
-    """Removes launchers like ``made`` whose Python is gone, and that were not used for a month.
+def remove_launchers(fs: Fs, newest: Path, now_s: float) -> None:
+    """Removes launchers like ``newest`` whose Python is gone, and that were not used for a month.
 
     A Python that is not here may be on another machine, or in another container, which has the same home directory.
     """
-    kind = made.name.rpartition("-")[0]
-    for path in [made.with_name(name) for name in fs.names(made.parent) if name.startswith(f"{kind}-")]:
+    kind = newest.name.rpartition("-")[0]
+    for path in [newest.with_name(name) for name in fs.names(newest.parent) if name.startswith(f"{kind}-")]:
         started = _STARTED.search(fs.read(path).decode("utf-8", "replace"))
         if (
-            path != made
+            path != newest
             and is_old(fs, path, now_s)
             and started
             and fs.stat(Path("".join(shlex.split(started[1])))) is None

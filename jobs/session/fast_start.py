@@ -40,8 +40,8 @@ def python_launcher(fs: Fs, environ: Mapping[str, str]) -> str:
 
     That is where another PySpark than the installed one may be meant, or the cache cannot be written.
     """
-    found = _pyspark()
-    if found is None or found.parent != Path(sysconfig.get_paths()["purelib"]) or environ.get("SPARK_HOME"):
+    pyspark = _pyspark()
+    if pyspark is None or pyspark.parent != Path(sysconfig.get_paths()["purelib"]) or environ.get("SPARK_HOME"):
         return sys.executable
     text = _LAUNCHER.format(python=shlex.quote(sys.executable)).encode()
     path = cache_directory(environ) / f"python-{_digest(sys.executable)}"
@@ -65,12 +65,12 @@ def class_archive(fs: Fs, environ: Mapping[str, str]) -> Path:
     return cache_directory(environ) / f"classes-{_digest(java, _change(fs, java), _owner(fs, _pyspark()))}.jsa"
 
 
-def keep_archive(fs: Fs, made: Path, path: Path) -> None:
+def keep_archive(fs: Fs, unnamed: Path, path: Path) -> None:
     """Gives a new archive its name, and removes those of PySparks that are gone or replaced, and those that no Spark
     was started with for a month: each has 160 MB.
     """
     fs.replace(path.with_suffix(OWNER), _owner(fs, _pyspark()).encode(), sync=False)
-    fs.rename(made, path)
+    fs.rename(unnamed, path)
     for name in fs.names(path.parent):
         file = path.with_name(name)
         if file.suffix != OWNER:
@@ -99,8 +99,8 @@ def _owner(fs: Fs, pyspark: Path | None) -> str:
 
 
 def _change(fs: Fs, path: Path) -> tuple[int, int] | None:
-    found = fs.stat(path)
-    return (found.size, found.mtime_ns) if found is not None else None
+    stat = fs.stat(path)
+    return (stat.size, stat.mtime_ns) if stat is not None else None
 
 
 def _pyspark() -> Path | None:

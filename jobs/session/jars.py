@@ -40,8 +40,8 @@ def jars(fs: Fs, name: str, artifacts: Sequence[Artifact], environ: Mapping[str,
     SettingsError when they cannot be fetched.
     """
     directory = cache_directory(environ) / name
-    found = _complete(fs, directory)
-    return found if found is not None else _fetch(fs, directory, artifacts, environ)
+    cached = _complete(fs, directory)
+    return cached if cached is not None else _fetch(fs, directory, artifacts, environ)
 
 
 def present(fs: Fs, name: str, environ: Mapping[str, str]) -> list[Path] | None:
@@ -65,9 +65,9 @@ def _fetch(fs: Fs, directory: Path, artifacts: Sequence[Artifact], environ: Mapp
     fs.mkdirs(directory.parent)
     lock = fs.lock(directory.parent, wait=True)
     try:
-        found = _complete(fs, directory)  # another process may have fetched them
-        if found is not None:
-            return found
+        cached = _complete(fs, directory)  # another process may have fetched them
+        if cached is not None:
+            return cached
         staging = directory.with_name(f".{directory.name}.fetching")
         fs.remove_tree(staging)
         fs.mkdirs(staging)
@@ -99,22 +99,22 @@ def _run_ivy(staging: Path, artifact: Artifact, directory: Path, environ: Mappin
         done = subprocess.run(
             line, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False, env=dict(environ)
         )
-        said = done.stdout + done.stderr
-        failed = done.returncode != 0 or "UNRESOLVED DEPENDENCIES" in said or "FAILED DOWNLOADS" in said
+        output = done.stdout + done.stderr
+        failed = done.returncode != 0 or "UNRESOLVED DEPENDENCIES" in output or "FAILED DOWNLOADS" in output
     except subprocess.TimeoutExpired:
-        said, failed = f"no answer within {FETCH_SECONDS:.0f} seconds", True
+        output, failed = f"no answer within {FETCH_SECONDS:.0f} seconds", True
     if failed:
         raise SettingsError(
             f"the jars of {':'.join(coordinates)} cannot be fetched",
             where=directory,
             expected="jars from Maven Central at the first run, later from the cache",
-            found=_reason(said),
+            found=_reason(output),
             hint="connect to the network or set a proxy, and try again",
         )
 
 
-def _reason(said: str) -> str:
-    lines = [line.strip(" :\t") for line in said.splitlines()]
+def _reason(output: str) -> str:
+    lines = [line.strip(" :\t") for line in output.splitlines()]
     marks = ("Exception", "not found", "refused", "timed out", "unresolved", "Unknown host")
     reasons = [line for line in lines if any(mark in line for mark in marks)]
     return (reasons or [line for line in lines if line] or ["no message"])[0][:300]
@@ -127,8 +127,8 @@ def _java(environ: Mapping[str, str]) -> Path | str:
 
 def _ivy() -> Path:
     spec = find_spec("pyspark")
-    places = list(spec.submodule_search_locations or []) if spec else []
-    found = [jar for place in places for jar in sorted(Path(place, "jars").glob("ivy-*.jar"))]
-    if not found:
-        raise SettingsError("pyspark has no Ivy among its jars", expected="pyspark/jars/ivy-*.jar", found=places)
-    return found[0]
+    package_paths = list(spec.submodule_search_locations or []) if spec else []
+    ivy_jars = [jar for package_path in package_paths for jar in sorted(Path(package_path, "jars").glob("ivy-*.jar"))]
+    if not ivy_jars:
+        raise SettingsError("pyspark has no Ivy among its jars", expected="pyspark/jars/ivy-*.jar", found=package_paths)
+    return ivy_jars[0]

@@ -48,10 +48,10 @@ def find_java(fs: Fs, environ: Mapping[str, str]) -> Path:
         if fs.stat(java) is None:
             raise SettingsError("JAVA_HOME has no bin/java", where="JAVA_HOME", found=home, hint=_HINT)
         return java
-    found = shutil.which("java", path=environ.get("PATH", ""))
-    if found is None:
+    path = shutil.which("java", path=environ.get("PATH", ""))
+    if path is None:
         raise SettingsError("no java found", where="PATH", expected=f"a JDK {LEAST_MAJOR} or later", hint=_HINT)
-    return Path(found)
+    return Path(path)
 
 
 def _release(fs: Fs, java: Path) -> str | None:
@@ -66,10 +66,10 @@ def _release(fs: Fs, java: Path) -> str | None:
 def _ask(java: Path) -> str:
     """The first line of ``java -version`` that names a version."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SettingsError("java cannot be started", where=java, found=str(error), hint=_HINT) from None
-    lines = (said.stderr + said.stdout).splitlines()
+    lines = (answer.stderr + answer.stdout).splitlines()
     quoted = next((line for line in lines if '"' in line), "")
     return quoted.split('"')[1] if quoted else (lines[0] if lines else "no answer")
 

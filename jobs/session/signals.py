@@ -1,17 +1,26 @@
-"""Under spark-submit signals go to the JVM, whose child the driver is: here they are forwarded to the driver.
+"""Signals that end a process, also under spark-submit.
 
-Airflow, systemd and Kubernetes send SIGTERM to the process that they have started, which is Spark's JVM. By default it
-ends at once, and with it the driver's connection. Here it forwards the signal to the driver, which ends as it does
-without spark-submit; then the JVM ends with the driver's exit code.
+Airflow, systemd and Kubernetes send SIGTERM to the process that they have started, which under spark-submit is Spark's
+JVM. By default it ends at once, and with it the connection of the driver, its child. Here it forwards the signal to the
+driver, which ends as it does without spark-submit; then the JVM ends with the driver's exit code.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 from typing import Any
 
 FORWARDED = ("TERM", "INT")
+
+
+def stopped_by_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set, from now on."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 class _Forward:

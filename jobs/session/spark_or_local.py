@@ -1,14 +1,19 @@
-"""Whether a run of all available input is worth the start of Spark: by how much waits, unless the command says it."""
+"""Whether a run is worth the start of Spark, unless the command says it.
+
+An ingest of all available input is by how much waits, a merge by the rows that it has to write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from sparkhaven.ingest.feeds.base import Waiting
+    from sparkhaven.store.epochs.state.replay import StreamState
+    from sparkhaven.writers.merge.date_result import DateResult
 
 Where = Literal["auto", "local", "spark"]
 
@@ -40,12 +45,36 @@ def choose(where: Where, submitted: bool) -> RunChoice | None:
 
 def choose_by_input(waiting: Sequence[Waiting]) -> RunChoice:
     """The choice for the streams of one command, by what waits in their feeds, together."""
-    shares = [_share(each) for each in waiting]
-    amounts = " and ".join(each.words for each in waiting) or "nothing"
+    shares = [_share(feed) for feed in waiting]
+    amounts = " and ".join(feed.words for feed in waiting) or "nothing"
     if None in shares:
         return RunChoice(False, "a feed does not tell how much waits")
     local = sum(share for share in shares if share is not None) <= 1
     return RunChoice(local, f"{amounts} to ingest{'. Spark starts above' if local else ', more than'} {LIMIT}")
+
+
+def choose_for_merge(
+    where: Where, submitted: bool, rows: int, planned: Iterable[DateResult], parallel_rows: int
+) -> RunChoice:
+    """The choice for ``rows`` and for dates as a dry run plans them; planning ends as soon as they are too many.
+
+    A date below ``parallel_rows`` is one task wherever it is merged.
+    """
+    chosen = choose(where, submitted)
+    if chosen is not None:
+        return chosen
+    dates = iter(planned)
+    while rows <= parallel_rows:
+        date = next(dates, None)
+        if date is None:
+            return RunChoice(True, f"{rows:,} rows to merge. Spark starts above {parallel_rows:,}")
+        rows += date.rows_in
+    return RunChoice(False, f"more than {parallel_rows:,} rows to merge")
+
+
+def rows_of(states: Iterable[StreamState], dates: Collection[str]) -> int:
+    """Committed rows of dates. Of dates that were never merged it is what a merge takes, without planning them."""
+    return sum(state.locations[key].rows for state in states for key in state.locations if key.value in dates)
 
 
 def _share(waiting: Waiting) -> float | None:

@@ -106,8 +106,8 @@ def build_session(
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
-    for key, value in {**conf, **(extra or {})}.items():
-        builder = builder.config(key, value)
+    for key, text in {**conf, **(extra or {})}.items():
+        builder = builder.config(key, text)
     session = builder.getOrCreate()
     if submitted:
         # Spark starts the planner of a stream's source with a wrong path to --py-files
@@ -149,8 +149,8 @@ def _end_jvm_without(jars: str) -> None:
     gateway = SparkContext._gateway
     if not jars or gateway is None or SparkContext._active_spark_context is not None:
         return
-    there = gateway.jvm.java.lang.System.getProperty("spark.jars") or ""
-    if all(jar in there for jar in jars.split(",")):
+    loaded = gateway.jvm.java.lang.System.getProperty("spark.jars") or ""
+    if all(jar in loaded for jar in jars.split(",")):
         return
     gateway.shutdown()
     gateway.proc.stdin.close()

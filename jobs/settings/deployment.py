@@ -56,7 +56,8 @@ def filled_rows(fs: Fs, layout: Layout, table: TableName, names: Sequence[str]) 
     columns = [column for column in (*schema.stored, *schema.retired) if column.name in names]
     return {
         column.name: sum(
-            filled(fs, at.directory, column, at.files, at.stats, (at.start, at.stop, at.rows)) for at in slices
+            filled(fs, slice_.directory, column, slice_.files, slice_.stats, (slice_.start, slice_.stop, slice_.rows))
+            for slice_ in slices
         )
         for column in columns
     }

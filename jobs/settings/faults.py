@@ -50,7 +50,7 @@ FIRST = next(iter(PLANNED))  # whose keys are shown while the type is not known
 def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> SettingsError:
     """One SettingsError: the first fault in full, the others by a line each under ``also``."""
     faults = sorted(
-        (_fault(dict(item), raw, path) for item in error.errors(include_url=False)), key=lambda f: not f["unknown"]
+        (_fault(dict(detail), raw, path) for detail in error.errors(include_url=False)), key=lambda f: not f["unknown"]
     )
     first, others = faults[0], faults[1:]
     also = "; ".join(": ".join(filter(None, (fault["where"], fault["what"]))) for fault in others) or None
@@ -64,11 +64,11 @@ def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> Settin
     )
 
 
-def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, Any]:
-    loc = _plain_location(item["loc"])
-    kind, key = item["type"], next((str(step) for step in reversed(loc) if isinstance(step, str)), "")
+def _fault(detail: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, Any]:
+    loc = _plain_location(detail["loc"])
+    kind, key = detail["type"], next((str(step) for step in reversed(loc) if isinstance(step, str)), "")
     fault: dict[str, Any] = {
-        "what": f"{key}: {item['msg'][:1].lower()}{item['msg'][1:]}",
+        "what": f"{key}: {detail['msg'][:1].lower()}{detail['msg'][1:]}",
         "where": ".".join(map(str, loc)),
         "expected": EXPECTED.get(kind),
         "found": _as_written(raw, loc),
@@ -80,9 +80,9 @@ def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, A
     if kind in TABLE:  # the message names a class of ours
         fault["what"] = f"{key}: input should be a table"
     if kind == "extra_forbidden":
-        known = _known_keys(loc[:-1], raw)
-        fault |= {"what": f"unknown key {key!r}", "expected": ", ".join(known), "found": key, "unknown": True}
-        fault["hint"] = _near(key, known) or "remove it"
+        keys = _known_keys(loc[:-1], raw)
+        fault |= {"what": f"unknown key {key!r}", "expected": ", ".join(keys), "found": key, "unknown": True}
+        fault["hint"] = _near(key, keys) or "remove it"
     elif kind in ("missing", "union_tag_not_found"):
         missing = "feed.type" if kind == "union_tag_not_found" else ".".join(map(str, loc))
         fault |= {"what": f"missing key {missing!r}", "found": "no such key", "where": ".".join(map(str, loc[:-1]))}
@@ -92,16 +92,16 @@ def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, A
             f"add it{f' to [{loc[0]}]' if len(loc) > 1 or kind == 'union_tag_not_found' else ' above the first table'}"
         )
     elif kind in ("literal_error", "union_tag_invalid"):
-        choices = list(PLANNED) if kind == "union_tag_invalid" else _choices(item["ctx"]["expected"])
-        found = item["ctx"]["tag"] if kind == "union_tag_invalid" else _as_written(raw, loc)
-        what = "feed.type" if kind == "union_tag_invalid" else key
-        fault |= {"what": f"{what} has a value that is not known", "expected": ", ".join(choices), "found": found}
-        fault["hint"] = _near(str(found), choices)
+        choices = list(PLANNED) if kind == "union_tag_invalid" else _choices(detail["ctx"]["expected"])
+        written = detail["ctx"]["tag"] if kind == "union_tag_invalid" else _as_written(raw, loc)
+        name = "feed.type" if kind == "union_tag_invalid" else key
+        fault |= {"what": f"{name} has a value that is not known", "expected": ", ".join(choices), "found": written}
+        fault["hint"] = _near(str(written), choices)
     elif kind == "value_error":
-        fault["what"] = f"{key or path.name}: {item['ctx']['error']}"
+        fault["what"] = f"{key or path.name}: {detail['ctx']['error']}"
         fault["hint"] = f"correct {key} in the file" if key else "correct the file"
     elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        fault["expected"] = item["msg"].removeprefix("Input should be ")
+        fault["expected"] = detail["msg"].removeprefix("Input should be ")
         fault["hint"] = f"correct {key} in the file"
     return fault
 
@@ -123,15 +123,15 @@ def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
         return None  # may be a secret
     if loc[:2] == ("columns", "ignore") and "columns.ignore" in raw:
         loc = ("columns.ignore", *loc[2:])
-    value: Any = raw
+    node: Any = raw
     for step in loc:
         try:
-            value = value[step]
+            node = node[step]
         except (KeyError, IndexError, TypeError):
             return None
-    if isinstance(value, str):
-        return value
-    return None if isinstance(value, dict) and value else repr(value)
+    if isinstance(node, str):
+        return node
+    return None if isinstance(node, dict) and node else repr(node)
 
 
 def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any]) -> list[str]:
@@ -150,14 +150,14 @@ def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any]) -> list[str]:
 
 
 def _feed_model(kind: object) -> type[BaseModel]:
-    known = kind if isinstance(kind, str) and (kind in PLANNED or is_foreign(kind)) else FIRST
-    return settings_of(known)
+    feed_type = kind if isinstance(kind, str) and (kind in PLANNED or is_foreign(kind)) else FIRST
+    return settings_of(feed_type)
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for part in get_args(annotation) if (model := _model_of(part)) is not None), None)
+    return next((model for argument in get_args(annotation) if (model := _model_of(argument)) is not None), None)
 
 
 def _choices(text: str) -> list[str]:
@@ -165,6 +165,6 @@ def _choices(text: str) -> list[str]:
     return [piece.strip().strip("'") for piece in text.replace(" or ", ", ").split(",")]
 
 
-def _near(found: str, known: list[str]) -> str | None:
-    close = get_close_matches(found.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
-    return next((f"did you mean {name!r}?" for name in known if close and name.lower() == close[0]), None)
+def _near(word: str, words: list[str]) -> str | None:
+    close = get_close_matches(word.lower(), [name.lower() for name in words], n=1, cutoff=0.6)
+    return next((f"did you mean {name!r}?" for name in words if close and name.lower() == close[0]), None)

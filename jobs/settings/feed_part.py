@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -15,8 +14,7 @@ from sparkhaven.ingest.inference.file_feed import file_feed
 from sparkhaven.ingest.inference.texts.toml_text import literal
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.feed_traits import FeedOptions
-from sparkhaven.jobs.settings.stream_file import parse_stream
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.jobs.settings.stream_file import parse_stream, read_toml
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.types.frozen import frozen
@@ -46,8 +44,8 @@ class FeedPart:
 
     def sample(self, fs: Fs, rows: int) -> Sample:
         """Rows of the feed."""
-        found: Sample = planned_class(self.options.traits.feed).sample(fs, self.options, rows)
-        return replace(found, remarks=(*self.remarks, *found.remarks))
+        sample: Sample = planned_class(self.options.traits.feed).sample(fs, self.options, rows)
+        return replace(sample, remarks=(*self.remarks, *sample.remarks))
 
     def beside(self, directory: Path) -> dict[str, Any]:
         """The tables as they are written in a file of another directory."""
@@ -75,18 +73,9 @@ def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
         settings = parse_stream({**LACKING, **raw}, base / "sample.toml", environ, fs)
         return FeedPart(raw, base, settings.spec.feed, files=True, remarks=remarks)
     path = local_path(source)
-    found = fs.stat(path)
-    if found is None or found.is_dir:
-        raise SettingsError(
-            "no such stream file" if found is None else "the stream file is a directory",
-            where=path,
-            expected="a TOML file with [feed], or files to infer a schema from",
-            hint="check the path",
-        )
-    try:
-        raw = tomllib.loads(fs.read(path).decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError("stream file is not TOML", where=path, found=str(error)) from None
+    raw = read_toml(
+        fs, path, expected="a TOML file with [feed], or files to infer a schema from", hint="check the path"
+    )
     settings = parse_stream({**LACKING, **raw}, path, environ, fs)
     return FeedPart(raw, path.absolute().parent, settings.spec.feed)
 

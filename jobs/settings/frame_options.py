@@ -81,9 +81,9 @@ def frame_options(
     lossy: Iterable[str] | bool = (),
 ) -> FrameOptions:
     """The options of a writer of frames; SettingsError or InvalidNameError for wrong ones."""
-    for what, name in (("table", table), ("stream", stream)):
+    for noun, name in (("table", table), ("stream", stream)):
         if not isinstance(name, str):
-            raise InvalidNameError(f"the name of a {what} is not a text", found=repr(name))
+            raise InvalidNameError(f"the name of a {noun} is not a text", found=repr(name))
     where = Path(f"stream {check_stream(stream)}")
     if isinstance(ignore, str):
         raise SettingsError(
@@ -91,11 +91,11 @@ def frame_options(
         )
     if isinstance(lossy, str):
         raise SettingsError("lossy is not a list of columns", where=where, expected=f"[{lossy!r}]", found=repr(lossy))
-    others = _table("bounds", bounds or {}, where)
-    if others.keys() & {"internal", "value"}:
+    bound_options = _table("bounds", bounds or {}, where)
+    if bound_options.keys() & {"internal", "value"}:
         raise SettingsError("bounds has the keys internal or value", where=where, found=f"bounds = {bounds!r}")
     raw = {
-        "partition": {**others, "internal": _rule(internal), "value": _rule(value)},
+        "partition": {**bound_options, "internal": _rule(internal), "value": _rule(value)},
         "bad_rows": None if bad_rows is None else _table("bad_rows", bad_rows, where),
         "commit": {"durability": durability, "keep_epochs": keep_epochs},
         "ignore": list(ignore),
@@ -104,33 +104,34 @@ def frame_options(
         "adopt": adopt,
     }
     try:
-        part = FrameModel.model_validate(raw)
+        model = FrameModel.model_validate(raw)
     except ValidationError as error:
         raise translate(error, raw, where) from None
-    bad = part.bad_rows
+    bad = model.bad_rows
     spec = StreamSpec(
         stream,
         str(TableName.parse(table)),
-        FramesOptions(part.allow_gap, part.lossy if isinstance(part.lossy, bool) else tuple(part.lossy)),
-        partition_of(part.partition),
-        ignore=tuple(part.ignore),
+        FramesOptions(model.allow_gap, model.lossy if isinstance(model.lossy, bool) else tuple(model.lossy)),
+        partition_of(model.partition),
+        ignore=tuple(model.ignore),
         bad_rows=NO_BAD_ROWS if bad is None else bad.budget,
         allow_null_alias=bad is not None and bad.allow_null_alias,
     )
     quarantine = None
     if bad is not None and spec.bad_rows.allows_any:
-        place = bad.quarantine
-        quarantine = Layout(local_path(root)).quarantine(stream) if place is None else local_path(place).absolute()
+        directory = bad.quarantine
+        default = Layout(local_path(root)).quarantine(stream)
+        quarantine = default if directory is None else local_path(directory).absolute()
     return FrameOptions(
         local_path(root),
         TableName.parse(table),
         spec,
         schema if isinstance(schema, bytes | None) else local_path(schema),
         _positions(positions, where),
-        part.commit.policy,
-        part.commit.keep_epochs,
+        model.commit.policy,
+        model.commit.keep_epochs,
         quarantine,
-        part.adopt,
+        model.adopt,
     )
 
 
@@ -138,19 +139,20 @@ def _rule(rule: Rule) -> object:
     return {"column": rule} if isinstance(rule, str) else dict(rule) if isinstance(rule, Mapping) else rule
 
 
-def _table(name: str, given: object, where: Path) -> dict[str, Any]:
+def _table(name: str, options: object, where: Path) -> dict[str, Any]:
     """A table of options by name; paths may be paths."""
-    if not isinstance(given, Mapping):
-        raise SettingsError(f"{name} is not a table of options", where=where, found=repr(given))
-    return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+    if not isinstance(options, Mapping):
+        raise SettingsError(f"{name} is not a table of options", where=where, found=repr(options))
+    return {key: str(option) if isinstance(option, Path) else option for key, option in options.items()}
 
 
 def _positions(positions: Mapping[str, str] | None, where: Path) -> PositionColumns | None:
     if positions is None:
         return None
-    found = dict(positions) if isinstance(positions, Mapping) else {}
-    names = [name for name in found.values() if isinstance(name, str) and name]
-    if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"} or len(set(names)) < len(found):
+    columns = dict(positions) if isinstance(positions, Mapping) else {}
+    names = [name for name in columns.values() if isinstance(name, str) and name]
+    allowed = {"partition", "offset"} <= columns.keys() <= {"partition", "offset", "topic"}
+    if not allowed or len(set(names)) < len(columns):
         raise SettingsError(
             "positions lack the column of the topic partition or of the offset",
             where=where,
@@ -158,4 +160,4 @@ def _positions(positions: Mapping[str, str] | None, where: Path) -> PositionColu
             " column",
             found=repr(positions),
         )
-    return PositionColumns(**found)
+    return PositionColumns(**columns)

@@ -48,47 +48,47 @@ class WriteOptions:
     label: str | None = None
 
 
-def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, streaming: bool) -> WriteOptions:
+def write_options(options: Mapping[str, str], environ: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     """The options of a write, whose names are not case-sensitive; SettingsError or InvalidNameError for wrong ones.
 
     ``path`` is the name of the table, the argument of ``save`` or ``start``; the root may be in the environment.
     """
-    _refuse_keys_of_bad_rows(given)
-    _refuse_reads(given)
-    texts = given_texts(given, (*_OPTIONS, "path"), SPARKS)
+    _refuse_keys_of_bad_rows(options)
+    _refuse_reads(options)
+    texts = given_texts(options, (*_OPTIONS, "path"), SPARKS)
     if environ.get("SPARKHAVEN_ROOT"):
         texts.setdefault("root", environ["SPARKHAVEN_ROOT"])
-    found = {option: parse(name, texts[name]) for name, (option, parse) in _OPTIONS.items() if name in texts}
+    parsed = {option: parse(name, texts[name]) for name, (option, parse) in _OPTIONS.items() if name in texts}
     for name in ("root", "stream", "internal", "value"):
-        if name not in found:
+        if name not in parsed:
             hint = "or set SPARKHAVEN_ROOT; " if name == "root" else ""
             raise missing(name, f'.option("{name}", "{_EXAMPLES[name]}")', hint + INSERTS)
     table = texts.get("path")
     if table is None or ":/" in table:  # toTable hands over the directory of a table of Spark's catalog
         raise no_table("write", "start" if streaming else "save", table)
-    label = found.pop("label", None)
+    label = parsed.pop("label", None)
     if label is not None and streaming:
         raise SettingsError(
             "a streaming query has a label",
-            where=f"stream {found['stream']}",
+            where=f"stream {parsed['stream']}",
             found=label,
             hint="leave it out. Batches are known by their ids",
         )
-    if label is not None and "positions" in found:
-        raise SettingsError("a frame with positions has a label", where=f"stream {found['stream']}", found=label)
-    return WriteOptions(frame_options(table=table, **{**_DEFAULTS, **found}), label)
+    if label is not None and "positions" in parsed:
+        raise SettingsError("a frame with positions has a label", where=f"stream {parsed['stream']}", found=label)
+    return WriteOptions(frame_options(table=table, **{**_DEFAULTS, **parsed}), label)
 
 
-def _refuse_reads(given: Mapping[str, str]) -> None:
-    for name in given:
+def _refuse_reads(options: Mapping[str, str]) -> None:
+    for name in options:
         if name.lower() in _READS:
             raise SettingsError(
-                f"option {name!r} is for reads, and this is a write", where=WHERE, found=given[name], hint=INSERTS
+                f"option {name!r} is for reads, and this is a write", where=WHERE, found=options[name], hint=INSERTS
             )
 
 
-def _refuse_keys_of_bad_rows(given: Mapping[str, str]) -> None:
-    for name in given:
+def _refuse_keys_of_bad_rows(options: Mapping[str, str]) -> None:
+    for name in options:
         if name.lower() in KEYS_OF_BAD_ROWS:
             raise SettingsError(
                 f"{name!r} is a key of option 'badRows'",

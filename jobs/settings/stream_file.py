@@ -61,18 +61,20 @@ class StreamSettings:
 
 def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
     """Reads and checks a stream file; one SettingsError reports all of its faults."""
-    found = fs.stat(path)
-    if found is None or found.is_dir:
-        raise SettingsError(
-            "no such stream file" if found is None else "the stream file is a directory",
-            where=path,
-            hint="name a TOML file, like those in conf/streams",
-        )
+    raw = read_toml(fs, path, hint="name a TOML file, like those in conf/streams")
+    return parse_stream(raw, path, environ, fs)
+
+
+def read_toml(fs: Fs, path: Path, **advice: str) -> dict[str, Any]:
+    """The tables of a stream file. SettingsError for what is no TOML file, with ``advice`` where there is no file."""
+    stat = fs.stat(path)
+    if stat is None or stat.is_dir:
+        missing = "no such stream file" if stat is None else "the stream file is a directory"
+        raise SettingsError(missing, where=path, **advice)
     try:
-        raw = tomllib.loads(fs.read(path).decode("utf-8-sig"))
+        return tomllib.loads(fs.read(path).decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError("stream file is not TOML", where=path, found=str(error)) from None
-    return parse_stream(raw, path, environ, fs)
 
 
 def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs: Fs | None = None) -> StreamSettings:
@@ -87,11 +89,11 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         ) from None
     with as_in_file(raw, environ):
         try:
-            part = stream_model(_foreign_feed(raw, path)).model_validate(_lift_ignored(filled))
+            model = stream_model(_foreign_feed(raw, path)).model_validate(_lift_ignored(filled))
         except ValidationError as error:
             raise translate(error, _lift_ignored(raw), path) from None
         with names_of(path):
-            return _settings(part, path, fs or Fs())
+            return _settings(model, path, fs or Fs())
 
 
 @contextmanager
@@ -139,85 +141,85 @@ def _foreign_feed(raw: Mapping[str, Any], path: Path) -> str | None:
     return name
 
 
-def _settings(part: StreamModel, path: Path, fs: Fs) -> StreamSettings:
+def _settings(model: StreamModel, path: Path, fs: Fs) -> StreamSettings:
     base = path.absolute().parent
-    kind = str(part.feed.type)  # type: ignore[attr-defined]  # every model of a feed has it
-    options = planned_class(kind).read(part.feed, base, fs)
+    kind = str(model.feed.type)  # type: ignore[attr-defined]  # every model of a feed has it
+    options = planned_class(kind).read(model.feed, base, fs)
     keys = options.traits.keys
-    columns = tuple(_column(name, item, path, keys=keys) for name, item in part.columns.items())
+    columns = tuple(_column(name, entry, path, keys=keys) for name, entry in model.columns.items())
     spec = StreamSpec(
-        stream=check_stream(part.name),
-        table=str(TableName.parse(part.table)),
+        stream=check_stream(model.name),
+        table=str(TableName.parse(model.table)),
         feed=options,
-        partition=partition_of(part.partition),
+        partition=partition_of(model.partition),
         columns=columns,
-        ignore=tuple(part.ignore),
-        bad_rows=part.bad_rows.budget,
-        allow_null_alias=part.bad_rows.allow_null_alias,
+        ignore=tuple(model.ignore),
+        bad_rows=model.bad_rows.budget,
+        allow_null_alias=model.bad_rows.allow_null_alias,
     )
-    quarantine = part.bad_rows.quarantine
+    quarantine = model.bad_rows.quarantine
     return StreamSettings(
         file=path,
         spec=spec,
-        table=TableName.parse(part.table),
-        schema_file=beside(base, part.deployed_from),
-        policy=part.commit.policy,
-        keep_epochs=part.commit.keep_epochs,
-        trigger_s=part.commit.trigger,
+        table=TableName.parse(model.table),
+        schema_file=beside(base, model.deployed_from),
+        policy=model.commit.policy,
+        keep_epochs=model.commit.keep_epochs,
+        trigger_s=model.commit.trigger,
         quarantine=None if quarantine is None else beside(base, quarantine),
-        logs=part.logs.enabled,
+        logs=model.logs.enabled,
     )
 
 
-def _column(name: str, item: ColumnModel, path: Path, *, keys: bool) -> ColumnSpec:
-    if item.key is None:
-        return _spec(name, item.source, item, meta=item.meta)
+def _column(name: str, entry: ColumnModel, path: Path, *, keys: bool) -> ColumnSpec:
+    if entry.key is None:
+        return _spec(name, entry.source, entry, meta=entry.meta)
     if not keys:
         raise SettingsError(
             "a feed without messages has a setting for keys",
             where=f"{path}: columns.{name}.key",
-            found=item.key,
+            found=entry.key,
             hint="name a field of the row with `from`",
         )
-    return _spec(name, item.key, item, of="key")
+    return _spec(name, entry.key, entry, of="key")
 
 
-def _spec(name: str, source: str | None, item: ColumnModel, **where: Any) -> ColumnSpec:
-    unit, form = item.unit or "iso", _form(item)
-    return ColumnSpec(name, source, unit, item.zone, far=item.far, form=form, lossy=item.lossy, **where)
+def _spec(name: str, source: str | None, entry: ColumnModel, **where: Any) -> ColumnSpec:
+    unit, form = entry.unit or "iso", _form(entry)
+    return ColumnSpec(name, source, unit, entry.zone, far=entry.far, form=form, lossy=entry.lossy, **where)
 
 
-def _form(item: ColumnModel) -> TextForm | None:
+def _form(entry: ColumnModel) -> TextForm | None:
     form = TextForm(
-        pattern=item.format,
-        trim=item.trim,
-        quoted=item.quoted,
-        thousands=item.thousands or "",
-        decimal=item.decimal or ".",
-        true=tuple(item.true or ()),
-        false=tuple(item.false or ()),
-        as_text=item.as_text,
+        pattern=entry.format,
+        trim=entry.trim,
+        quoted=entry.quoted,
+        thousands=entry.thousands or "",
+        decimal=entry.decimal or ".",
+        true=tuple(entry.true or ()),
+        false=tuple(entry.false or ()),
+        as_text=entry.as_text,
     )
     return None if form == TextForm() else form
 
 
-def partition_of(part: PartitionModel) -> PartitionSpec:
+def partition_of(model: PartitionModel) -> PartitionSpec:
     """The routing that ``[partition]`` describes."""
-    internal = part.internal
+    internal = model.internal
     if internal.column is not None:
         rule = InternalRule("column", internal.column)
     elif internal.meta is not None:
         rule = InternalRule("meta", internal.meta)
     else:
         rule = InternalRule("fixed", str(internal.fixed))
-    clock = Clock(part.clock) if isinstance(part.clock, str) else Clock("fixed", part.clock)
-    return PartitionSpec(rule, _value(part.value), clock, part.max_past, part.max_future, part.bounds, part.late)
+    clock = Clock(model.clock) if isinstance(model.clock, str) else Clock("fixed", model.clock)
+    return PartitionSpec(rule, _value(model.value), clock, model.max_past, model.max_future, model.bounds, model.late)
 
 
-def _value(part: ValueModel) -> ValueRule:
-    if part.fixed is not None:
-        return ValueRule(fixed=part.fixed)
-    return ValueRule(part.column, part.zone or "UTC", part.format or "yyyy-MM-dd", part.unit)
+def _value(model: ValueModel) -> ValueRule:
+    if model.fixed is not None:
+        return ValueRule(fixed=model.fixed)
+    return ValueRule(model.column, model.zone or "UTC", model.format or "yyyy-MM-dd", model.unit)
 
 
 def _lift_ignored(raw: dict[str, Any]) -> dict[str, Any]:
@@ -225,5 +227,5 @@ def _lift_ignored(raw: dict[str, Any]) -> dict[str, Any]:
     columns = raw.get("columns")
     if not isinstance(columns, dict) or not isinstance(columns.get("ignore"), list):
         return raw
-    rest = {name: item for name, item in columns.items() if name != "ignore"}
+    rest = {name: entry for name, entry in columns.items() if name != "ignore"}
     return {**raw, "columns": rest, "columns.ignore": columns["ignore"]}

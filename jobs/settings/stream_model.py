@@ -82,7 +82,7 @@ class InternalModel(SettingsModel):
 
     @model_validator(mode="after")
     def _one(self) -> InternalModel:
-        if sum(value is not None for value in (self.column, self.meta, self.fixed)) != 1:
+        if sum(key is not None for key in (self.column, self.meta, self.fixed)) != 1:
             raise ValueError('give one of column, meta, fixed, like { column = "origin" }')
         return self
 

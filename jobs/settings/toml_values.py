@@ -11,27 +11,27 @@ _NAME = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def fill_environment(value: Any, environ: Mapping[str, str]) -> Any:
+def fill_environment(node: Any, environ: Mapping[str, str]) -> Any:
     """The same tree with ``${NAME}`` in text values replaced; ``$${`` stands for ``${``. Keys stay as they are.
 
     A name that is not set, or that is no name, is a KeyError with that name.
     """
-    if isinstance(value, str):
-        return _NAME.sub(lambda match: _filled(match, environ), value)
-    if isinstance(value, dict):
-        return {key: fill_environment(item, environ) for key, item in value.items()}
-    if isinstance(value, list):
-        return [fill_environment(item, environ) for item in value]
-    return value
+    if isinstance(node, str):
+        return _NAME.sub(lambda match: _filled(match, environ), node)
+    if isinstance(node, dict):
+        return {key: fill_environment(child, environ) for key, child in node.items()}
+    if isinstance(node, list):
+        return [fill_environment(child, environ) for child in node]
+    return node
 
 
-def named_in(value: Any) -> set[str]:
+def named_in(node: Any) -> set[str]:
     """The names of the environment that text values of a tree take."""
-    if isinstance(value, str):
-        return {match[2] for match in _NAME.finditer(value) if not match[1]}
-    if isinstance(value, dict):
-        return set().union(*map(named_in, value.values()))
-    return set().union(*map(named_in, value)) if isinstance(value, list) else set()
+    if isinstance(node, str):
+        return {match[2] for match in _NAME.finditer(node) if not match[1]}
+    if isinstance(node, dict):
+        return set().union(*map(named_in, node.values()))
+    return set().union(*map(named_in, node)) if isinstance(node, list) else set()
 
 
 def as_written(text: str | None, environ: Mapping[str, str], names: set[str]) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -22,14 +23,16 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.format.parquet.trees import LAYOUTS, TreeLayout
+from sparkhaven.store.format.parquet.trees import LAYOUTS
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
 from sparkhaven.store.suggestions import meant
-from sparkhaven.writers.exports.export_plan import LEAVES, ExportOptions, LeafFormat, rows_of
+from sparkhaven.writers.exports.export_plan import LEAVES, ExportOptions, rows_of
 from sparkhaven.writers.exports.export_target import target_of
 from sparkhaven.writers.exports.export_tree import Exported, ExportOutcome, export_tree
+
+Word = TypeVar("Word", bound=str)
 
 
 def register(app: typer.Typer) -> None:
@@ -80,8 +83,8 @@ def export(
     cli: CliContext = ctx.obj
     fs, database = Fs(), cli.database()
     options = ExportOptions(
-        _layout(layout),
-        _leaf(leaf),
+        _one_of("--layout", layout, LAYOUTS),
+        _one_of("--leaf", leaf, LEAVES),
         _codec(codec),
         _names(columns),
         tuple(dates) if dates else None,
@@ -90,7 +93,7 @@ def export(
     begun = time.monotonic()
     target = target_of(fs, database, out)
     opened = open_pinned(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs)
-    found = export_tree(
+    exported = export_tree(
         fs,
         opened,
         target,
@@ -100,17 +103,17 @@ def export(
         dry_run=dry_run,
         on_progress=cli.note,
     )
-    _show(cli, name, target.path, found, opened.epochs, time.monotonic() - begun)
+    _show(cli, name, target.path, exported, opened.epochs, time.monotonic() - begun)
 
 
-def _show(cli: CliContext, name: str, out: Path, found: Exported, epochs: dict[str, int], seconds: float) -> None:
-    plan, manifest = found.plan, found.manifest
-    value = {
+def _show(cli: CliContext, name: str, out: Path, exported: Exported, epochs: dict[str, int], seconds: float) -> None:
+    plan, manifest = exported.plan, exported.manifest
+    record = {
         "table": name,
         "layout": plan.options.layout,
         "leaf": plan.options.leaf,
         "out": str(out),
-        "outcome": found.outcome,
+        "outcome": exported.outcome,
         "rows": plan.rows,
         "files": len(plan.dates),
         "bytes": manifest.bytes if manifest else None,
@@ -121,36 +124,28 @@ def _show(cli: CliContext, name: str, out: Path, found: Exported, epochs: dict[s
         "id": plan.id,
         "epoch": epochs,
         "seconds": round(seconds, 3),
-        "dry_run": found.outcome is ExportOutcome.PLANNED,
+        "dry_run": exported.outcome is ExportOutcome.PLANNED,
     }
     text = {
         ExportOutcome.PLANNED: f"would export {plan.rows:,} rows of {len(plan.dates):,} dates to {out}",
         ExportOutcome.UNCHANGED: f"{out} has this export already, {plan.rows:,} rows",
     }
     done = f"{plan.rows:,} rows of {len(plan.dates):,} dates to {out}, layout {plan.options.layout}"
-    cli.result(value, text.get(found.outcome, done))
+    cli.result(record, text.get(exported.outcome, done))
 
 
-def _layout(asked: str) -> TreeLayout:
-    for known in LAYOUTS:
-        if asked == known:
+def _one_of(option: str, word: str, words: Sequence[Word]) -> Word:
+    for known in words:
+        if word == known:
             return known
-    raise SettingsError(
-        "unknown --layout", expected=", ".join(LAYOUTS), found=repr(asked), hint=meant(asked, LAYOUTS) or None
-    )
+    hint = meant(word, words) or None
+    raise SettingsError(f"unknown {option}", expected=", ".join(words), found=repr(word), hint=hint)
 
 
-def _leaf(asked: str) -> LeafFormat:
-    for known in LEAVES:
-        if asked == known:
-            return known
-    raise SettingsError("unknown --leaf", expected=", ".join(LEAVES), found=repr(asked))
-
-
-def _codec(asked: str | None) -> str | None:
-    if asked is None or asked.upper() in MERGE_CODECS:
-        return asked and asked.upper()
-    raise SettingsError("unknown --codec", expected=", ".join(MERGE_CODECS), found=repr(asked))
+def _codec(word: str | None) -> str | None:
+    if word is None or word.upper() in MERGE_CODECS:
+        return word and word.upper()
+    raise SettingsError("unknown --codec", expected=", ".join(MERGE_CODECS), found=repr(word))
 
 
 def _names(columns: str | None) -> tuple[str, ...] | None:

@@ -18,6 +18,6 @@ def follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None
     if schema.extended not in EXTENDED:
         return
     opened = open_pinned(layout.root, schema.full_name, fs=fs)
-    found = follow_history(fs, layout, opened, now_ms=int(time.time() * 1000), on_progress=cli.note)
-    done = f"{len(found.written):,} dates written, {len(found.removed):,} removed"
-    cli.note(f"{schema.extended}: {done}, {found.path}")
+    changes = follow_history(fs, layout, opened, now_ms=int(time.time() * 1000), on_progress=cli.note)
+    done = f"{len(changes.written):,} dates written, {len(changes.removed):,} removed"
+    cli.note(f"{schema.extended}: {done}, {changes.path}")

@@ -157,13 +157,17 @@ def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_ru
     """The definition of the table; one that is given is deployed first."""
     if path is None:
         return merged_schema(fs, cli.database(), table)
-    given = load_schema(fs, path).materialised().schema
-    if given.full_name != str(table):
+    definition = load_schema(fs, path).materialised().schema
+    if definition.full_name != str(table):
         raise SettingsError(
-            "--schema is that of another table", where=path, expected=table, found=given.full_name, hint="check both"
+            "--schema is that of another table",
+            where=path,
+            expected=table,
+            found=definition.full_name,
+            hint="check both",
         )
     if dry_run and load_history(fs, cli.layout(), table) == []:
-        return given
+        return definition
     deploy_schema(fs, cli.layout(), path, dry_run=dry_run)
     return merged_schema(fs, cli.database(), table)
 
@@ -171,43 +175,43 @@ def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_ru
 def _show(cli: CliContext, name: str, tree: FoundTree, results: Iterator[Imported], dry_run: bool) -> int:
     """Prints one result a date as it comes; the exit code is that of the first error."""
     code, rows, dates = EXIT_DONE, 0, 0
-    for result in results:
-        part = result.part
-        failed = None if result.error is None else as_ours(result.error)
+    for imported in results:
+        date = imported.part
+        failed = None if imported.error is None else as_ours(imported.error)
         dates += 1
-        rows += part.rows if failed is None else 0
-        value = {
+        rows += date.rows if failed is None else 0
+        record = {
             "table": name,
-            "date": part.value,
-            "outcome": result.outcome,
+            "date": date.value,
+            "outcome": imported.outcome,
             "layout": tree.layout,
             "from": str(tree.root),
-            "rows": part.rows,
-            "files": len(part.leaves),
-            "destinations": dict(result.destinations),
-            "generation": result.generation,
-            "digests": result.digests,
-            "intraday_rows": result.intraday,
-            "seconds": round(result.seconds, 3),
+            "rows": date.rows,
+            "files": len(date.leaves),
+            "destinations": dict(imported.destinations),
+            "generation": imported.generation,
+            "digests": imported.digests,
+            "intraday_rows": imported.intraday,
+            "seconds": round(imported.seconds, 3),
             "dry_run": dry_run,
         }
         if failed is not None:
             code = code or failed.exit_code
-            cli.note(f"{part.value}: {failed}")
-            value["error"] = error_json(failed)
-        if result.clean_error is not None:
-            value["clean_error"] = error_json(as_ours(result.clean_error))
-            cli.note(f"{part.value}: is published, but files could not be removed ({as_ours(result.clean_error)})")
-        cli.result(value, f"{part.value}: {_sentence(result)}")
-        if result.intraday and failed is None:
+            cli.note(f"{date.value}: {failed}")
+            record["error"] = error_json(failed)
+        if imported.clean_error is not None:
+            record["clean_error"] = error_json(as_ours(imported.clean_error))
+            cli.note(f"{date.value}: is published, but files could not be removed ({as_ours(imported.clean_error)})")
+        cli.result(record, f"{date.value}: {_sentence(imported)}")
+        if imported.intraday and failed is None:
             stay = "stay there: reads show them too, and the next merge adds them"
-            cli.note(f"{part.value}: {result.intraday:,} rows of this date are intraday and {stay}")
+            cli.note(f"{date.value}: {imported.intraday:,} rows of this date are intraday and {stay}")
     cli.note(f"{dates:,} dates, {rows:,} rows{' to import (dry run)' if dry_run else ''}")
     return code
 
 
-def _sentence(result: Imported) -> str:
-    rows = f"{result.part.rows:,} rows of {len(result.part.leaves):,} files"
-    if result.outcome is ImportOutcome.UNCHANGED:
+def _sentence(imported: Imported) -> str:
+    rows = f"{imported.part.rows:,} rows of {len(imported.part.leaves):,} files"
+    if imported.outcome is ImportOutcome.UNCHANGED:
         return f"imported before, {rows}"
-    return f"would import {rows}" if result.outcome is ImportOutcome.PLANNED else f"{result.outcome}, {rows}"
+    return f"would import {rows}" if imported.outcome is ImportOutcome.PLANNED else f"{imported.outcome}, {rows}"

@@ -29,8 +29,7 @@ from sparkhaven.jobs.cli.options import (
     old_spelling,
 )
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, parse_choice, recorded_zone
-from sparkhaven.jobs.operations.merge_choice import choose_for_merge, rows_of
-from sparkhaven.jobs.session.spark_or_local import is_submitted
+from sparkhaven.jobs.session.spark_or_local import choose_for_merge, is_submitted, rows_of
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
@@ -46,7 +45,7 @@ from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
-from sparkhaven.writers.merge.plan.merge_plan import FORMATS, Format, MergeOptions, schema_format
+from sparkhaven.writers.merge.plan.merge_plan import FORMATS, PARALLEL_ROWS, Format, MergeOptions, schema_format
 from sparkhaven.writers.merge.plan.sort_keys import parse_sort
 
 DEFAULT_FORMAT = "default"
@@ -146,33 +145,23 @@ def merge(
     except TableNotFoundError as error:
         if not allow_empty:
             raise
-        why = f"{error.what}: expected {error.expected}, found {error.found}"
-        cli.note(f"0 dates merged ({why})")
-        cli.result(
-            {"table": name, "outcome": MergeOutcome.NOTHING, "dates": 0, "message": why, "dry_run": dry_run},
-            "nothing to merge",
-        )
+        _show_nothing(cli, name, error, dry_run)
         if not dry_run:
             _follow(cli, fs, layout, schema)
         return
     run = partial(merge_dates, fs, layout, parsed, options=options, clock=time.time)
     with ExitStack() as opened:
         count = workers or local_workers()
-        here = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
-        executor: Executor = here
+        local_executor = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
+        executor: Executor = local_executor
         if not dry_run:
             again = [value for value in values if value in merged]
             rows = rows_of(states, set(values).difference(again))
-            planned = run(values=again, executor=here, dry_run=True)
-            chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned)
+            planned = run(values=again, executor=local_executor, dry_run=True)
+            chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned, PARALLEL_ROWS)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
-                from sparkhaven.jobs.session.spark_session import build_session, end_session
-                from sparkhaven.writers.spark.merge_executor import SparkExecutor
-
-                session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
-                opened.callback(end_session, session)
-                executor = SparkExecutor(session.sparkContext, layout.root, layout.schema(parsed), workers)
+                executor = _spark_executor(opened, layout, parsed, workers, verbose)
         results = run(
             values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
         )
@@ -181,6 +170,25 @@ def merge(
             _follow(cli, fs, layout, schema)
     if code:
         raise typer.Exit(code)
+
+
+def _spark_executor(
+    opened: ExitStack, layout: Layout, table: TableName, workers: int | None, verbose: bool
+) -> Executor:
+    """Starts Spark, until ``opened`` is closed."""
+    from sparkhaven.jobs.session.spark_session import build_session, end_session
+    from sparkhaven.writers.spark.merge_executor import SparkExecutor
+
+    session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
+    opened.callback(end_session, session)
+    return SparkExecutor(session.sparkContext, layout.root, layout.schema(table), workers)
+
+
+def _show_nothing(cli: CliContext, name: str, error: TableNotFoundError, dry_run: bool) -> None:
+    why = f"{error.what}: expected {error.expected}, found {error.found}"
+    cli.note(f"0 dates merged ({why})")
+    nothing = {"table": name, "outcome": MergeOutcome.NOTHING, "dates": 0, "message": why, "dry_run": dry_run}
+    cli.result(nothing, "nothing to merge")
 
 
 def _follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None:
@@ -203,73 +211,73 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
     """Prints one result a date as it comes; the exit code is that of the first error."""
     code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
     begun = time.monotonic()
-    for result in results:
-        rows += result.rows_in if dry_run else result.rows_out
+    for merged in results:
+        rows += merged.rows_in if dry_run else merged.rows_out
         dates, seconds = dates + 1, time.monotonic() - begun
-        parts = ", ".join(f"{internal} {n:,}" if n else internal for internal, n in result.destinations)
-        value = {
+        parts = ", ".join(f"{internal} {n:,}" if n else internal for internal, n in merged.destinations)
+        record = {
             "table": name,
-            "date": result.value,
-            "outcome": result.outcome,
-            "phase": result.phase,
-            "rows_in": result.rows_in,
-            "rows_out": result.rows_out,
-            "destinations": {internal: None if dry_run else n for internal, n in result.destinations},
-            "generation": result.generation,
-            "sort": list(result.sort),
-            "format": result.format,
-            "columns_dropped": dict(result.drops),
-            "waiting_rows": result.waiting,
-            "seconds": round(result.seconds, 3),
+            "date": merged.value,
+            "outcome": merged.outcome,
+            "phase": merged.phase,
+            "rows_in": merged.rows_in,
+            "rows_out": merged.rows_out,
+            "destinations": {internal: None if dry_run else n for internal, n in merged.destinations},
+            "generation": merged.generation,
+            "sort": list(merged.sort),
+            "format": merged.format,
+            "columns_dropped": dict(merged.drops),
+            "waiting_rows": merged.waiting,
+            "seconds": round(merged.seconds, 3),
             "dry_run": dry_run,
         }
-        if result.error is not None:
-            failed = as_ours(result.error)
+        if merged.error is not None:
+            failed = as_ours(merged.error)
             code = code or failed.exit_code
-            cli.note(f"{result.value}: {failed}")
-            value["error"] = error_json(failed)
-        if result.clean_error is not None:
-            value["clean_error"] = error_json(as_ours(result.clean_error))
-        cli.result(value, f"{result.value}: {_sentence(result, parts)}")
-        if result.clean_error is not None:
-            cli.note(_left_behind(name, result, as_ours(result.clean_error)))
-        if result.waiting and result.error is None:
-            left_out = f"{result.waiting:,} rows are not synced to disk yet and are left out"
-            cli.note(f"{result.value}: {left_out}. To do: {after_sync(TableName.parse(name))}, then merge again")
+            cli.note(f"{merged.value}: {failed}")
+            record["error"] = error_json(failed)
+        if merged.clean_error is not None:
+            record["clean_error"] = error_json(as_ours(merged.clean_error))
+        cli.result(record, f"{merged.value}: {_sentence(merged, parts)}")
+        if merged.clean_error is not None:
+            cli.note(_left_behind(name, merged, as_ours(merged.clean_error)))
+        if merged.waiting and merged.error is None:
+            left_out = f"{merged.waiting:,} rows are not synced to disk yet and are left out"
+            cli.note(f"{merged.value}: {left_out}. To do: {after_sync(TableName.parse(name))}, then merge again")
     cli.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
     return code
 
 
-def _left_behind(name: str, result: DateResult, error: SparkhavenError) -> str:
-    what = "the merge failed, and files of it" if result.error is not None else "is published, but files of a merge"
+def _left_behind(name: str, merged: DateResult, error: SparkhavenError) -> str:
+    state = "the merge failed, and files of it" if merged.error is not None else "is published, but files of a merge"
     return (
-        f"{result.value}: {what} could not be removed ({error}). No row is affected. End the cause, then"
-        f" `sparkhaven merge {name} --dates {result.value}` removes them"
+        f"{merged.value}: {state} could not be removed ({error}). No row is affected. End the cause, then"
+        f" `sparkhaven merge {name} --dates {merged.value}` removes them"
     )
 
 
-def _sentence(result: DateResult, parts: str) -> str:
-    if result.outcome is MergeOutcome.NOTHING:
+def _sentence(merged: DateResult, parts: str) -> str:
+    if merged.outcome is MergeOutcome.NOTHING:
         return "merged before, nothing new"
-    order = f", sorted by {', '.join(result.sort)}" if result.sort else ""
-    if result.format in ("parquet", "both"):
-        order += ", as Parquet" if result.format == "parquet" else ", as column files and Parquet"
-    if result.drops:
-        order += f", without {', '.join(f'{name} ({rows:,} rows with values)' for name, rows in result.drops)}"
-    if result.outcome is MergeOutcome.PLANNED:
-        return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
-    if result.outcome in (MergeOutcome.EMPTY, MergeOutcome.FAILED):
-        return result.outcome
-    return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}{order}"
+    order = f", sorted by {', '.join(merged.sort)}" if merged.sort else ""
+    if merged.format in ("parquet", "both"):
+        order += ", as Parquet" if merged.format == "parquet" else ", as column files and Parquet"
+    if merged.drops:
+        order += f", without {', '.join(f'{name} ({rows:,} rows with values)' for name, rows in merged.drops)}"
+    if merged.outcome is MergeOutcome.PLANNED:
+        return f"would merge {merged.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
+    if merged.outcome in (MergeOutcome.EMPTY, MergeOutcome.FAILED):
+        return merged.outcome
+    return f"{merged.outcome}, {merged.rows_out:,} rows to {parts or 'nowhere'}{order}"
 
 
-def _format(asked: str | None, schema: TableSchema) -> Format | None:
+def _format(word: str | None, schema: TableSchema) -> Format | None:
     """None: that of the date's last merge."""
-    if asked is None:
+    if word is None:
         return None
-    for known in FORMATS:
-        if asked.lower() == known:
-            return known
-    if asked.lower() == DEFAULT_FORMAT:
+    for format_ in FORMATS:
+        if word.lower() == format_:
+            return format_
+    if word.lower() == DEFAULT_FORMAT:
         return schema_format(schema)
-    raise SettingsError("unknown --format", expected=", ".join((DEFAULT_FORMAT, *FORMATS)), found=repr(asked))
+    raise SettingsError("unknown --format", expected=", ".join((DEFAULT_FORMAT, *FORMATS)), found=repr(word))

@@ -48,22 +48,22 @@ def list_(ctx: typer.Context, tables: TablesArgument = None, as_json: Json = Fal
     """
     cli: CliContext = ctx.obj
 
-    def one(fs: Fs, layout: Layout, name: TableName) -> int:
+    def run(fs: Fs, layout: Layout, name: TableName) -> int:
         stored = stored_entries(fs, layout, name)
         entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
         header = ["internal", "date", "rows", "modified_ms", "format"]
-        value = {"table": str(name), "index": stored is not None, "entries": entries}
+        record = {"table": str(name), "index": stored is not None, "entries": entries}
         text = f"{name}: {len(entries):,} locations" if stored is not None else f"{name}: no index"
 
-        def people() -> None:
+        def print_text() -> None:
             print(text)
             if entries:
                 table(header, [[entry[column] for column in header] for entry in entries])
 
-        cli.result(value, people)
+        cli.result(record, print_text)
         return EXIT_DONE
 
-    _each(cli, tables, one)
+    _each(cli, tables, run)
 
 
 def validate(
@@ -75,13 +75,13 @@ def validate(
     """
     cli: CliContext = ctx.obj
 
-    def one(fs: Fs, layout: Layout, name: TableName) -> int:
-        wanted = recorded_entries(fs, layout, name)
-        different = list(differences(fs, layout, name, wanted))
-        _show(cli, name, len(wanted), different, {}, "right" if not different else f"{len(different):,} differences")
+    def run(fs: Fs, layout: Layout, name: TableName) -> int:
+        recorded = recorded_entries(fs, layout, name)
+        different = list(differences(fs, layout, name, recorded))
+        _show(cli, name, len(recorded), different, {}, "right" if not different else f"{len(different):,} differences")
         return EXIT_BAD_DATA if different else EXIT_DONE
 
-    _each(cli, tables, one)
+    _each(cli, tables, run)
 
 
 def update(
@@ -97,40 +97,40 @@ def update(
     """
     cli: CliContext = ctx.obj
 
-    def one(fs: Fs, layout: Layout, name: TableName) -> int:
+    def run(fs: Fs, layout: Layout, name: TableName) -> int:
         done = update_index(fs, layout, name, dry_run=dry_run)
         verb = "would be written" if dry_run else "written"
         text = f"{len(done.differences):,} differences, {verb}" if done.differences else "right, nothing to write"
         _show(cli, name, len(done.entries), done.differences, {"written": done.written, "dry_run": dry_run}, text)
         return EXIT_DONE
 
-    _each(cli, tables, one)
+    _each(cli, tables, run)
 
 
-def _each(cli: CliContext, asked: str | None, one: Callable[[Fs, Layout, TableName], int]) -> None:
+def _each(cli: CliContext, words: str | None, run: Callable[[Fs, Layout, TableName], int]) -> None:
     """Does it for each table that is asked for; an error of one does not stop the others."""
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
-    for name in _chosen(fs, layout, asked):
+    for name in _chosen(fs, layout, words):
         try:
-            code = one(fs, layout, name) or code
+            code = run(fs, layout, name) or code
         except SparkhavenError as error:
             code = report(cli, error, table=str(name)) or code
     if code:
         raise typer.Exit(code)
 
 
-def _chosen(fs: Fs, layout: Layout, asked: str | None) -> list[TableName]:
-    every = deployed_tables(fs, layout)
-    if asked is None:
-        return every
-    pattern = asked if "." in asked else f"{asked}.*"
-    chosen = [name for name in every if fnmatchcase(str(name), pattern)]
+def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:
+    deployed = deployed_tables(fs, layout)
+    if words is None:
+        return deployed
+    pattern = words if "." in words else f"{words}.*"
+    chosen = [name for name in deployed if fnmatchcase(str(name), pattern)]
     if not chosen:
         raise TableNotFoundError(
-            f"no table matches {asked}",
+            f"no table matches {words}",
             where=layout.root,
             expected="a table NS.T, a namespace NS, or a pattern with * and ?",
-            found=", ".join(map(str, every)) or "no tables",
+            found=", ".join(map(str, deployed)) or "no tables",
             hint="`sparkhaven tables` lists the tables",
         )
     return chosen
@@ -144,20 +144,21 @@ def _show(
     more: dict[str, object],
     text: str,
 ) -> None:
-    listed = [_difference(each) for each in different]
+    listed = [_difference(difference) for difference in different]
     header = ["kind", "internal", "date", "expected", "found"]
 
-    def people() -> None:
+    def print_text() -> None:
         print(f"{name}: {entries:,} locations, {text}")
         if listed:
-            table(header, [[each.get(column) for column in header] for each in listed])
+            table(header, [[line.get(column) for column in header] for line in listed])
 
-    cli.result({"table": str(name), "entries": entries, "differences": listed, **more}, people)
+    cli.result({"table": str(name), "entries": entries, "differences": listed, **more}, print_text)
 
 
-def _difference(each: Difference) -> dict[str, Any]:
-    internal, date = (each.key.internal, each.key.value) if each.key is not None else (None, None)
-    return {"kind": each.kind, "internal": internal, "date": date, "expected": each.expected, "found": each.found}
+def _difference(difference: Difference) -> dict[str, Any]:
+    key = difference.key
+    location = {"internal": key and key.internal, "date": key and key.value}
+    return {"kind": difference.kind, **location, "expected": difference.expected, "found": difference.found}
 
 
 def _entry(entry: IndexEntry) -> dict[str, Any]:

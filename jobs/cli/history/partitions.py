@@ -32,8 +32,8 @@ def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = Fals
     """Lists storage partitions, and which ones merges write to."""
     cli: CliContext = ctx.obj
     layout = cli.database()
-    found = list_partitions(Fs(), layout, namespace)
-    if not found and not any(name.namespace == namespace for name in deployed_tables(Fs(), layout)):
+    partitions = list_partitions(Fs(), layout, namespace)
+    if not partitions and not any(name.namespace == namespace for name in deployed_tables(Fs(), layout)):
         raise TableNotFoundError(
             f"no namespace {namespace}",
             where=layout.partitions(namespace),
@@ -41,7 +41,7 @@ def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = Fals
             hint=f"`sparkhaven tables` lists the tables. `sparkhaven partitions add {namespace} 0` creates a partition",
         )
     names = ("name", "writable", "directory", "free_bytes", "dangling")
-    listed = [{name: getattr(partition, name) for name in names} for partition in found]
+    listed = [{name: getattr(partition, name) for name in names} for partition in partitions]
     cli.result(
         {"namespace": namespace, "partitions": listed},
         lambda: table(names, [[entry[name] for name in names] for entry in listed]),
@@ -66,11 +66,13 @@ def add(
     before = {partition.name for partition in list_partitions(Fs(), layout, namespace)}
     new = name not in before
     if dry_run:
-        place = str(volume.absolute() / namespace / name if volume else layout.partitions(namespace) / name)
-        said = "would be created" if new else "exists"
-        result = {"namespace": namespace, "name": name, "directory": place, "new": new, "dry_run": True}
-        cli.result(result, f"{place} {said}")
+        directory = str(volume.absolute() / namespace / name if volume else layout.partitions(namespace) / name)
+        state = "would be created" if new else "exists"
+        result = {"namespace": namespace, "name": name, "directory": directory, "new": new, "dry_run": True}
+        cli.result(result, f"{directory} {state}")
         return
-    made = add_partition(Fs(), layout, namespace, name, volume=volume)
-    result = {"namespace": namespace, "name": name, "directory": made.directory, "new": new, "dry_run": False}
-    cli.result(result, f"storage partition {name} of {namespace}: {made.directory}, {made.free_bytes:,} bytes free")
+    partition = add_partition(Fs(), layout, namespace, name, volume=volume)
+    result = {"namespace": namespace, "name": name, "directory": partition.directory, "new": new, "dry_run": False}
+    cli.result(
+        result, f"storage partition {name} of {namespace}: {partition.directory}, {partition.free_bytes:,} bytes free"
+    )

@@ -102,8 +102,8 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
     streams = newest_states(fs, layout, table)
     intraday, source = intraday_dates(streams), chosen.source
     if source is not None:
-        known = {key.internal for state in streams for key in state.locations}
-        source = directory_of(table, source, known.union(fs.names(layout.intraday(table))))
+        sources = {key.internal for state in streams for key in state.locations}
+        source = directory_of(table, source, sources.union(fs.names(layout.intraday(table))))
     for value in chosen.choice.pick(intraday, time.time(), lambda: all_values(fs, layout, table)):
         try:
             proof = prove(

@@ -28,51 +28,51 @@ def register(app: typer.Typer) -> None:
 def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> int:
     """Prints totals and a line for every unfinished date, with ``-v`` for all; returns the exit code."""
     code = EXIT_DONE
-    for one in _tables(fs, layout, name, user_tables):
+    for table_name in _tables(fs, layout, name, user_tables):
         try:
-            found = table_status(fs, layout, one, time.time())
+            dates = table_status(fs, layout, table_name, time.time())
         except SparkhavenError as error:  # report the other tables all the same
-            code = report(cli, error, table=str(one)) or code
+            code = report(cli, error, table=str(table_name)) or code
             continue
-        _show_table(cli, one, found)
+        _show_table(cli, table_name, dates)
     return code
 
 
-def _show_table(cli: CliContext, name: TableName, found: list[DateStatus]) -> None:
-    left = [each for each in found if not each.done]
+def _show_table(cli: CliContext, name: TableName, dates: list[DateStatus]) -> None:
+    unfinished = [date for date in dates if not date.done]
     counts = {
-        "dates": len(found),
-        "unmerged": sum(bool(each.unmerged) for each in found),
-        "unvalidated": sum(each.validation not in ("passed", None) for each in found),
-        "untruncated": sum(bool(each.untruncated) for each in found),
-        "unfinished": sum(each.unfinished is not None for each in found),
-        "replaced": sum(len(each.replaced) for each in found),
+        "dates": len(dates),
+        "unmerged": sum(bool(date.unmerged) for date in dates),
+        "unvalidated": sum(date.validation not in ("passed", None) for date in dates),
+        "untruncated": sum(bool(date.untruncated) for date in dates),
+        "unfinished": sum(date.unfinished is not None for date in dates),
+        "replaced": sum(len(date.replaced) for date in dates),
     }
 
-    def people() -> None:
-        numbers = ", ".join(f"{number:,} {what}" for what, number in counts.items() if what != "dates")
+    def print_text() -> None:
+        numbers = ", ".join(f"{number:,} {state}" for state, number in counts.items() if state != "dates")
         print(f"{name}, {counts['dates']:,} dates: {numbers}")
         rows = [
             (e.value, e.unmerged, e.merged, e.validation, e.untruncated, e.unfinished, len(e.replaced))
-            for e in (found if cli.verbose else left)
+            for e in (dates if cli.verbose else unfinished)
         ]
         if rows:
             header = "date", "unmerged rows", "merged rows", "validation", "untruncated rows", "unfinished after"
             table((*header, "replaced"), rows)
 
-    cli.result({"table": str(name), **counts, "unfinished_dates": [_json(each) for each in left]}, people)
+    cli.result({"table": str(name), **counts, "unfinished_dates": [_json(date) for date in unfinished]}, print_text)
 
 
-def _json(each: DateStatus) -> dict[str, object]:
+def _json(date: DateStatus) -> dict[str, object]:
     return {
-        "date": each.value,
-        "unmerged_rows": each.unmerged,
-        "merged_rows": each.merged,
-        "generation": each.generation,
-        "validation": each.validation,
-        "untruncated_rows": each.untruncated,
-        "unfinished_after": each.unfinished,
-        "replaced": [_replaced(old) for old in each.replaced],
+        "date": date.value,
+        "unmerged_rows": date.unmerged,
+        "merged_rows": date.merged,
+        "generation": date.generation,
+        "validation": date.validation,
+        "untruncated_rows": date.untruncated,
+        "unfinished_after": date.unfinished,
+        "replaced": [_replaced(old) for old in date.replaced],
     }
 
 
@@ -100,28 +100,28 @@ def clean_command(
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.database()
     code = EXIT_DONE
-    for one in _tables(fs, layout, name, deployed_tables):
+    for table_name in _tables(fs, layout, name, deployed_tables):
         try:
-            gone, later = clean(fs, layout, one, time.time, dry_run=dry_run)
+            gone, later = clean(fs, layout, table_name, time.time, dry_run=dry_run)
         except SparkhavenError as error:
-            code = report(cli, error, table=str(one)) or code
+            code = report(cli, error, table=str(table_name)) or code
             continue
         lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
         size = sum(old.size for old in gone)
         verb = "would remove" if dry_run else "removed"
-        text = f"{one}: {verb} {len(gone)} replaced locations, {size:,} bytes. {len(later)} in their grace period"
-        lines = [f"  {old.path}" for old in gone]
+        text = f"{verb} {len(gone)} replaced locations, {size:,} bytes. {len(later)} in their grace period"
+        lines = [f"{table_name}: {text}", *(f"  {old.path}" for old in gone)]
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
-        cli.result({"table": str(one), "dry_run": dry_run, "bytes": size, **lists}, "\n".join([text, *lines]))
+        cli.result({"table": str(table_name), "dry_run": dry_run, "bytes": size, **lists}, "\n".join(lines))
     if code:
         raise typer.Exit(code)
 
 
 def _tables(
-    fs: Fs, layout: Layout, name: str | None, every: Callable[[Fs, Layout], list[TableName]]
+    fs: Fs, layout: Layout, name: str | None, all_tables: Callable[[Fs, Layout], list[TableName]]
 ) -> list[TableName]:
     if name is None:
-        return every(fs, layout)
-    one = TableName.parse(name)
-    load_deployed(fs, layout, one)
-    return [one]
+        return all_tables(fs, layout)
+    table_name = TableName.parse(name)
+    load_deployed(fs, layout, table_name)
+    return [table_name]

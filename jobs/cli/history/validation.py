@@ -53,57 +53,57 @@ def validate(
     code, wrong, pins = EXIT_DONE, 0, Pins(fs, layout, parsed)
     for value in values:
         try:
-            found = validate_date(
+            validation = validate_date(
                 fs, layout, parsed, value, pins=pins, tolerant=allow_unevaluated, time_ms=int(time.time() * 1000)
             )
             if not dry_run:
-                store_validation(fs, layout, parsed, found)
+                store_validation(fs, layout, parsed, validation)
         except SparkhavenError as error:  # the other dates are validated all the same
             failed = report(cli, error, table=name, date=value)
             code, wrong = code or failed, wrong + 1
             continue
-        if not found.passed:
+        if not validation.passed:
             code, wrong = code or EXIT_BAD_DATA, wrong + 1
-        show_validation(cli, found)
+        show_validation(cli, validation)
     cli.note(f"{len(values):,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
     if code:
         raise typer.Exit(code)
 
 
-def show_validation(cli: CliContext, found: Validation) -> None:
+def show_validation(cli: CliContext, validation: Validation) -> None:
     """Prints one line a date; below it the rules that did not pass, with ``-v`` and in JSON all of them."""
-    value = {
-        "table": found.table,
-        "date": found.value,
-        "generation": found.generation,
-        "rows": found.rows,
-        "passed": found.passed,
-        "not_evaluated": len(found.unevaluated),
-        "epochs": found.epochs,
-        "rules": [{name: getattr(rule, name) for name in NAMES} for rule in ordered(found)],
+    record = {
+        "table": validation.table,
+        "date": validation.value,
+        "generation": validation.generation,
+        "rows": validation.rows,
+        "passed": validation.passed,
+        "not_evaluated": len(validation.unevaluated),
+        "epochs": validation.epochs,
+        "rules": [{name: getattr(rule, name) for name in NAMES} for rule in ordered(validation)],
     }
 
-    def people() -> None:
-        print(f"{found.value}: {_outcome(found)}, {found.rows:,} rows, {len(found.results)} rules")
-        shown = [rule for rule in ordered(found) if cli.verbose or _matters(rule)]
+    def print_text() -> None:
+        print(f"{validation.value}: {_outcome(validation)}, {validation.rows:,} rows, {len(validation.results)} rules")
+        shown = [rule for rule in ordered(validation) if cli.verbose or _matters(rule)]
         cells = [[_cell(cli, rule, name) for name in NAMES] for rule in shown]
         if cells:
             table(NAMES, cells)
 
-    cli.result(value, people)
+    cli.result(record, print_text)
 
 
-def ordered(found: Validation) -> list[RuleResult]:
+def ordered(validation: Validation) -> list[RuleResult]:
     """Failed rules, then those not evaluated, then the rest, each in the order of the schema."""
-    rest = [rule for rule in found.results if rule.passed]
-    return [*found.failed, *found.unevaluated, *rest]
+    rest = [rule for rule in validation.results if rule.passed]
+    return [*validation.failed, *validation.unevaluated, *rest]
 
 
-def _outcome(found: Validation) -> str:
-    parts = [f"{len(found.failed)} failed"] if found.failed else []
-    parts += [f"{len(found.unevaluated)} not evaluated"] if found.unevaluated else []
+def _outcome(validation: Validation) -> str:
+    parts = [f"{len(validation.failed)} failed"] if validation.failed else []
+    parts += [f"{len(validation.unevaluated)} not evaluated"] if validation.unevaluated else []
     numbers = f" ({', '.join(parts)})" if parts else ""
-    return f"{'passed' if found.passed else 'FAILED'}{numbers}"
+    return f"{'passed' if validation.passed else 'FAILED'}{numbers}"
 
 
 def _matters(rule: RuleResult) -> bool:
@@ -111,7 +111,7 @@ def _matters(rule: RuleResult) -> bool:
 
 
 def _cell(cli: CliContext, rule: RuleResult, name: str) -> Any:
-    value = getattr(rule, name)
+    cell = getattr(rule, name)
     if rule.rule == "DigestEqual" and name in ("measured", "lower", "upper") and not cli.verbose:
         return None  # 32 digits; -v and --json have them
-    return "not evaluated" if name == "passed" and value is None else value
+    return "not evaluated" if name == "passed" and cell is None else cell

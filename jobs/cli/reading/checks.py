@@ -43,7 +43,7 @@ def verify(
         f"{report.tables} tables, {report.streams} streams, {report.locations:,} locations, {report.rows:,} rows, "
         f"{report.bytes:,} bytes: {report.errors} errors, {len(report.findings) - report.errors} remarks"
     )
-    cli.result(report.to_json(), "\n".join([*(found.text() for found in report.findings), ending]))
+    cli.result(report.to_json(), "\n".join([*(finding.text() for finding in report.findings), ending]))
     if report.errors:
         raise typer.Exit(EXIT_BAD_DATA)
 
@@ -60,8 +60,8 @@ def inspect(
     cli: CliContext = ctx.obj
     sound = True
     for path in files:
-        found = inspect_file(Fs(), path)
-        sound = sound and found.sound
-        cli.result(found.to_json(), "\n".join(found.lines()))
+        inspection = inspect_file(Fs(), path)
+        sound = sound and inspection.sound
+        cli.result(inspection.to_json(), "\n".join(inspection.lines()))
     if not sound:
         raise typer.Exit(EXIT_BAD_DATA)

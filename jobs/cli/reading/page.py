@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import threading
 import time
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +16,7 @@ from sparkhaven.jobs.page.collect import Asked, FactCollector
 from sparkhaven.jobs.page.document import page as document
 from sparkhaven.jobs.page.drawing import Drawings, require_library
 from sparkhaven.jobs.page.server import LOOPBACK, PageCache, own_hosts, serving
+from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -68,15 +67,15 @@ def page(
         raise SettingsError(
             "--out is given with an option of the server", expected="--out, or --bind and --port", found="both"
         )
-    asked = _asked(fs, layout, words or [], hours)
-    collector = FactCollector(fs, layout, asked, time.time, socket.gethostname(), os.environ)
+    scope = _asked(fs, layout, words or [], hours)
+    collector = FactCollector(fs, layout, scope, time.time, socket.gethostname(), os.environ)
     require_library()
     drawings = Drawings()
     if out is not None:
         write(fs, collector, drawings, out, cli)
         return
     pages = PageCache(lambda: document(collector.collect(), drawings, live=True), time.monotonic)
-    stop = _stopped_by_signals()
+    stop = stopped_by_signals()
     with serving(pages, bind, port, cli.note) as url:
         pages.newest()
         cli.result({"url": url}, f"the page is at {url}")
@@ -95,11 +94,11 @@ def write(fs: Fs, collector: FactCollector, drawings: Drawings, out: Path, cli: 
     facts = collector.collect()
     text = document(facts, drawings)
     fs.replace(out.absolute(), text, sync=False)
-    wrong = sum(each.state == "wrong" for each in facts.findings)
-    notes = sum(each.state == "note" for each in facts.findings)
-    value = {"out": str(out), "bytes": len(text), "tables": [each.name for each in facts.tables]}
+    wrong = sum(finding.state == "wrong" for finding in facts.findings)
+    notes = sum(finding.state == "note" for finding in facts.findings)
+    record = {"out": str(out), "bytes": len(text), "tables": [table_facts.name for table_facts in facts.tables]}
     cli.result(
-        {**value, "wrong": wrong, "notes": notes},
+        {**record, "wrong": wrong, "notes": notes},
         f"{out}: {len(facts.tables):,} tables, {len(text):,} bytes, {wrong} wrong, {notes} notes",
     )
 
@@ -119,10 +118,3 @@ def _asked(fs: Fs, layout: Layout, words: list[str], hours: float) -> Asked:
     for name in (*tables, *(feed.table for feed in feeds)):
         load_deployed(fs, layout, name)
     return Asked(tuple(tables), tuple(feeds), hours)
-
-
-def _stopped_by_signals() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop

@@ -87,22 +87,22 @@ def read(
     pins, skip = _pins(epoch), skip_set_aside
     opened = open_table(cli.database().root, name, epoch=pins, as_of=as_of, checksum_verify=mode, skip_set_aside=skip)
     names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
-    asked: dict[str, Any] = {"dates": dates, "sources": source, "where": where, "tier": tier}
-    result: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
+    selection: dict[str, Any] = {"dates": dates, "sources": source, "where": where, "tier": tier}
+    record: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
     if aside := opened.set_aside:
-        result["set_aside"] = [asdict(each) for each in aside]
+        record["set_aside"] = [asdict(location) for location in aside]
         note_set_aside(cli, opened)
     if out is not None:
         check_target(out)
-        rows = export(opened.to_batches(names, dictionaries=False, **asked), out)
-        cli.result({**result, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {pinned(opened)}")
+        rows = export(opened.to_batches(names, dictionaries=False, **selection), out)
+        cli.result({**record, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {pinned(opened)}")
         return
-    rows = opened.count(**asked)
-    shown = _first(opened, names, asked, limit)
+    rows = opened.count(**selection)
+    shown = _first(opened, names, selection, limit)
     lines = zip(*map(cell_values, shown.columns), strict=True)
     listed = [dict(zip(shown.schema.names, line, strict=True)) for line in lines]
-    result |= {"rows": rows, "columns": shown.schema.names, "first": listed}
-    cli.result(result, lambda: _show(opened, shown.schema.names, listed, rows, vertical))
+    record |= {"rows": rows, "columns": shown.schema.names, "first": listed}
+    cli.result(record, lambda: _show(opened, shown.schema.names, listed, rows, vertical))
 
 
 def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
@@ -119,8 +119,8 @@ def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
     return pins
 
 
-def _first(opened: Table, names: list[str] | None, asked: dict[str, Any], limit: int) -> pa.Table:
-    reader = opened.to_batches(names, batch_rows=max(limit, 1), **asked)
+def _first(opened: Table, names: list[str] | None, selection: dict[str, Any], limit: int) -> pa.Table:
+    reader = opened.to_batches(names, batch_rows=max(limit, 1), **selection)
     batches, rows = [], 0
     for batch in islice(reader, 0 if limit == 0 else None):
         batches.append(batch.slice(0, limit - rows))
@@ -161,8 +161,8 @@ def cell_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 def note_set_aside(cli: CliContext, opened: Table) -> None:
     """Says on standard error which rows a read leaves out."""
-    for each in opened.set_aside:
-        cli.note(f"{each.rows:,} rows of {each.internal}/{each.value} are missing, set aside: {each.path}")
+    for aside in opened.set_aside:
+        cli.note(f"{aside.rows:,} rows of {aside.internal}/{aside.value} are missing, set aside: {aside.path}")
 
 
 def pinned(opened: Table) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_code
 from sparkhaven.jobs.cli.options import Json, Verbose, help_end, memory_bytes
+from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.live.live_root import Health, LiveRoot
 from sparkhaven.readers.live.served_columns import served_schema
 from sparkhaven.readers.live.service import Engine, EngineOptions, is_installed
@@ -64,7 +63,7 @@ def serve(
     for name in chosen:
         served_schema(load_deployed(Fs(), layout, name))
     _enter_environment(sys.argv[1:])
-    stop = _stopped_by_signals()
+    stop = stopped_by_signals()
     checks = checks_of(chosen_mode(None, os.environ))
     root = LiveRoot(Fs(), layout, chosen or None, note=cli.note, checks=checks, now_ms=lambda: time.time_ns() // 10**6)
     results = _apart_from_engine()
@@ -86,13 +85,13 @@ def serve(
 
 def _show(cli: CliContext, root: LiveRoot, options: EngineOptions, port: int) -> None:
     url = f"http://{options.bind}:{port}"
-    value = {"url": url, "key": options.key, "tables": root.tables}
+    record = {"url": url, "key": options.key, "tables": root.tables}
     served = ", ".join(f"{name} as {variable}" for name, variable in root.tables.items()) or "no table yet"
     text = f"serving {served}\nat {url} with the key {options.key}"
     if options.ui:
-        value["page"] = f"{url}/ide/"
+        record["page"] = f"{url}/ide/"
         text += f"\nweb page {url}/ide/, which asks for the key"
-    cli.result(value, text)
+    cli.result(record, text)
     if options.ui:
         cli.note(UI)
 
@@ -100,13 +99,6 @@ def _show(cli: CliContext, root: LiveRoot, options: EngineOptions, port: int) ->
 def _line(now: Health) -> str:
     lag = "no new epoch" if now.lag_ms is None else f"new epochs shown {now.lag_ms:,} ms after their commit or sooner"
     return f"{now.tables:,} tables, {now.rows:,} rows, {lag}"
-
-
-def _stopped_by_signals() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
 
 
 def _apart_from_engine() -> TextIO:
@@ -130,6 +122,6 @@ def _enter_environment(arguments: Sequence[str]) -> None:
             expected="an environment with deephaven-server",
             hint="`make setup-deephaven` in a checkout makes one. Elsewhere `pip install sparkhaven[deephaven]`",
         )
-    path = os.pathsep.join(part for part in (str(checkout), os.environ.get("PYTHONPATH")) if part)
+    path = os.pathsep.join(path_entry for path_entry in (str(checkout), os.environ.get("PYTHONPATH")) if path_entry)
     environment = {**os.environ, "PYTHONPATH": path, "SPARKHAVEN_ENTERED": "1"}
     os.execve(python, [str(python), "-P", "-m", "sparkhaven.jobs.cli.main", *arguments], environment)

@@ -76,34 +76,34 @@ def sql(
     lines: list[list[Any]] = []
     with open_query(root, query, tier=tier, as_of=as_of, memory=size, skip_set_aside=skip_set_aside) as result:
         opened = [scan.table for scan in result.scans]
-        for each in opened:
-            note_set_aside(cli, each)
+        for opened_table in opened:
+            note_set_aside(cli, opened_table)
         names = result.batches.schema.names
         if out is not None:
             rows = _written(result.batches, out)
-            value: dict[str, Any] = {"tier": tier, "rows": rows, "out": str(out)}
+            record: dict[str, Any] = {"tier": tier, "rows": rows, "out": str(out)}
         else:
             rows, lines = _first(result.batches, limit)
             first = [dict(zip(names, line, strict=True)) for line in lines]
-            value = {"tier": tier, "rows": rows, "columns": names, "first": first}
-        value["tables"] = [_read(scan) for scan in result.scans]
+            record = {"tier": tier, "rows": rows, "columns": names, "first": first}
+        record["tables"] = [_read(scan) for scan in result.scans]
 
-    def people() -> None:
+    def print_text() -> None:
         if out is not None:
             print(f"{rows:,} rows to {out}{_pinned(opened)}")
         else:
             show_rows(names, lines, vertical, "--vertical shows all")
             print(f"{rows:,} rows{_pinned(opened)}, {len(lines)} shown")
-        for read in value["tables"] if verbose else ():
-            condition = f" where {read['where']}" if read["where"] else ""
-            print(f"{read['table']}: {read['rows_read']:,} rows read of {', '.join(read['columns'])}{condition}")
+        for scan in record["tables"] if verbose else ():
+            condition = f" where {scan['where']}" if scan["where"] else ""
+            print(f"{scan['table']}: {scan['rows_read']:,} rows read of {', '.join(scan['columns'])}{condition}")
 
-    cli.result(value, people)
+    cli.result(record, print_text)
 
 
 def _read(scan: TableScan) -> dict[str, Any]:
     """What was read of a table."""
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "table": scan.table.name,
         "epoch": scan.table.epochs,
         "rows_read": scan.rows_read,
@@ -111,8 +111,8 @@ def _read(scan: TableScan) -> dict[str, Any]:
         "where": scan.where.text if scan.where else None,
     }
     if aside := scan.table.set_aside:
-        found["set_aside"] = [asdict(each) for each in aside]
-    return found
+        record["set_aside"] = [asdict(location) for location in aside]
+    return record
 
 
 def _written(batches: pa.RecordBatchReader, out: Path) -> int:
@@ -154,4 +154,4 @@ def _pinned(tables: list[Table]) -> str:
     """The snapshots of a query; one table without its name."""
     if len(tables) == 1:
         return f" {pinned(tables[0])}"
-    return "; ".join(f" {each.name} {pinned(each)}" for each in tables)
+    return "; ".join(f" {opened_table.name} {pinned(opened_table)}" for opened_table in tables)

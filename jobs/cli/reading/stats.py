@@ -40,20 +40,20 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=help_end(*lines, bad_data="a table cannot be read", retry=retry))(stats)
 
 
-def tables(ctx: typer.Context, every: AllOption = False, as_json: Json = False, verbose: Verbose = False) -> None:
+def tables(ctx: typer.Context, all_tables: AllOption = False, as_json: Json = False, verbose: Verbose = False) -> None:
     """Lists tables with rows, dates and epochs."""
     cli: CliContext = ctx.obj
-    found = list_tables(Fs(), cli.database(), _listed(cli.database(), every))
+    listed = list_tables(Fs(), cli.database(), _listed(cli.database(), all_tables))
     header = ["table", "rows", "dates", "first", "last", "epochs"]
 
-    def people() -> None:
-        table(header, [[_joined(line.get(key)) for key in header] for line in found])
-        for line in found:
+    def print_text() -> None:
+        table(header, [[_joined(line.get(key)) for key in header] for line in listed])
+        for line in listed:
             if "error" in line:
                 cli.note(f"{line['table']} cannot be read: {line['error']}")
 
-    cli.result({"tables": found}, people)
-    if any("error" in line for line in found):
+    cli.result({"tables": listed}, print_text)
+    if any("error" in line for line in listed):
         raise typer.Exit(EXIT_BAD_DATA)
 
 
@@ -61,7 +61,7 @@ def stats(
     ctx: typer.Context,
     words: TableAndFilesArgument = None,
     feeds: OldFeedOption = None,
-    every: AllOption = False,
+    all_tables: AllOption = False,
     as_of: AsOfOption = None,
     as_json: Json = False,
     verbose: Verbose = False,
@@ -81,9 +81,9 @@ def stats(
             found="both",
             hint="leave one of them out",
         )
-    asked, unread = load_streams(files)
-    chosen = [TableName.parse(name)] if name is not None else _listed(layout, every)
-    for settings in asked:
+    streams, unread = load_streams(files)
+    chosen = [TableName.parse(name)] if name is not None else _listed(layout, all_tables)
+    for settings in streams:
         if settings.table not in chosen or settings.spec.stream not in list_streams(Fs(), layout, settings.table):
             raise TableNotFoundError(
                 "the stream of this file has not run here",
@@ -91,54 +91,56 @@ def stats(
                 found=f"{settings.spec.stream} of {settings.table}",
             )
     code = report_failed(cli, unread)
-    for each in chosen:
+    for table_name in chosen:
         try:
-            found = table_stats(Fs(), layout, each, as_of=as_of)
-            for line in found["streams"]:
-                for settings in asked:
-                    if (settings.table, settings.spec.stream) == (each, line["stream"]):
-                        state = load_stream(Fs(), layout, each, line["stream"])
+            figures = table_stats(Fs(), layout, table_name, as_of=as_of)
+            for line in figures["streams"]:
+                for settings in streams:
+                    if (settings.table, settings.spec.stream) == (table_name, line["stream"]):
+                        state = load_stream(Fs(), layout, table_name, line["stream"])
                         waiting = settings.feed.waiting(Fs(), state).counts
                         line |= {**waiting, "remarks": remarks_of(waiting, settings.feed.resume.remember_s)}
         except SparkhavenError as error:  # report the other tables all the same
-            failed = report(cli, error, table=str(each))
+            failed = report(cli, error, table=str(table_name))
             code = code or failed
             continue
-        cli.result(found, lambda found=found: _show_stats(found, verbose))  # type: ignore[misc]
+        cli.result(figures, lambda figures=figures: _show_stats(figures, verbose))  # type: ignore[misc]
     if code:
         raise typer.Exit(code)
 
 
-def _listed(layout: Layout, every: bool) -> list[TableName]:
-    return deployed_tables(Fs(), layout) if every else user_tables(Fs(), layout)
+def _listed(layout: Layout, all_tables: bool) -> list[TableName]:
+    return deployed_tables(Fs(), layout) if all_tables else user_tables(Fs(), layout)
 
 
-def _show_stats(found: dict[str, Any], verbose: bool) -> None:
-    waste = "" if found["waste"] is None else f", {found['waste']:,} bytes of waste"
-    print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes{waste}")
-    tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
+def _show_stats(figures: dict[str, Any], verbose: bool) -> None:
+    waste = "" if figures["waste"] is None else f", {figures['waste']:,} bytes of waste"
+    print(f"{figures['table']}: {figures['rows']:,} rows, {figures['bytes']:,} bytes{waste}")
+    tiers = [{"tier": tier, **numbers} for tier, numbers in figures["tiers"].items()]
     by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
-    left = {"ignored", "older", "passed", "positionsUnknown", "remarks", "schemaBehind"}
-    keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place and key not in left)
-    streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
-    known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
+    shown_apart = {"ignored", "older", "passed", "positionsUnknown", "remarks", "schemaBehind"}
+    keys = dict.fromkeys(
+        key for line in figures["streams"] for key in line if key not in by_place and key not in shown_apart
+    )
+    streams = [{key: line.get(key) for key in keys} for line in figures["streams"]]
+    kinds = [part for part in by_place if any(line.get(part) for line in figures["streams"])]
     positions = [
-        {"stream": line["stream"], "topic partition": place}
-        | {by_place[part]: line.get(part, {}).get(place) for part in known}
-        for line in found["streams"]
-        for place in {**line["positions"], **line.get("ends", {})}
+        {"stream": line["stream"], "topic partition": partition}
+        | {by_place[kind]: line.get(kind, {}).get(partition) for kind in kinds}
+        for line in figures["streams"]
+        for partition in {**line["positions"], **line.get("ends", {})}
     ]
-    parts = {"tiers": tiers, "streams": streams, "positions": positions, "sources": found["sources"]}
-    if found["extended"]:
-        parts["extended"] = [found["extended"]]
-    dates = found["dates"]
+    parts = {"tiers": tiers, "streams": streams, "positions": positions, "sources": figures["sources"]}
+    if figures["extended"]:
+        parts["extended"] = [figures["extended"]]
+    dates = figures["dates"]
     if verbose or len(dates) <= 20:
         parts["dates"] = dates
-    for part, lines in parts.items():
+    for heading, lines in parts.items():
         if lines:
-            print(f"\n{part}")
+            print(f"\n{heading}")
             table(list(lines[0]), [list(line.values()) for line in lines])
-    for line in found["streams"]:
+    for line in figures["streams"]:
         if late := line.get("positionsUnknown"):
             reach = f"source positions are known up to epoch {late['knownUpTo']}, rows up to epoch {late['rowsUpTo']}"
             print(f"\n{line['stream']}, rebuilt commit log: {reach}.")
@@ -152,8 +154,9 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
             print(f"\n{line['stream']}: {remark}")
         for files in passed_lines(line.get("passed", {})):
             print(f"\n{line['stream']}, not ingested: {files}")
-    for each in found.get("set_aside", ()):
-        print(f"\n{each['rows']:,} rows of {each['internal']}/{each['value']} are missing, set aside: {each['path']}")
+    for aside in figures.get("set_aside", ()):
+        location = f"{aside['internal']}/{aside['value']}"
+        print(f"\n{aside['rows']:,} rows of {location} are missing, set aside: {aside['path']}")
     if "dates" not in parts:
         print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}. Option -v lists them")
 

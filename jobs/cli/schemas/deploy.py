@@ -65,7 +65,7 @@ def deploy(
     done = deploy_schema(fs, layout, source, consent=consent, dry_run=dry_run)
     name, change = done.schema.full_name, done.change
     counts = [change.added, change.dropped, change.renamed, change.restored, change.changed]
-    value = {
+    record = {
         "table": name,
         "version": done.schema.version,
         "before": done.before,
@@ -82,7 +82,7 @@ def deploy(
         text = f"{name} {verb} version {done.schema.version}: {change.words()}"
     if (unbuilt := unbuilt_indexes(done.schema)) is not None:
         cli.note(unbuilt)
-    cli.result(value, text)
+    cli.result(record, text)
 
 
 def history(ctx: typer.Context, name: TableArgument, as_json: Json = False, verbose: Verbose = False) -> None:
@@ -96,19 +96,19 @@ def history(ctx: typer.Context, name: TableArgument, as_json: Json = False, verb
     versions = load_history(fs, layout, parsed)[: deployed.version]
     rows = [_version(versions[: number + 1]) for number in range(len(versions))]
     gone = [
-        {"column": one.record.name, "id": number, "version": one.version, "dropped": one.declared}
-        for number, one in retired_columns(versions).items()
+        {"column": column.record.name, "id": number, "version": column.version, "dropped": column.declared}
+        for number, column in retired_columns(versions).items()
     ]
-    value = {"table": name, "version": deployed.version, "versions": rows, "retired": gone}
+    record = {"table": name, "version": deployed.version, "versions": rows, "retired": gone}
 
     def show() -> None:
         header = ("version", "columns", "added", "dropped", "renamed", "SHA-256")
         table(header, ([_cell(row[key]) for key in (*header[:-1], "sha256")] for row in rows))
-        for one in gone:
-            how = "dropped by command" if one["dropped"] else "retired, dropped by no command"
-            print(f"{one['column']}: {how}. Version {one['version']} has it last")
+        for column in gone:
+            how = "dropped by command" if column["dropped"] else "retired, dropped by no command"
+            print(f"{column['column']}: {how}. Version {column['version']} has it last")
 
-    cli.result(value, show)
+    cli.result(record, show)
 
 
 def diff(
@@ -120,17 +120,17 @@ def diff(
 ) -> None:
     """Shows what schema B changes in schema A."""
     cli: CliContext = ctx.obj
-    one, other = (_schema(cli, word) for word in (first, second))
-    change = compare(other, one, ())
+    after, before = (_schema(cli, word) for word in (first, second))
+    change = compare(before, after, ())
     retyped = [
         f"{new.name} from {old.type.name} to {new.type.name}, {new.storage.value}"
-        for new in other.columns
-        if (old := one.column(new.name)) is not None
+        for new in before.columns
+        if (old := after.column(new.name)) is not None
         and (old.type.name, old.storage, old.encoding) != (new.type.name, new.storage, new.encoding)
     ]
-    value = {"a": first, "b": second, **change.to_json(), "retyped": retyped, "version": one.version}
+    record = {"a": first, "b": second, **change.to_json(), "retyped": retyped, "version": after.version}
     words = [change.words()] if not (change.additive and not change.added and retyped) else []
-    cli.result(value, "; ".join([*words, *(f"retypes {text}" for text in retyped)]))
+    cli.result(record, "; ".join([*words, *(f"retypes {text}" for text in retyped)]))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -154,23 +154,23 @@ def _text_of(fs: Fs, layout: Layout, name: TableName, restore: int | None) -> by
     """The bytes of a version that was deployed; of the newest one without a number."""
     deployed = load_deployed(fs, layout, name)
     versions = {version.version: version for version in load_history(fs, layout, name)}
-    wanted = deployed.version if restore is None else restore
-    if wanted not in versions:
+    number = deployed.version if restore is None else restore
+    if number not in versions:
         raise SettingsError(
-            f"{name} has no version {wanted}",
+            f"{name} has no version {number}",
             expected=f"1 to {deployed.version}",
-            found=wanted,
+            found=number,
             hint=f"`sparkhaven schema history {name}` lists them",
         )
-    if wanted == deployed.version:
+    if number == deployed.version:
         return fs.read(layout.schema(name))
-    text = versions[wanted].text
+    text = versions[number].text
     if text is None:
         raise SettingsError(
-            f"the file of version {wanted} was not kept. An earlier release deployed it",
+            f"the file of version {number} was not kept. An earlier release deployed it",
             expected="a schema file with the columns of that version",
-            found=f"{name}: {', '.join(column.name for column in versions[wanted].columns)}",
-            hint=f"`sparkhaven schema deploy FILE --restore {wanted}` takes the file",
+            found=f"{name}: {', '.join(column.name for column in versions[number].columns)}",
+            hint=f"`sparkhaven schema deploy FILE --restore {number}` takes the file",
         )
     return text.encode()
 

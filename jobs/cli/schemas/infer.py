@@ -101,17 +101,17 @@ def infer(
 
     cli: CliContext = ctx.obj
     fs = Fs()
-    part = feed_part(fs, source, os.environ)
-    name = TableName.parse(table or part.raw.get("table") or _table_of(source))
+    feed = feed_part(fs, source, os.environ)
+    name = TableName.parse(table or feed.raw.get("table") or _table_of(source))
     check_zone(zone, "--zone")
     wishes = SchemaWishes(identifier(partitioning), zone, tuple(grouping or ()), key_formula)
-    proposal = propose(part.sample(fs, rows), partitioning=wishes.partitioning, zone=zone, blobs=blobs or ())
+    proposal = propose(feed.sample(fs, rows), partitioning=wishes.partitioning, zone=zone, blobs=blobs or ())
     _check_names(proposal, [*(grouping or ()), *(blobs or ())])
     text = schema_text(name, proposal, wishes)
     parse_schema(text.encode(), "")
     _tell(cli, proposal.sample)
-    result = {"table": str(name), **_sample_json(proposal.sample), "columns": _columns_json(proposal)}
-    _put(cli, fs, text, out, result | {"schema": text}, force=force, dry_run=dry_run)
+    record = {"table": str(name), **_sample_json(proposal.sample), "columns": _columns_json(proposal)}
+    _put(cli, fs, text, out, record | {"schema": text}, force=force, dry_run=dry_run)
 
 
 def new(
@@ -143,20 +143,20 @@ def new(
 
     cli: CliContext = ctx.obj
     fs = Fs()
-    part = feed_part(fs, source, os.environ)
+    feed = feed_part(fs, source, os.environ)
     schema = load_schema(fs, schema_file).schema
     check_zone(zone, "--zone")
-    stream = check_stream(name or part.raw.get("name") or schema.name.lower())
+    stream = check_stream(name or feed.raw.get("name") or schema.name.lower())
     written = out or schema_file.parent / f"{stream}.toml"
     target = written.absolute()
-    fit = fit_schema(schema, part.sample(fs, rows), _columns_given(part), zone)
+    fit = fit_schema(schema, feed.sample(fs, rows), _columns_given(feed), zone)
     beside = os.path.relpath(schema_file.absolute(), target.parent)
-    text = stream_text(schema, part.beside(target.parent), fit, StreamWishes(stream, beside, zone, time.time_ns()))
+    text = stream_text(schema, feed.beside(target.parent), fit, StreamWishes(stream, beside, zone, time.time_ns()))
     settings = parse_stream(tomllib.loads(text), target, os.environ, fs)
     checked_schema(fs, settings)
     _tell(cli, fit.sample, fit)
-    result = {"name": stream, "table": schema.full_name, **_sample_json(fit.sample), "stream": text}
-    _put(cli, fs, text, written, result, force=force, dry_run=dry_run)
+    record = {"name": stream, "table": schema.full_name, **_sample_json(fit.sample), "stream": text}
+    _put(cli, fs, text, written, record, force=force, dry_run=dry_run)
 
 
 def _table_of(source: str) -> str:
@@ -167,14 +167,14 @@ def _table_of(source: str) -> str:
     return f"Sample.{stem[:1].upper()}{stem[1:]}"
 
 
-def _columns_given(part: FeedPart) -> dict[str, ColumnSettings]:
-    return {key: value for key, value in part.raw.get("columns", {}).items() if key != "ignore"}
+def _columns_given(feed: FeedPart) -> dict[str, ColumnSettings]:
+    return {key: entry for key, entry in feed.raw.get("columns", {}).items() if key != "ignore"}
 
 
 def _check_names(proposal: Proposal, names: Sequence[str]) -> None:
     """SettingsError for an option that names no column."""
-    known = {name for column in proposal.stored for name in (column.name, column.source)}
-    wrong = [name for name in names if name not in known]
+    names_of_columns = {name for column in proposal.stored for name in (column.name, column.source)}
+    wrong = [name for name in names if name not in names_of_columns]
     if wrong:
         raise SettingsError(
             "no such column to group by or to store without symbols",
@@ -194,9 +194,10 @@ def _tell(cli: CliContext, sample: Sample, fit: Fit | None = None) -> None:
         )
     for remark in sample.remarks:
         cli.note(remark)
-    for one in fit.columns if fit is not None else ():
-        if one.bad:
-            cli.note(f"column {one.column.name}: {one.bad:,} values of the sample cannot be stored and are bad rows")
+    for fitted in fit.columns if fit is not None else ():
+        if fitted.bad:
+            bad = f"{fitted.bad:,} values of the sample cannot be stored and are bad rows"
+            cli.note(f"column {fitted.column.name}: {bad}")
 
 
 def _sample_json(sample: Sample) -> dict[str, Any]:
@@ -222,11 +223,11 @@ def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
 
 
 def _put(
-    cli: CliContext, fs: Fs, text: str, out: Path | None, result: dict[str, Any], *, force: bool, dry_run: bool
+    cli: CliContext, fs: Fs, text: str, out: Path | None, record: dict[str, Any], *, force: bool, dry_run: bool
 ) -> None:
     """Writes the file, or prints what it would have."""
-    there = out is not None and fs.stat(out) is not None
-    if there and not force:
+    exists = out is not None and fs.stat(out) is not None
+    if exists and not force:
         raise SettingsError(
             "the file is there already",
             where=out,
@@ -236,6 +237,6 @@ def _put(
         )
     if out is not None and not dry_run:
         fs.replace(out, text.encode("utf-8"))
-        cli.result(result | {"file": str(out)}, f"{out}: written")
+        cli.result(record | {"file": str(out)}, f"{out}: written")
         return
-    cli.result(result, text.removesuffix("\n"))
+    cli.result(record, text.removesuffix("\n"))

@@ -52,7 +52,7 @@ def check(
     for path in files:
         findings, _ = check_schema(Fs(), path)
         errors = sum(finding.severity == "error" for finding in findings)
-        result = {"file": str(path), "errors": errors, "findings": [finding.to_json() for finding in findings]}
+        record = {"file": str(path), "errors": errors, "findings": [finding.to_json() for finding in findings]}
         text = f"{path}: {findings_text(findings)}" if not findings else findings_text(findings)
         if errors:
             code = EXIT_BAD_DATA
@@ -60,13 +60,13 @@ def check(
             try:
                 change = deploy_schema(Fs(), Layout(against.absolute()), path, dry_run=True)
             except SparkhavenError as error:
-                cli.result({**result, "error": error_json(error)}, text)
+                cli.result({**record, "error": error_json(error)}, text)
                 cli.note(f"sparkhaven: {error}")
                 code = code or error.exit_code
                 continue
-            result |= {"version": change.schema.version, "before": change.before, **change.change.to_json()}
+            record |= {"version": change.schema.version, "before": change.before, **change.change.to_json()}
             text += f"\n{_would_do(change)}"
-        cli.result(result, text)
+        cli.result(record, text)
     if code:
         raise typer.Exit(code)
 
@@ -81,15 +81,15 @@ def _would_do(change: Deployment) -> str:
 
 def show(
     ctx: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="NS.T|FILE", help="A deployed table, or a schema file.")],
+    subject: Annotated[str, typer.Argument(metavar="NS.T|FILE", help="A deployed table, or a schema file.")],
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Shows columns, indexes and validation rules of a table."""
     cli: CliContext = ctx.obj
-    if what.endswith(".schema") or "/" in what:
-        file = load_schema(Fs(), local_path(what))
+    if subject.endswith(".schema") or "/" in subject:
+        file = load_schema(Fs(), local_path(subject))
         cli.result(describe(file.schema, file), schema_text(file.schema))
     else:
-        schema = load_deployed(Fs(), cli.database(), TableName.parse(what))
+        schema = load_deployed(Fs(), cli.database(), TableName.parse(subject))
         cli.result(describe(schema), schema_text(schema))

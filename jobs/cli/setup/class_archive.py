@@ -51,14 +51,14 @@ def archive(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False)
     cli: CliContext = ctx.obj
     fs = Fs()
     path = class_archive(fs, os.environ)
-    there = fs.stat(path) is not None
-    if not there:
+    exists = fs.stat(path) is not None
+    if not exists:
         cli.note("running a small stream once to record the classes that the JVM loads: half a minute")
         fs.mkdirs(path.parent)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="classes-") as scratch:
-            _run_stream(Path(scratch), made := Path(scratch) / path.name)
-            keep_archive(fs, made, path)
-    cli.result({"path": str(path), "made": not there}, str(path))
+            _run_stream(Path(scratch), written := Path(scratch) / path.name)
+            keep_archive(fs, written, path)
+    cli.result({"path": str(path), "made": not exists}, str(path))
 
 
 def small_stream(base: Path, *more: str) -> list[str]:
@@ -77,14 +77,14 @@ def _run_stream(base: Path, target: Path) -> None:
         done = subprocess.run(
             line, cwd=base, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False
         )
-        failed, said = done.returncode != 0 or not target.exists(), done.stdout.decode("utf-8", "replace")
+        failed, output = done.returncode != 0 or not target.exists(), done.stdout.decode("utf-8", "replace")
     except subprocess.TimeoutExpired:
-        failed, said = True, f"no answer within {SECONDS:.0f} seconds"
+        failed, output = True, f"no answer within {SECONDS:.0f} seconds"
     if failed:
         raise SettingsError(
             "the JVM has written no class-data archive",
             where=target.parent.parent,
             expected="a JDK with class-data sharing, and 200 MB of free space",
-            found=said[-500:].strip() or "no message",
+            found=output[-500:].strip() or "no message",
             hint="Spark starts without it too, in twice the time",
         )

@@ -29,7 +29,7 @@ def doctor(
     ctx: typer.Context,
     words: TableAndFilesArgument = None,
     feeds: OldFeedOption = None,
-    every: Annotated[bool, typer.Option("--all", help="Show what is well, too.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Show what is well, too.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -41,24 +41,23 @@ def doctor(
     cli: CliContext = ctx.obj
     name, files = table_and_files(cli, words, feeds)
     only = [TableName.parse(name)] if name is not None else []
-    asked, unread = load_streams(files)
-    context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, asked)
-    found = findings(context)
-    for one in unread:
-        found.append(
-            DoctorFinding("feed", "wrong", headline(one.error), getattr(one.error, "hint", None) or "correct the file")
-        )
-    wrong = sum(each.state == "wrong" for each in found)
-    notes = sum(each.state == "note" for each in found)
-    value = {"root": str(context.layout.root), "wrong": wrong, "notes": notes}
-    value["findings"] = [each.to_json() for each in found]
-    shown = [each for each in found if every or each.state != "ok"]
-    well = f", {len(found) - wrong - notes} ok" + ("" if every else " (--all shows them)")
-    cli.result(value, "\n".join([*map(_line, shown), f"{wrong} wrong, {notes} notes{well}"]))
+    feed_settings, unread = load_streams(files)
+    context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, feed_settings)
+    results = findings(context)
+    for stream in unread:
+        hint = getattr(stream.error, "hint", None) or "correct the file"
+        results.append(DoctorFinding("feed", "wrong", headline(stream.error), hint))
+    wrong = sum(finding.state == "wrong" for finding in results)
+    notes = sum(finding.state == "note" for finding in results)
+    record = {"root": str(context.layout.root), "wrong": wrong, "notes": notes}
+    record["findings"] = [finding.to_json() for finding in results]
+    shown = [finding for finding in results if show_all or finding.state != "ok"]
+    well = f", {len(results) - wrong - notes} ok" + ("" if show_all else " (--all shows them)")
+    cli.result(record, "\n".join([*map(_line, shown), f"{wrong} wrong, {notes} notes{well}"]))
     if wrong:
         raise typer.Exit(EXIT_BAD_DATA)
 
 
-def _line(found: DoctorFinding) -> str:
-    text = f"{found.state:<6}{found.check + ':':<13}{found.what}"
-    return text + (f"\n{'':<6}{'':<13}next: {found.next}" if found.next else "")
+def _line(finding: DoctorFinding) -> str:
+    text = f"{finding.state:<6}{finding.check + ':':<13}{finding.what}"
+    return text + (f"\n{'':<6}{'':<13}next: {finding.next}" if finding.next else "")

@@ -51,17 +51,17 @@ class _Value:
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
-        found = _plain(self._descriptor.annotation, self._descriptor.parameter_info, value)
-        if found is not _NOT_PLAIN and isinstance(found, list) == several:
-            return found
+        plain = _plain(self._descriptor.annotation, self._descriptor.parameter_info, value)
+        if plain is not _NOT_PLAIN and isinstance(plain, list) == several:
+            return plain
         return self._build(self._descriptor).coerce(value, param=param, ctx=ctx)
 
 
 def _plain(annotation: Any, info: Any, value: Any) -> Any:
     """The value as Typer would read it, or ``_NOT_PLAIN``."""
     if get_origin(annotation) is list and isinstance(value, list | tuple):
-        found = [_plain(get_args(annotation)[0], info, each) for each in value]
-        return _NOT_PLAIN if any(each is _NOT_PLAIN for each in found) else found
+        elements = [_plain(get_args(annotation)[0], info, element) for element in value]
+        return _NOT_PLAIN if any(element is _NOT_PLAIN for element in elements) else elements
     if info.parser is not None:
         return local_path(value) if info.parser is local_path and type(value) is str else _NOT_PLAIN
     if annotation is str and type(value) is str:
@@ -84,8 +84,8 @@ def _within(number: float, info: Any) -> bool:
 
 
 def _any_path(info: Any) -> bool:
-    asked = info.exists or info.writable or info.resolve_path or info.allow_dash or info.path_type is not None
-    return bool(info.file_okay and info.dir_okay and not asked)
+    checked = info.exists or info.writable or info.resolve_path or info.allow_dash or info.path_type is not None
+    return bool(info.file_okay and info.dir_okay and not checked)
 
 
 def _readable(path: str) -> bool:

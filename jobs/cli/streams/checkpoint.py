@@ -65,13 +65,13 @@ def repair(
         apply_repair(fs, plan, backup)
     damages = [{"path": str(d.path), "what": d.what, "remedy": d.remedy} for d in plan.damages]
 
-    def people() -> None:
+    def print_text() -> None:
         if damages:
-            table(["path", "what", "remedy"], [[each["path"], each["what"], each["remedy"]] for each in damages])
+            table(["path", "what", "remedy"], [list(damage.values()) for damage in damages])
         batches = f"planned up to batch {plan.last}, committed up to {plan.done}"
         print(f"{len(damages)} damaged entries. {'repaired, backup in ' + str(backup) if repaired else batches}")
 
-    result = {"checkpoint": str(checkpoint), "findings": damages, "last": plan.last, "done": plan.done}
-    cli.result({**result, "repaired": repaired, "backup": str(backup) if repaired else None}, people)
+    record = {"checkpoint": str(checkpoint), "findings": damages, "last": plan.last, "done": plan.done}
+    cli.result({**record, "repaired": repaired, "backup": str(backup) if repaired else None}, print_text)
     if damages and not repaired:
         raise typer.Exit(EXIT_BAD_DATA)

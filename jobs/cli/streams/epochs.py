@@ -52,12 +52,12 @@ def list_(
     unit = "messages" if state.offsets else "files"
     header = ["epoch", "kind", "live", "time", "rows", unit, "locations", "restores", "generation"]
 
-    def people() -> None:
+    def print_text() -> None:
         table(header, [[entry[key] for key in header] for entry in listed])
         print(f"epoch {state.epoch}, floor {state.floor}: a rollback accepts any epoch from the floor on")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
-    cli.result({"table": name, "stream": stream, **numbers, "epochs": listed}, people)
+    cli.result({"table": name, "stream": stream, **numbers, "epochs": listed}, print_text)
 
 
 def show(
@@ -74,17 +74,17 @@ def show(
     state = require_stream(Fs(), layout, parsed, check_stream(stream))
     if epoch is not None:
         state = load_stream(Fs(), layout, parsed, stream, epoch=epoch)
+    header = ["source", "date", "rows", "since", "epoch"]
     located = [
-        {"source": key.internal, "date": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
-        for key, at in sorted(state.locations.items())
+        {"source": key.internal, "date": key.value, **{name: getattr(location, name) for name in header[2:]}}
+        for key, location in sorted(state.locations.items())
     ]
     rows = _rows(state)
     entries = list_epochs(Fs(), cli.database(), TableName.parse(name), stream)
     counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
-    header = ["source", "date", "rows", "since", "epoch"]
 
-    def people() -> None:
-        table(header, [[at[key] for key in header] for at in located])
+    def print_text() -> None:
+        table(header, [[location[key] for key in header] for location in located])
         if state.offsets:
             table(["topic partition", "next offset"], [list(position) for position in positions.items()])
         print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
@@ -94,7 +94,7 @@ def show(
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
     positions = state.offsets.positions()
     remembered = {"files": len(state.files), "positions": positions, "counts": counts}
-    cli.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, people)
+    cli.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, print_text)
 
 
 def rollback(
@@ -116,15 +116,15 @@ def rollback(
     then = load_stream(Fs(), layout, parsed, stream, epoch=to)
     require_unmerged(Fs(), layout, parsed, stream, to)
     dropped = _rows(now) - _rows(then)
-    made = now.epoch
+    epoch = now.epoch
     if dry_run:
         preview_rollback(Fs(), layout, parsed, stream, to, time_ms=int(time.time() * 1000))
     else:
         with open_log(layout, parsed, stream, leave_damaged=True) as log:
-            made = log.rollback(to)
-    result = {"table": name, "stream": stream, "to": to, "epoch": made, "rows_dropped": dropped, "dry_run": dry_run}
+            epoch = log.rollback(to)
+    record = {"table": name, "stream": stream, "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
     words = "would drop" if dry_run else "dropped"
-    cli.result(result, f"{'' if dry_run else f'epoch {to} is restored as epoch {made}, '}{words} {dropped:,} rows")
+    cli.result(record, f"{'' if dry_run else f'epoch {to} is restored as epoch {epoch}, '}{words} {dropped:,} rows")
 
 
 def _rows(state: StreamState) -> int:
@@ -134,7 +134,7 @@ def _rows(state: StreamState) -> int:
 def _shown(entry: EpochEntry) -> dict[str, object]:
     """The fields of an entry that JSON shows in another form."""
     spans = {
-        name: [[part.place, part.start, part.stop] for part in parts]
+        name: [[span.place, span.start, span.stop] for span in parts]
         for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))
     }
     return {"time": _time(entry.time_ms), "messages": entry.messages, **spans}

@@ -80,12 +80,12 @@ def list_(
     """
     cli: CliContext = ctx.obj
     layout, chosen = cli.database(), _chosen(reason, source, epoch, state)
-    found = find(Fs(), layout, *_named(cli, layout, name, stream, old_table))
+    rejected = find(Fs(), layout, *_named(cli, layout, name, stream, old_table))
     listed: list[list[object]] = []
     count = 0
-    if found is not None:
-        requeued = found.requeued()
-        for row in found.rows(chosen, limit):
+    if rejected is not None:
+        requeued = rejected.requeued()
+        for row in rejected.rows(chosen, limit):
             count += 1
             shown = row_value(row, requeued)
             if cli.json:
@@ -131,27 +131,27 @@ def requeue(
     layout = cli.database()
     if old_file is not None:
         old_spelling(cli, "--file STREAM.toml", "STREAM.toml after the stream")
-    named = _named(cli, layout, name, stream, old_table)
-    found, stream = find(Fs(), layout, *named), named[1]
-    repairs = read_repairs(Fs(), repaired, f"{named[0]} {stream}") if repaired is not None else None
-    if found is None:
+    table_and_stream = _named(cli, layout, name, stream, old_table)
+    rejected, stream = find(Fs(), layout, *table_and_stream), table_and_stream[1]
+    repairs = read_repairs(Fs(), repaired, f"{table_and_stream[0]} {stream}") if repaired is not None else None
+    if rejected is None:
         _show_requeued(cli, stream, None, len(repairs or ()), dry_run)
         return
-    if not found.ledger.file:
+    if not rejected.ledger.file:
         raise SettingsError(
             "rows of data frames cannot be requeued. Only their program knows how they are routed",
-            where=f"stream {stream} of {found.table}",
+            where=f"stream {stream} of {rejected.table}",
             expected="a stream with a stream file",
             found="rows that a data frame writer has rejected",
             hint="repair them in a program and write them with write_frame(..., label=...), which writes them once."
-            f" Then run `sparkhaven quarantine drop {found.table} {stream}`",
+            f" Then run `sparkhaven quarantine drop {rejected.table} {stream}`",
         )
-    settings = load_stream_file(Fs(), stream_file or old_file or Path(found.ledger.file), os.environ)
-    if (settings.table, settings.spec.stream) != (found.table, stream):
+    settings = load_stream_file(Fs(), stream_file or old_file or Path(rejected.ledger.file), os.environ)
+    if (settings.table, settings.spec.stream) != (rejected.table, stream):
         raise SettingsError(
             "the stream file describes another stream",
             where=settings.file,
-            expected=f"stream {stream} of {found.table}",
+            expected=f"stream {stream} of {rejected.table}",
             found=f"stream {settings.spec.stream} of {settings.table}",
         )
     chosen = _chosen(reason, source, epoch, "pending")
@@ -161,11 +161,11 @@ def requeue(
 
     fs, done = Fs(), Requeued()
     if dry_run:
-        try_pending(fs, layout, settings, found.pending(chosen), repairs, done)
+        try_pending(fs, layout, settings, rejected.pending(chosen), repairs, done)
     else:
         with ExitStack() as opened:
             run = open_stream(fs, layout, settings, opened, Progress())
-            quarantine = found.quarantine()
+            quarantine = rejected.quarantine()
             where = f"{settings.file}: bad_rows.quarantine"
             settle(fs, layout, settings.table, run.log.state, quarantine, where)
             requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
@@ -195,21 +195,21 @@ def drop(
     cli: CliContext = ctx.obj
     layout = cli.database()
     chosen = _chosen(reason, source, epoch, state)
-    named = _named(cli, layout, name, stream, old_table)
+    table_and_stream = _named(cli, layout, name, stream, old_table)
     if not everything and (reason, source, epoch, state) == (None, None, None, "all"):
         raise SettingsError(
             "no rows are selected", expected="--reason, --source, --epoch, --state, or --all", found="none of them"
         )
-    found, dropped = find(Fs(), layout, *named), 0
-    if found is not None:
-        now = load_stream(Fs(), layout, found.table, found.stream).epoch  # rows of a running batch stay
+    rejected, dropped = find(Fs(), layout, *table_and_stream), 0
+    if rejected is not None:
+        now = load_stream(Fs(), layout, rejected.table, rejected.stream).epoch  # rows of a running batch stay
         if dry_run:
-            dropped = found.count(chosen, now)
+            dropped = rejected.count(chosen, now)
         else:
-            dropped = found.quarantine().drop(chosen, now)
+            dropped = rejected.quarantine().drop(chosen, now)
     words = "would drop" if dry_run else "dropped"
-    value = {"stream": named[1], "dropped": dropped, "dry_run": dry_run}
-    cli.result(value, f"{named[1]}: {words} {dropped:,} rows")
+    record = {"stream": table_and_stream[1], "dropped": dropped, "dry_run": dry_run}
+    cli.result(record, f"{table_and_stream[1]}: {words} {dropped:,} rows")
 
 
 def _named(cli: CliContext, layout: Layout, name: str, stream: str | None, table: str | None) -> tuple[TableName, str]:
@@ -219,10 +219,10 @@ def _named(cli: CliContext, layout: Layout, name: str, stream: str | None, table
     old_spelling(cli, f"{name}{f' --table {table}' if table else ''}", "NS.T STREAM")
     fs = Fs()
     tables = [TableName.parse(table)] if table else deployed_tables(fs, layout)
-    having = [each for each in tables if check_stream(name) in list_streams(fs, layout, each)]
+    having = [candidate for candidate in tables if check_stream(name) in list_streams(fs, layout, candidate)]
     if not having:
         raise no_stream(layout.root, name)
-    rejecting = [each for each in having if ledger_of(fs, layout, each, name) is not None]
+    rejecting = [candidate for candidate in having if ledger_of(fs, layout, candidate, name) is not None]
     if len(rejecting) > 1:
         several = ", ".join(map(str, rejecting))
         raise SettingsError(f"several tables have a stream {name}", expected="NS.T STREAM", found=several)
@@ -231,9 +231,9 @@ def _named(cli: CliContext, layout: Layout, name: str, stream: str | None, table
 
 def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown: int, dry_run: bool) -> None:
     sent, cut, epochs, refused = (done.sent, done.cut, done.epochs, done.refused) if done else (0, 0, [], [])
-    value = {"stream": stream, "sent": sent, "refused": len(refused), "cut": cut, "not_pending": unknown}
-    value |= {"epochs": epochs, "epoch": epochs[-1] if epochs else None, "dry_run": dry_run}
-    value["refusals"] = [str(row) for row in refused[:10]]
+    record = {"stream": stream, "sent": sent, "refused": len(refused), "cut": cut, "not_pending": unknown}
+    record |= {"epochs": epochs, "epoch": epochs[-1] if epochs else None, "dry_run": dry_run}
+    record["refusals"] = [str(row) for row in refused[:10]]
     where = f" in epoch {', '.join(map(str, epochs))}" if epochs else ""
     lines = [f"{stream}: {'would ingest' if dry_run else 'ingested'} {sent:,} rows{where}"]
     if refused:
@@ -245,7 +245,7 @@ def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown:
         lines.append(f"{cut:,} rows are longer than 1 MiB and were cut. Requeue them with --from and a whole payload")
     if unknown:
         lines.append(f"{unknown:,} rows of the file are not pending: ingested already, dropped, or never rejected")
-    cli.result(value, "\n".join(lines))
+    cli.result(record, "\n".join(lines))
 
 
 def _chosen(reason: str | None, source: str | None, epoch: int | None, state: str) -> Chosen:

@@ -89,8 +89,10 @@ def recover(
             raise SettingsError(
                 "--from-locations is given without a stream", expected="recover NS.T STREAM --from-locations"
             )
-        parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
-        rebuilt = rebuild_stream(layout, parsed, check_stream(stream), choice, places, dry_run=dry_run, note=cli.note)
+        parsed, locations = TableName.parse(name), [parse_location(text) for text in quarantine or []]
+        rebuilt = rebuild_stream(
+            layout, parsed, check_stream(stream), choice, locations, dry_run=dry_run, note=cli.note
+        )
         if dry_run:
             cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
             return
@@ -103,13 +105,13 @@ def recover(
     streams: list[dict[str, Any]] = []
     changes: list[str] = []
     code = EXIT_DONE
-    for found in streamed_tables(layout, name):
-        for each in chosen_streams(layout, found, stream):
-            entry: dict[str, Any] = {"table": str(found), "stream": each}
+    for table_name in streamed_tables(layout, name):
+        for stream_name in chosen_streams(layout, table_name, stream):
+            entry: dict[str, Any] = {"table": str(table_name), "stream": stream_name}
             try:
-                report = _recovered(layout, found, each, dry_run)
+                report = _recovered(layout, table_name, stream_name, dry_run)
                 entry |= {"clean": report.clean, **asdict(report)}
-                changes += [f"{found} {each}: {line}" for line in report.changes()]
+                changes += [f"{table_name} {stream_name}: {line}" for line in report.changes()]
             except (SparkhavenError, OSError) as error:  # recover the other streams all the same
                 failed = as_ours(error)
                 code = code or failed.exit_code
@@ -132,37 +134,37 @@ def _show(streams: list[dict[str, Any]], changes: list[str]) -> None:
         typer.echo(line)
 
 
-def _recovered(layout: Layout, found: TableName, stream: str, dry_run: bool) -> RecoveryReport:
+def _recovered(layout: Layout, table_name: TableName, stream: str, dry_run: bool) -> RecoveryReport:
     if dry_run:
-        require_stream(Fs(), layout, found, stream)
-        return preview_recovery(Fs(), layout, found, stream, time_ms=int(time.time() * 1000))
-    with open_log(layout, found, stream) as log:
+        require_stream(Fs(), layout, table_name, stream)
+        return preview_recovery(Fs(), layout, table_name, stream, time_ms=int(time.time() * 1000))
+    with open_log(layout, table_name, stream) as log:
         return log.recovery
 
 
-def chosen_streams(layout: Layout, found: TableName, stream: str | None) -> list[str]:
+def chosen_streams(layout: Layout, table_name: TableName, stream: str | None) -> list[str]:
     """The named stream of a table, or all streams that have a commit log or left files behind."""
-    known = [*list_streams(Fs(), layout, found), *streams_without_log(Fs(), layout, found)]
+    names = [*list_streams(Fs(), layout, table_name), *streams_without_log(Fs(), layout, table_name)]
     if stream is None:
-        return known
-    if check_stream(stream) not in known:
+        return names
+    if check_stream(stream) not in names:
         raise TableNotFoundError(
-            f"{found} has no stream {stream!r}", expected=", ".join(known) or "none", found=repr(stream)
+            f"{table_name} has no stream {stream!r}", expected=", ".join(names) or "none", found=repr(stream)
         )
     return [stream]
 
 
-def parse_location(place: str) -> LocationKey:
+def parse_location(text: str) -> LocationKey:
     """``INTERNAL/DATE``; InvalidNameError for anything else."""
-    internal, _, value = place.partition("/")
-    return LocationKey(check_partition("internal partition", internal), check_partition("date", value))
+    internal, _, date = text.partition("/")
+    return LocationKey(check_partition("internal partition", internal), check_partition("date", date))
 
 
 def set_locations_aside(
-    cli: CliContext, layout: Layout, name: str | None, stream: str | None, places: list[str], *, dry_run: bool
+    cli: CliContext, layout: Layout, name: str | None, stream: str | None, locations: list[str], *, dry_run: bool
 ) -> list[dict[str, Any]]:
     """Sets the locations of ``--quarantine`` aside and reports each."""
-    if not places:
+    if not locations:
         return []
     if name is None or stream is None:
         raise SettingsError(
@@ -172,18 +174,18 @@ def set_locations_aside(
         )
     fs, table = Fs(), TableName.parse(name)
     state = require_stream(fs, layout, table, check_stream(stream))
-    made = []
-    for place in places:
-        key = parse_location(place)
+    reports = []
+    for location in locations:
+        key = parse_location(location)
         if dry_run and key not in state.locations:
-            raise TableNotFoundError(f"stream {stream!r} has no such location", found=place)
+            raise TableNotFoundError(f"stream {stream!r} has no such location", found=location)
         if not dry_run:
             now = int(time.time() * 1000)
             reason = damage_of(fs, layout, table, state, key) or "requested"
             done = set_aside(fs, layout, table, stream, key, reason=reason, time_ms=now)
-            made.append(asdict(done))
-            cli.note(f"{done.rows:,} rows of {place} are set aside: {done.path}")
-    return made
+            reports.append(asdict(done))
+            cli.note(f"{done.rows:,} rows of {location} are set aside: {done.path}")
+    return reports
 
 
 def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
@@ -196,5 +198,5 @@ def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
                 f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists the tables"
             )
         return [parsed]
-    every = deployed_tables(fs, layout)
-    return [t for t in every if list_streams(fs, layout, t) or streams_without_log(fs, layout, t)]
+    deployed = deployed_tables(fs, layout)
+    return [t for t in deployed if list_streams(fs, layout, t) or streams_without_log(fs, layout, t)]

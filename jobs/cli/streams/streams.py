@@ -55,20 +55,20 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = Fal
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
     if name is not None:
         load_deployed(fs, layout, TableName.parse(name))
-    found: list[StreamSummary] = []
-    for each in user_tables(fs, layout) if name is None else [TableName.parse(name)]:
+    summaries: list[StreamSummary] = []
+    for table_name in user_tables(fs, layout) if name is None else [TableName.parse(name)]:
         try:
-            found += table_streams(fs, layout, each)
+            summaries += table_streams(fs, layout, table_name)
         except SparkhavenError as error:  # list the streams of the other tables all the same
-            failed = report(cli, error, table=str(each))
+            failed = report(cli, error, table=str(table_name))
             code = code or failed
     now = time.time()
     header = ["table", "stream", "feed", "epochs", "rows", "last commit", "running", "left"]
 
-    def people() -> None:
-        table(header, [_cells(summary, now) for summary in found])
+    def print_text() -> None:
+        table(header, [_cells(summary, now) for summary in summaries])
 
-    cli.result({"streams": [_json(summary) for summary in found]}, people)
+    cli.result({"streams": [_json(summary) for summary in summaries]}, print_text)
     if code:
         raise typer.Exit(code)
 
@@ -95,16 +95,16 @@ def remove(
     layout, parsed = cli.database(), TableName.parse(name)
     done = remove_stream(Fs(), layout, parsed, stream, clock=time.time, dry_run=dry_run)
     files = [str(path) for path in done.files]
-    result: dict[str, Any] = {"table": name, "stream": stream, "epoch": done.epoch, "files": files}
+    record: dict[str, Any] = {"table": name, "stream": stream, "epoch": done.epoch, "files": files}
     words = "would remove" if dry_run else "removed"
     lines = [*done.recovered, *(f"{words} {path}" for path in files)]
 
-    def people() -> None:
+    def print_text() -> None:
         for line in lines:
             print(line)
         print(f"{words} stream {stream} of {name}. A new one begins at the beginning of its source")
 
-    cli.result({**result, "recovered": list(done.recovered), "dry_run": dry_run}, people)
+    cli.result({**record, "recovered": list(done.recovered), "dry_run": dry_run}, print_text)
 
 
 def _cells(summary: StreamSummary, now: float) -> list[object]:
@@ -115,7 +115,7 @@ def _cells(summary: StreamSummary, now: float) -> list[object]:
 
 
 def _json(summary: StreamSummary) -> dict[str, Any]:
-    value = asdict(summary)
-    last = value.pop("last_ms")
+    record = asdict(summary)
+    last = record.pop("last_ms")
     time_of = None if last is None else datetime.fromtimestamp(last / 1000, UTC).isoformat(timespec="milliseconds")
-    return {**value, "last_commit": time_of}
+    return {**record, "last_commit": time_of}

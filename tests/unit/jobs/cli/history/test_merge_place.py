@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.operations import merge_choice
+from sparkhaven.jobs.cli.history import merge
 from sparkhaven.jobs.session import spark_session
+from sparkhaven.jobs.session.spark_or_local import choose_for_merge
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
@@ -59,7 +60,7 @@ def test_spark_starts_for_many_rows_or_where_it_is_asked_for(tmp_path: Path, mon
     with monkeypatch.context() as submitted:
         submitted.setenv("PYSPARK_GATEWAY_PORT", "1")
         assert "merges in Spark: spark-submit has started it" in run(root, "merge", NAME, "--date", DAY).stderr
-    monkeypatch.setattr(merge_choice, "PARALLEL_ROWS", 39)
+    monkeypatch.setattr(merge, "PARALLEL_ROWS", 39)
     many = run(root, "merge", NAME, "--date", DAY)
     assert many.exit_code == 2 and many.stderr.startswith("merges in Spark: more than 39 rows to merge\n")
     code, value = run_json(root, "merge", NAME, "--date", DAY, "--local", "--spark")
@@ -67,12 +68,11 @@ def test_spark_starts_for_many_rows_or_where_it_is_asked_for(tmp_path: Path, mon
     assert run_json(root, "merge", NAME, "--date", DAY, "--dry-run")[1]["outcome"] == "planned"
 
 
-def test_planning_ends_when_the_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_choice, "PARALLEL_ROWS", 10)
+def test_planning_ends_when_the_rows_are_too_many() -> None:
     few = iter([type("Date", (), {"rows_in": rows}) for rows in (4, 7, 1)])
-    assert not merge_choice.choose_for_merge("auto", False, 0, few).local  # type: ignore[arg-type]
+    assert not choose_for_merge("auto", False, 0, few, 10).local  # type: ignore[arg-type]
     assert len(list(few)) == 1
-    assert not merge_choice.choose_for_merge("auto", False, 11, few).local
+    assert not choose_for_merge("auto", False, 11, few, 10).local
 
 
 def test_a_date_that_was_never_merged_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
