@@ -65,7 +65,7 @@ def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSe
     return parse_stream(raw, path, environ, fs)
 
 
-def read_toml(fs: Fs, path: Path, **advice: str) -> dict[str, Any]:
+def read_toml(fs: Fs, path: Path, **advice: str) -> dict[str, object]:
     """The tables of a stream file. SettingsError for what is no TOML file, with ``advice`` where there is no file."""
     stat = fs.stat(path)
     if stat is None or stat.is_dir:
