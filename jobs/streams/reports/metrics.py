@@ -31,7 +31,7 @@ from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 LOOPBACK = "127.0.0.1"
 OUTSIDE_REASONS = (Reason.NULL_DATE, Reason.OUT_OF_BOUNDS)
-DECODER_ERRORS = (f"rejected.{Reason.DECODER_FAILED}", FAILED_BLOCKS)
+DECODER_ERRORS = (*(f"rejected.{part}{Reason.DECODER_FAILED}" for part in ("", "key-", "header-")), FAILED_BLOCKS)
 
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # times at which series began

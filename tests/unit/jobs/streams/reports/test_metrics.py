@@ -77,7 +77,8 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         figures.batch(BatchProgress(ingest(FS, tmp_path, log, more, 3), 3, 0.5))
         outcome = BatchOutcome(3, 3, 1, 5, passed=7, counts={"rejected": 5, "rejected.late": 2, "rejected.overflow": 3})
         outcome.counts["rejected.null-partition-value"] = outcome.counts["rejected.instant-out-of-bounds"] = 4
-        outcome.counts["rejected.decoder-failed"], outcome.counts["failed_blocks"] = 6, 1
+        outcome.counts["rejected.decoder-failed"], outcome.counts["failed_blocks"] = 3, 1
+        outcome.counts["rejected.key-decoder-failed"], outcome.counts["rejected.header-decoder-failed"] = 2, 1
         figures.batch(BatchProgress(outcome, 3, 0.1))
         figures.reported({"waiting_files": 4})
         scrape(url)
