@@ -82,10 +82,10 @@ def group_of(night: TableNight) -> TaskGroup:
             return dates_of_run(night, get_current_context())
 
         @task_group(group_id="night")
-        def one(value: Any) -> None:
+        def one_night(value: Any) -> None:
             steps(night, value)
 
-        one.expand(value=dates())
+        one_night.expand(value=dates())
     return group
 
 
@@ -93,31 +93,31 @@ def found_nights() -> list[Night]:
     """Every night of this run with the states and results of its steps."""
     ti = get_current_context()["ti"]
     states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})
-    found: list[Night] = []
+    nights: list[Night] = []
     for night in configuration.tables.values():
         dates = ti.xcom_pull(task_ids=f"{night.label}.dates") or []
         results = {
             step: [ti.xcom_pull(task_ids=f"{night.label}.night.{step}", map_indexes=n) for n in range(len(dates))]
             for step in REPORTED
         }
-        found += nights_of(night.name, night.label, dates, states, results)
-    return found
+        nights += nights_of(night.name, night.label, dates, states, results)
+    return nights
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE, retries=0)
 def report() -> str:
     """Lists the nights, also in the directory that the configuration names; fails if a night did."""
     run = get_current_context()["dag_run"].run_id
-    found = found_nights()
-    text = markdown(run, found)
+    nights = found_nights()
+    text = markdown(run, nights)
     print(text)
     directory = configuration.nights.reports
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"{run.replace(':', '')}.md").write_text(text, encoding="utf-8")
-    if bad := [night for night in found if night.bad]:
-        named = ", ".join(f"{night.table} {night.date} at {night.failed}" for night in bad)
-        raise AirflowFailException(f"{len(bad)} of {len(found)} nights failed: {named}")
+    if bad := [night for night in nights if night.bad]:
+        failures = ", ".join(f"{night.table} {night.date} at {night.failed}" for night in bad)
+        raise AirflowFailException(f"{len(bad)} of {len(nights)} nights failed: {failures}")
     return text
 
 

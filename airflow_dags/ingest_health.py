@@ -36,12 +36,12 @@ def check(night: TableNight) -> list[dict[str, Any]]:
     stats = answer(configuration.program, commands.stats(night.name, night.streams))
     names = [str(line["stream"]) for line in stats["streams"]]
     epochs = {name: answer(configuration.program, commands.epochs(night.name, name)) for name in names}
-    found = measured(stats, epochs, night.limits.window, now)
-    sentences = breaches(night.name, found, night.limits, market_open=night.market.is_open(now))
+    measures = measured(stats, epochs, night.limits.window, now)
+    sentences = breaches(night.name, measures, night.limits, market_open=night.market.is_open(now))
     if sentences:
         by_hand = configuration.program.by_hand(commands.doctor(night.name))
         raise AirflowFailException("\n".join([*sentences, f"by hand: {by_hand}"]))
-    return [one.to_json() for one in found]
+    return [measure.to_json() for measure in measures]
 
 
 def task_of(night: TableNight) -> None:
@@ -60,5 +60,5 @@ with DAG(
     tags=["sparkhaven", "ingest", *configuration.tags],
     doc_md=DOC,
 ) as dag:
-    for each in configuration.tables.values():
-        task_of(each)
+    for night in configuration.tables.values():
+        task_of(night)

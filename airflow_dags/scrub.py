@@ -37,7 +37,7 @@ with DAG(
         return slice_of(list(configuration.tables), configuration.scrub_nights, day.toordinal())
 
     @task_group(group_id="table")
-    def one(value: Any) -> None:
+    def one_table(value: Any) -> None:
         """The check of one table."""
         VerifyOperator(
             task_id="verify",
@@ -49,4 +49,4 @@ with DAG(
             map_index_template="{{ task.value }}",
         )
 
-    one.expand(value=tonight())
+    one_table.expand(value=tonight())

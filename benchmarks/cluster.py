@@ -66,9 +66,9 @@ class Mode:
         conf = [word for name, value in CONF.items() for word in ("--conf", f"{name}={value}")]
         options = ["--master", self._master, "--py-files", str(self._work / "sparkhaven.zip"), *conf]
         command = [SUBMIT, *options, str(REPOSITORY / "jobs" / f"{entry}.py"), "--root", str(root), *words]
-        said, moments = self._work / "said", []
+        output, moments = self._work / "said", []
         with (
-            said.open("w+", encoding="utf-8") as out,
+            output.open("w+", encoding="utf-8") as out,
             subprocess.Popen(
                 command, cwd=self._work, env=self._environ, stdout=out, stderr=subprocess.PIPE, text=True
             ) as job,
@@ -81,7 +81,7 @@ class Mode:
                     moments.append(time.perf_counter())
         if job.returncode:
             sys.exit(f"{entry} ended with {job.returncode}:\n{''.join(lines)[-4000:]}")
-        printed = said.read_text(encoding="utf-8").splitlines()
+        printed = output.read_text(encoding="utf-8").splitlines()
         return moments, [json.loads(line) for line in printed if line.startswith("{")]
 
 
@@ -89,11 +89,11 @@ def make(work: Path, rows: int, triggers: int) -> None:
     """Feed, stream file, schema and zip. A trigger has the rows of the first with a date of its own."""
     write_feed(work / "first", rows // FILES, FILES)
     (work / "feed").mkdir()
-    for part, path in enumerate(sorted((work / "first").iterdir())):
+    for index, path in enumerate(sorted((work / "first").iterdir())):
         text = path.read_bytes()
         for trigger in range(triggers):
             moved = text.replace(b"2026-11-21", b"2026-11-%02d" % (trigger + 1))
-            (work / "feed" / f"{trigger:02}-{part}.json").write_bytes(moved)
+            (work / "feed" / f"{trigger:02}-{index}.json").write_bytes(moved)
     (work / "Bench.Trade.schema").write_text(SCHEMA, encoding="utf-8")
     stream = STREAM.replace("FORMAT", "json").replace("[bad_rows]", 'max_past = "60 d"\n[bad_rows]')
     (work / "bench.toml").write_text(stream, encoding="utf-8")
@@ -107,29 +107,29 @@ def main() -> None:
     parser.add_argument("--triggers", type=int, default=24, help="at most 30")
     parser.add_argument("--warm", type=int, default=8, help="triggers of each job before those that count")
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sparkhaven-bench-") as directory:
         work = Path(directory)
-        make(work, given.rows, given.triggers)
+        make(work, args.rows, args.triggers)
         environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
         environ |= {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}
         with Cluster(work / "cluster", environ, memory="900m") as cluster:
             modes = {
-                LOCAL: Mode("local[2]", work, environ, given.warm),
-                CLUSTER: Mode(cluster.url, work, environ, given.warm),
+                LOCAL: Mode("local[2]", work, environ, args.warm),
+                CLUSTER: Mode(cluster.url, work, environ, args.warm),
             }
-            for number in range(given.rounds):
+            for number in range(args.rounds):
                 for name, mode in modes.items():
                     with tempfile.TemporaryDirectory(dir=work) as root:
                         mode.round(Path(root) / "db")
                     print(f"round {number + 1}, {name}", file=sys.stderr, flush=True)
-    print(f"\n{given.rows:,} rows a trigger and a date, {given.rounds} rounds; seconds per 1 M rows")
+    print(f"\n{args.rows:,} rows a trigger and a date, {args.rounds} rounds; seconds per 1 M rows")
     for work_kind in ("ingest", "merge"):
-        taken = {name: getattr(mode, work_kind) for name, mode in modes.items()}
-        medians = {name: statistics.median(seconds) / given.rows * 1e6 for name, seconds in taken.items()}
+        times = {name: getattr(mode, work_kind) for name, mode in modes.items()}
+        medians = {name: statistics.median(seconds) / args.rows * 1e6 for name, seconds in times.items()}
         for name, median in medians.items():
-            each = " ".join(f"{seconds:.2f}" for seconds in taken[name])
-            print(f"{work_kind:8}{name:36}{median:8.2f}{medians[LOCAL] / median:8.0%}   {each}")
+            listed = " ".join(f"{seconds:.2f}" for seconds in times[name])
+            print(f"{work_kind:8}{name:36}{median:8.2f}{medians[LOCAL] / median:8.0%}   {listed}")
 
 
 if __name__ == "__main__":

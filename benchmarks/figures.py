@@ -23,22 +23,22 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def record(
-    parser: argparse.ArgumentParser, given: argparse.Namespace, measured: Mapping[str, float], **sizes: object
+    parser: argparse.ArgumentParser, args: argparse.Namespace, measured: Mapping[str, float], **sizes: object
 ) -> None:
     """Writes the figures with day and commit if that was asked for; the digits are those of the former figure.
 
     ``sizes`` are those of the figures, where they are not the defaults. SystemExit: the run has others. KeyError: no
     figure of that name.
     """
-    if not given.record:
+    if not args.record:
         return
-    others = [
+    deviating = [
         name
-        for name, value in vars(given).items()
+        for name, value in vars(args).items()
         if name not in _TEST_ONLY and sizes.get(name, parser.get_default(name)) != value
     ]
-    if others:
-        parser.error(f"the figures are of other sizes than this run: {', '.join(sorted(others))}")
+    if deviating:
+        parser.error(f"the figures are of other sizes than this run: {', '.join(sorted(deviating))}")
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()

@@ -152,7 +152,9 @@ class Watch(Progress):
         self.moments: list[float] = []
         self.outcomes: list[BatchOutcome] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, table: object, unit: str = "files") -> None:
+    def batch(
+        self, stream: str, done: BatchProgress, partitions: str = "", *, table: object, unit: str = "files"
+    ) -> None:
         """Notes the moment and the steps."""
         self.moments.append(time.perf_counter())
         self.outcomes.append(done.outcome)
@@ -178,7 +180,7 @@ def run_ours(work: Path, workers: int | None = None, name: str = "db") -> list[f
 
 def report(times: dict[str, list[float]], rows: int) -> dict[str, float]:
     """Prints the table; returns the medians of the warm triggers in seconds per million rows."""
-    medians = {name: statistics.median(found[1:]) / rows * 1e6 for name, found in times.items()}
+    medians = {name: statistics.median(seconds[1:]) / rows * 1e6 for name, seconds in times.items()}
     ours = next(iter(medians.values()))
     print(f"\n{'path':<30}{'s per 1 M rows':>16}{'against ours':>14}   warm triggers")
     for name, median in medians.items():
@@ -206,12 +208,12 @@ def main() -> None:
     work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     try:
         started = time.perf_counter()
-        each = {"even": 2, "large": 1, "small": args.rows // 2}[args.shape]  # files a trigger
-        size = write_feed(work / "feed", args.rows // each, each * args.triggers, args.format)
+        files = {"even": 2, "large": 1, "small": args.rows // 2}[args.shape]  # files a trigger
+        size = write_feed(work / "feed", args.rows // files, files * args.triggers, args.format)
         seconds = time.perf_counter() - started
         print(f"feed: {args.rows * args.triggers:,} rows, {size / 1e6:,.0f} MB, made in {seconds:.0f} s", flush=True)
         (work / "Bench.Trade.schema").write_text(SCHEMA)
-        (work / "bench.toml").write_text(STREAM.replace("files = 2", f"files = {each}").replace("FORMAT", args.format))
+        (work / "bench.toml").write_text(STREAM.replace("files = 2", f"files = {files}").replace("FORMAT", args.format))
         if args.shape != "even":
             report({f"{n} workers": apart(run_ours, work, n, f"db{n}") for n in (2, 1)}, args.rows)
             return

@@ -219,7 +219,7 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
         for _ in route(message_blocks(reader, split, settings.spec, feed, schema, rejects, time.time), rejects):
             pass
 
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    times: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for turn in range(ROUNDS):
         for number, step in enumerate((read, decode)):
             for name, reader in readers.items():
@@ -227,18 +227,18 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
                 step(reader, OffsetRange(TOPIC, 0, number * size, (number + 1) * size, topic_id))
                 spent = time.perf_counter() - before, time.process_time() - cpu
                 if turn:  # the first makes clients and imports
-                    found.setdefault((step.__name__, name), []).append(spent)
-    for (step_name, name), spent_each in found.items():
-        wall, cpu = (statistics.median(one) * 1e6 / size for one in zip(*spent_each, strict=True))
+                    times.setdefault((step.__name__, name), []).append(spent)
+    for (step_name, name), spent_each in times.items():
+        wall, cpu = (statistics.median(column) * 1e6 / size for column in zip(*spent_each, strict=True))
         print(f"one process, {step_name}, {name}: {wall:.2f} s and {cpu:.2f} CPU s for 1 M messages", flush=True)
     for step_name in ("read", "decode"):
-        pairs = zip(found[step_name, "message objects"], found[step_name, "batches"], strict=True)
+        pairs = zip(times[step_name, "message objects"], times[step_name, "batches"], strict=True)
         print(
             f"{step_name}: batches take {statistics.median(o[1] / b[1] for o, b in pairs):.2f} x less CPU", flush=True
         )
     for reader in readers.values():
         reader.close()
-    return [cpu for spent_each in found.values() for _, cpu in spent_each]
+    return [cpu for spent_each in times.values() for _, cpu in spent_each]
 
 
 def main() -> None:

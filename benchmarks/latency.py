@@ -159,38 +159,38 @@ def main() -> int:
     add_record(options)
     args = options.parse_args()
     work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
-    found = {}
+    times = {}
     try:
         (work / "Bench.Trade.schema").write_text(SCHEMA)
         with Broker(Fs(), work / "broker", heap="512m") as broker:
-            at = broker.bootstrap
-            admin = AdminClient({"bootstrap.servers": at})
-            for made in admin.create_topics([NewTopic("ours", 1, 1), NewTopic("delta", 1, 1)]).values():
-                made.result(30)
-            text = STREAM.format(bootstrap=at, topic="ours", rows=1_000_000)
+            server = broker.bootstrap
+            admin = AdminClient({"bootstrap.servers": server})
+            for creation in admin.create_topics([NewTopic("ours", 1, 1), NewTopic("delta", 1, 1)]).values():
+                creation.result(30)
+            text = STREAM.format(bootstrap=server, topic="ours", rows=1_000_000)
             (work / "ours.toml").write_text(text + '[commit]\ntrigger = "0 seconds"\n')
-            source, look = Source(at, "ours", args.rate), seen_of_ours(work)
-            found["sparkhaven, fsync"] = measure(serve_ours, (work, "ours"), source, look, args.seconds)
+            source, look = Source(server, "ours", args.rate), seen_of_ours(work)
+            times["sparkhaven, fsync"] = measure(serve_ours, (work, "ours"), source, look, args.seconds)
             if not args.no_delta:
-                source, look = Source(at, "delta", args.rate), seen_of_delta(work)
-                found["from_json -> Delta"] = measure(serve_delta, (work, "delta", at), source, look, args.seconds)
+                source, look = Source(server, "delta", args.rate), seen_of_delta(work)
+                times["from_json -> Delta"] = measure(serve_delta, (work, "delta", server), source, look, args.seconds)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print(f"\n{'path':<22}{'rows':>10}{'p50 ms':>10}{'p99 ms':>10}{'most ms':>10}{'p50 against ours':>19}")
-    ours = float(np.median(found["sparkhaven, fsync"]))
-    for name, latencies in found.items():
+    ours = float(np.median(times["sparkhaven, fsync"]))
+    for name, latencies in times.items():
         p50, p99 = np.quantile(latencies, [0.5, 0.99])
         figures = f"{p50 * 1e3:>10.0f}{p99 * 1e3:>10.0f}{latencies.max() * 1e3:>10.0f}{p50 / ours:>18.1f}x"
         print(f"{name:<22}{len(latencies):>10,}{figures}", flush=True)
     print(
         f"\nPython {platform.python_version()}, pyspark {pyspark.__version__}, {platform.system()} {platform.release()}"
     )
-    p50, p99 = np.quantile(found["sparkhaven, fsync"], [0.5, 0.99])
-    ratios = [float(np.median(latencies)) / p50 for name, latencies in found.items() if "Delta" in name]
+    p50, p99 = np.quantile(times["sparkhaven, fsync"], [0.5, 0.99])
+    ratios = [float(np.median(latencies)) / p50 for name, latencies in times.items() if "Delta" in name]
     missed = p50 > P50 or p99 > P99 or any(ratio < AGAINST_DELTA for ratio in ratios)
     measured = {"latency.p50": p50 * 1e3, "latency.p99": p99 * 1e3}
-    if "from_json -> Delta" in found:
-        delta = np.quantile(found["from_json -> Delta"], [0.5, 0.99])
+    if "from_json -> Delta" in times:
+        delta = np.quantile(times["from_json -> Delta"], [0.5, 0.99])
         measured |= {"latency.delta.p50": delta[0] * 1e3, "latency.delta.p99": delta[1] * 1e3}
         measured["latency.delta.ratio"] = delta[0] / p50
     record(options, args, {name: float(value) for name, value in measured.items()})

@@ -79,17 +79,17 @@ class Subscriber:
     def _run(self) -> None:
         self._live.run(self._stop, time.monotonic, nullcontext, lambda *_: None, lambda health: None)
 
-    def _on_place(self, place: LiveLocation, values: object) -> None:
-        if place.at.internal.startswith("s"):
-            self.placed[int(place.at.internal[1:])] = time.monotonic()
+    def _on_place(self, location: LiveLocation, values: object) -> None:
+        if location.at.internal.startswith("s"):
+            self.placed[int(location.at.internal[1:])] = time.monotonic()
         shown = [0]
 
         def on_size(size: int) -> None:
-            if place.at.internal == OWN:
+            if location.at.internal == OWN:
                 self.grown += [time.monotonic()] * (size - shown[0])
                 shown[0] = size
 
-        self._live.backend.follow_size(self._key, place, on_size, lambda: None, _fail)
+        self._live.backend.follow_size(self._key, location, on_size, lambda: None, _fail)
 
     def stop(self) -> None:
         """Follows no longer."""
@@ -107,9 +107,9 @@ def written(root: Path, table: str, plan: Mapping[Kind, int], first: int) -> Tim
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=write, args=(root, table, plan, first, sender))
     process.start()
-    found: Times = receiver.recv()
+    times: Times = receiver.recv()
     process.join()
-    return found
+    return times
 
 
 def our_side(work: Path, epochs: int) -> dict[str, list[float]]:
@@ -122,10 +122,10 @@ def our_side(work: Path, epochs: int) -> dict[str, list[float]]:
     _wait(lambda: len(subscriber.placed) + len(subscriber.grown) > len(times))
     subscriber.stop()
     grown = iter(subscriber.grown[1:])
-    found: dict[str, list[float]] = {kind: [] for kind in plan}
-    for number, (kind, at) in sorted(times.items()):
-        found[kind].append((next(grown) if kind == "epoch" else subscriber.placed[number]) - at)
-    return found
+    seconds: dict[str, list[float]] = {kind: [] for kind in plan}
+    for number, (kind, committed) in sorted(times.items()):
+        seconds[kind].append((next(grown) if kind == "epoch" else subscriber.placed[number]) - committed)
+    return seconds
 
 
 def _wait(done: Any) -> None:
@@ -180,9 +180,9 @@ def listened(served: Engine, root: Path, epochs: int) -> list[float]:
     times = written(root, "Tick", {"epoch": epochs}, 1_000_000_000)
     numbers = {str(number) for number in times}
     _wait(lambda: numbers <= served.ask("seen").keys())
-    seen = served.ask("seen")
-    found = [seen[str(number)] - at for number, (_, at) in sorted(times.items())]
-    return found[epochs // 10 :]  # the first compile the engine
+    shown = served.ask("seen")
+    seconds = [shown[str(number)] - committed for number, (_, committed) in sorted(times.items())]
+    return seconds[epochs // 10 :]  # the first compile the engine
 
 
 def scan_data(work: Path, root: Path, count: int) -> Path:
@@ -198,16 +198,16 @@ def scan_data(work: Path, root: Path, count: int) -> Path:
     return path
 
 
-def _quantiles(found: Iterable[float]) -> tuple[float, float, float]:
-    p50, p99, most = np.quantile(np.array(list(found)) * 1e3, [0.5, 0.99, 1.0])
+def _quantiles(seconds: Iterable[float]) -> tuple[float, float, float]:
+    p50, p99, most = np.quantile(np.array(list(seconds)) * 1e3, [0.5, 0.99, 1.0])
     return float(p50), float(p99), float(most)
 
 
-def _report(name: str, found: list[float], limit_ms: float) -> bool:
-    p50, p99, most = _quantiles(found)
+def _report(name: str, seconds: list[float], limit_ms: float) -> bool:
+    p50, p99, most = _quantiles(seconds)
     met = p50 <= limit_ms
     figures = f"{p50:>9.1f}{p99:>9.1f}{most:>9.1f}"
-    print(f"{name:<44}{len(found):>6}{figures}{limit_ms:>10.0f}  {'met' if met else 'missed'}", flush=True)
+    print(f"{name:<44}{len(seconds):>6}{figures}{limit_ms:>10.0f}  {'met' if met else 'missed'}", flush=True)
     return met
 
 
@@ -229,8 +229,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sparkhaven-bench-") as directory:
         work = Path(directory)
         print(f"{'milliseconds from commit to':<44}{'rows':>6}{'p50':>9}{'p99':>9}{'most':>9}{'target':>10}")
-        for kind, found in our_side(work, args.epochs).items():
-            met.append(_report(f"our callback: {kind}", found, OURS_MS[kind]))  # type: ignore[index]
+        for kind, callback_s in our_side(work, args.epochs).items():
+            met.append(_report(f"our callback: {kind}", callback_s, OURS_MS[kind]))  # type: ignore[index]
         cycles = [] if args.no_engine else [int(cycle) for cycle in args.cycles.split(",")]
         for number, cycle in enumerate(cycles):
             root = work / f"served{cycle}"
@@ -245,7 +245,7 @@ def main() -> int:
                     scans = served.ask("scan", variable="Bench_Scan", **arguments)
         if cycles:
             values = args.rows * len(COLUMNS) / 1e6
-            seconds = {name: statistics.median(found[1:]) for name, found in scans.items()}
+            seconds = {name: statistics.median(runs[1:]) for name, runs in scans.items()}
             ratio = min(seconds["parquet"], seconds["growing"]) / seconds["ours"]
             met.append(ratio >= AGAINST_PARQUET)
             measured["live.sums"] = values / seconds["ours"]

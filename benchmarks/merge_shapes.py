@@ -123,16 +123,16 @@ def _values(name: str, attributes: str, number: int, first: int, chance: np.rand
     return pa.array(np.arange(first, first + number), pa.int64())
 
 
-def make(place: Path, shape: Shape, scale: float) -> None:
+def make(directory: Path, shape: Shape, scale: float) -> None:
     """The day as intraday locations in ``place/db``, and as Parquet files in ``place/parquet``."""
-    db, files = IntradayRows(place / "db", shape.schema), place / "parquet"
+    db, files = IntradayRows(directory / "db", shape.schema), directory / "parquet"
     files.mkdir()
-    each = int(shape.rows * scale) // shape.sources
-    made = [(f"source-{i:03d}", rows_of(shape, each, i * each, i)) for i in range(shape.sources)]
-    for name, table in made:
+    source_rows = int(shape.rows * scale) // shape.sources
+    tables = [(f"source-{i:03d}", rows_of(shape, source_rows, i * source_rows, i)) for i in range(shape.sources)]
+    for name, table in tables:
         pq.write_table(table, files / f"{name}.parquet")
-    for low in range(0, each, 1 << 20):
-        db.commit({(name, DAY): table.slice(low, 1 << 20) for name, table in made})
+    for low in range(0, source_rows, 1 << 20):
+        db.commit({(name, DAY): table.slice(low, 1 << 20) for name, table in tables})
     db.log.close()
 
 
@@ -145,9 +145,9 @@ def timed(command: Sequence[str], environment: dict[str, str]) -> tuple[float, f
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def ours(place: Path, workers: int) -> tuple[float, float]:
+def ours(directory: Path, workers: int) -> tuple[float, float]:
     """One first merge of the day."""
-    shutil.rmtree(Layout(place / "db").system("Bench"), ignore_errors=True)
+    shutil.rmtree(Layout(directory / "db").system("Bench"), ignore_errors=True)
     program = str(Path(sys.executable).with_name("sparkhaven"))
     words = [
         program,
@@ -161,18 +161,18 @@ def ours(place: Path, workers: int) -> tuple[float, float]:
         "--workers",
         str(workers),
     ]
-    return timed(words, {**os.environ, "SPARKHAVEN_ROOT": str(place / "db")})
+    return timed(words, {**os.environ, "SPARKHAVEN_ROOT": str(directory / "db")})
 
 
-def with_duckdb(place: Path, threads: int) -> tuple[float, float]:
+def with_duckdb(directory: Path, threads: int) -> tuple[float, float]:
     """ORDER BY into one Parquet file."""
     words = [
         sys.executable,
         "-c",
         IN_DUCKDB,
         str(threads),
-        str(place / "parquet/*.parquet"),
-        str(place / "out.parquet"),
+        str(directory / "parquet/*.parquet"),
+        str(directory / "out.parquet"),
     ]
     return timed(words, dict(os.environ))
 
@@ -191,21 +191,21 @@ def main() -> int:
     print(f"{'':10} {'rows':>10}" + "".join(f"{head:>{max(9, len(head) + 1)}}" for head in heads))
     helped, measured = True, dict[str, float]()
     for name in arguments.shapes or SHAPES:
-        with _place(arguments.dir) as place:
-            make(place, SHAPES[name], arguments.scale)
-            found: list[list[tuple[float, float]]] = [[], [], []]
+        with _place(arguments.dir) as directory:
+            make(directory, SHAPES[name], arguments.scale)
+            timings: list[list[tuple[float, float]]] = [[], [], []]
             for _ in range(arguments.repeat):
-                found[0].append(ours(place, arguments.workers))
-                found[1].append(ours(place, 1))
-                found[2].append(with_duckdb(place, arguments.workers))
-        medians = [[statistics.median(column) for column in zip(*each, strict=True)] for each in found]
+                timings[0].append(ours(directory, arguments.workers))
+                timings[1].append(ours(directory, 1))
+                timings[2].append(with_duckdb(directory, arguments.workers))
+        medians = [[statistics.median(column) for column in zip(*timing, strict=True)] for timing in timings]
         (together, _), (alone, _), (peer, _) = medians
         helped &= together < alone
         figure = f"shapes.{FIGURES[name]}"
         measured |= {figure: together, f"{figure}.duckdb": peer}
         measured |= {f"{figure}.ratio": peer / together, f"{figure}.one_worker": alone / together}
         rows = int(SHAPES[name].rows * arguments.scale)
-        figures = "".join(f"{seconds:9.2f}" for each in medians for seconds in each)
+        figures = "".join(f"{seconds:9.2f}" for median in medians for seconds in median)
         print(f"{name:10} {rows:10,}{figures}{peer / together:14.2f}x{alone / together:13.2f}x", flush=True)
     record(parser, arguments, measured)
     return 0 if helped else 1
@@ -216,11 +216,11 @@ FIGURES = {"numeric": "numbers", "texts": "texts", "sources": "sources"}
 
 @contextmanager
 def _place(above: Path | None) -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(prefix="merge-shapes-", dir=above))
+    directory = Path(tempfile.mkdtemp(prefix="merge-shapes-", dir=above))
     try:
-        yield place
+        yield directory
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -98,15 +98,15 @@ def rows_of(number: int, first: int, seed: int) -> pa.Table:
     )
 
 
-def make(place: Path, rows: int) -> list[Path]:
+def make(directory: Path, rows: int) -> list[Path]:
     """The day as intraday locations and as Parquet files; the latter's paths."""
-    db = IntradayRows(place / "db", SCHEMA)
-    each, files = rows // SOURCES, []
+    db = IntradayRows(directory / "db", SCHEMA)
+    source_rows, files = rows // SOURCES, []
     for source in range(SOURCES):
-        table = rows_of(each, source * each, source)
-        for low in range(0, each, 1 << 20):  # as batches of a feed
+        table = rows_of(source_rows, source * source_rows, source)
+        for low in range(0, source_rows, 1 << 20):  # as batches of a feed
             db.commit({(f"source-{source}", DAY): table.slice(low, 1 << 20)})
-        files.append(place / f"source-{source}.parquet")
+        files.append(directory / f"source-{source}.parquet")
         pq.write_table(table, files[-1])
     return files
 
@@ -153,22 +153,22 @@ def with_duckdb(name: str, files: list[Path], out: Path, order: str, threads: in
     return timed(name, out, sort)
 
 
-def merge_in_spark(place: Path, files: list[Path], arguments: argparse.Namespace) -> tuple[str, list[Timing]]:
+def merge_in_spark(directory: Path, files: list[Path], arguments: argparse.Namespace) -> tuple[str, list[Timing]]:
     """Ours as the command runs it; the first of the runs starts Spark's Python workers."""
     del files
     name = "ours, sorted, tasks in Spark"
     spark = build_session("sparkhaven merge", workers=arguments.workers)
-    marker = place / "marker"  # which workers must see
+    marker = directory / "marker"  # which workers must see
     marker.write_bytes(b"here")
-    executor = SparkExecutor(spark.sparkContext, place, marker, arguments.workers)
-    times = [ours(name, place / "db", executor, BY_TIME, arguments.memory) for _ in range(arguments.repeat)]
+    executor = SparkExecutor(spark.sparkContext, directory, marker, arguments.workers)
+    times = [ours(name, directory / "db", executor, BY_TIME, arguments.memory) for _ in range(arguments.repeat)]
     spark.stop()
     return name, times
 
 
-def sort_in_spark(place: Path, files: list[Path], arguments: argparse.Namespace) -> tuple[str, list[Timing]]:
+def sort_in_spark(directory: Path, files: list[Path], arguments: argparse.Namespace) -> tuple[str, list[Timing]]:
     """ORDER BY into Parquet files."""
-    name, out = "spark, sorted", place / "spark.parquet"
+    name, out = "spark, sorted", directory / "spark.parquet"
     extra = STOCK_JVM | {"spark.sql.legacy.parquet.nanosAsLong": "true"}
     spark = build_session("peer", workers=arguments.workers, memory="6g", extra=extra)
 
@@ -192,11 +192,11 @@ def main() -> int:
     parser.add_argument("--no-spark", action="store_true")
     add_record(parser)
     arguments = parser.parse_args()
-    place = Path(tempfile.mkdtemp(prefix="merge-speed-", dir=arguments.dir))
+    directory = Path(tempfile.mkdtemp(prefix="merge-speed-", dir=arguments.dir))
     try:
-        best = _run(place, arguments)
+        best = _run(directory, arguments)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     measured = {figure: best[name] for figure, name in FIGURES.items() if name in best}
     for ours in {"merge.local", "merge.spark"} & measured.keys():
         for peer in {"duckdb", "sort_in_spark"} & {name.removeprefix("merge.") for name in measured}:
@@ -213,35 +213,35 @@ FIGURES = {
 }
 
 
-def _run(place: Path, arguments: argparse.Namespace) -> dict[str, float]:
+def _run(directory: Path, arguments: argparse.Namespace) -> dict[str, float]:
     """The best seconds of each contender."""
     print(f"making {arguments.rows:,} rows in {SOURCES} sources", file=sys.stderr)
-    files, root = make(place, arguments.rows), place / "db"
+    files, root = make(directory, arguments.rows), directory / "db"
     local, memory = LocalExecutor(arguments.workers), arguments.memory
     list(local.run(abs, range(arguments.workers)))  # workers start before the clock does, as Spark's have
-    out = place / "duckdb.parquet"
+    out = directory / "duckdb.parquet"
     contenders: dict[str, Callable[[str], Timing]] = {
         "ours, sorted": lambda name: ours(name, root, local, BY_TIME, memory),
         "ours, grouped only": lambda name: ours(name, root, local, (), memory),
         "duckdb, sorted": lambda name: with_duckdb(name, files, out, "Sym, EventTime", arguments.workers),
         "duckdb, by Sym only": lambda name: with_duckdb(name, files, out, "Sym", arguments.workers),
     }
-    found: dict[str, list[Timing]] = {name: [] for name in contenders}
+    times: dict[str, list[Timing]] = {name: [] for name in contenders}
     for _ in range(arguments.repeat):
         for name, run in contenders.items():
-            found[name].append(run(name))
+            times[name].append(run(name))
     local.close()
     if not arguments.no_spark:
         for contender in (merge_in_spark, sort_in_spark):
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-                name, timings = process.submit(contender, place, files, arguments).result()
-            found[name] = timings
-    _print(found, arguments)
-    return {name: min(timing.seconds for timing in timings) for name, timings in found.items()}
+                name, timings = process.submit(contender, directory, files, arguments).result()
+            times[name] = timings
+    _print(times, arguments)
+    return {name: min(timing.seconds for timing in timings) for name, timings in times.items()}
 
 
-def _print(found: dict[str, list[Timing]], arguments: argparse.Namespace) -> None:
-    best = {name: min(timings, key=lambda t: t.seconds) for name, timings in found.items()}
+def _print(times: dict[str, list[Timing]], arguments: argparse.Namespace) -> None:
+    best = {name: min(timings, key=lambda t: t.seconds) for name, timings in times.items()}
     by_sym = {"ours, grouped only", "duckdb, by Sym only"}
     print(
         f"\n{arguments.rows:,} rows x 10 columns, {arguments.workers} workers, {os.cpu_count()} cores, "

@@ -85,8 +85,8 @@ def fill(root: Path, locations: int, dates: int, files: int, removals: int, colu
     keys = [LocationKey(f"source{number // dates}", f"d{number % dates:06}") for number in range(locations)]
     with open_log(root) as log:
         prepare(root, keys)
-        one = write_files(layout, schema, keys)
-        reports = tuple(LocationReport(key, 0, 0, ROWS, one.files, one.stats) for key in keys)
+        filled = write_files(layout, schema, keys)
+        reports = tuple(LocationReport(key, 0, 0, ROWS, filled.files, filled.stats) for key in keys)
         log.commit(Batch(STREAM, 0, (), reports, 1, ROWS * len(keys)))
         log.publish()
         taken = tuple(
@@ -127,15 +127,15 @@ def look(what: str, root: Path, date: str) -> float:
 def milliseconds(what: str, root: Path, date: str) -> float:
     """The median of some looks, each in a process of its own; the first warms the page cache."""
     words = [sys.executable, "-m", "benchmarks.open_table", "--look", what, "--date", date, "--root", str(root)]
-    found = [float(subprocess.run(words, check=True, capture_output=True, text=True).stdout) for _ in range(LOOKS + 1)]
-    return statistics.median(found[1:])
+    times = [float(subprocess.run(words, check=True, capture_output=True, text=True).stdout) for _ in range(LOOKS + 1)]
+    return statistics.median(times[1:])
 
 
 def main() -> int:
     """Prints the figures; 1 beyond the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given = (("locations", 10_000), ("dates", 3000), ("files", 600_000), ("removals", 100_000), ("columns", 20))
-    for name, default in given:
+    defaults = (("locations", 10_000), ("dates", 3000), ("files", 600_000), ("removals", 100_000), ("columns", 20))
+    for name, default in defaults:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--root", type=Path, default=None)
     parser.add_argument("--look", choices=["reader", "planner", "writer"], help=argparse.SUPPRESS)
@@ -147,7 +147,7 @@ def main() -> int:
         return 0
     root = Path(tempfile.mkdtemp(prefix="open-table-", dir=args.root))
     try:
-        fill(root, *(getattr(args, name) for name, _ in given))
+        fill(root, *(getattr(args, name) for name, _ in defaults))
         date = f"d{args.dates // 2:06}"
         reader, planner, writer = (milliseconds(what, root, date) for what in ("reader", "planner", "writer"))
         sizes = {path.suffix: path.stat().st_size for path in Layout(root).streams(TABLE).iterdir()}

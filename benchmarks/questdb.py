@@ -109,11 +109,11 @@ def by_frame(sender: Any, table: str, lines: Sequence[bytes]) -> None:
     from questdb.ingress import ServerTimestamp
 
     fields = pa.schema([("ts", pa.timestamp("ns", "UTC"))])
-    found = read_json(io.BytesIO(b"\n".join(lines)), parse_options=ParseOptions(explicit_schema=fields))
+    table_ = read_json(io.BytesIO(b"\n".join(lines)), parse_options=ParseOptions(explicit_schema=fields))
     for name in SYMBOLS:
-        place = found.schema.get_field_index(name)
-        found = found.set_column(place, name, found.column(name).dictionary_encode())
-    sender.dataframe(found.to_pandas(), table_name=table, symbols=list(SYMBOLS), at=ServerTimestamp)
+        index = table_.schema.get_field_index(name)
+        table_ = table_.set_column(index, name, table_.column(name).dictionary_encode())
+    sender.dataframe(table_.to_pandas(), table_name=table, symbols=list(SYMBOLS), at=ServerTimestamp)
     sender.flush()
 
 

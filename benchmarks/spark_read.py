@@ -49,8 +49,8 @@ def total(frame: DataFrame) -> object:
 
 def main(rows: int, columns: int, locations: int, rounds: int) -> None:
     """Prints seconds and ratios."""
-    with tempfile.TemporaryDirectory() as place:
-        root, parquet = Path(place) / "db", Path(place) / "parquet"
+    with tempfile.TemporaryDirectory() as directory:
+        root, parquet = Path(directory) / "db", Path(directory) / "parquet"
         table = wide(rows // len(DATES), columns)
         for date in DATES:
             make_table(root, "NS.Wide", table, date=date)
@@ -70,8 +70,8 @@ def main(rows: int, columns: int, locations: int, rounds: int) -> None:
                 if number:
                     seconds[name].append(time.perf_counter() - before)
         peer = statistics.median(seconds["Parquet"])
-        for name, found in seconds.items():
-            median = statistics.median(found)
+        for name, times in seconds.items():
+            median = statistics.median(times)
             print(f"{name:32} {median:7.2f} s  {median / peer:5.2f} x Parquet's sum")
         small = read_frame(spark, root, "NS.Small")
         print(f"{locations:,} locations of one row: {small.rdd.getNumPartitions()} tasks, {small.count():,} rows")

@@ -53,11 +53,11 @@ def environment(kind: str, base: Path) -> dict[str, str]:
     for path in used:
         (own / path.name).unlink(missing_ok=True)
         (own / path.name).symlink_to(path)
-    found = {**os.environ, "XDG_CACHE_HOME": str(own.parent), "PYTHONPATH": str(import_root())}
+    environ = {**os.environ, "XDG_CACHE_HOME": str(own.parent), "PYTHONPATH": str(import_root())}
     if kind == "plain":
         # named, it could be another one, and the launcher stays away
-        found["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    return found
+        environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    return environ
 
 
 def run(kind: str, base: Path) -> Iterator[tuple[str, Taken]]:
@@ -66,11 +66,11 @@ def run(kind: str, base: Path) -> Iterator[tuple[str, Taken]]:
     with tempfile.TemporaryDirectory(dir=base) as scratch:
         work = Path(scratch)
         stream = small_stream(work)
-        place = stream.index("--root") + 1
-        yield "--help", timed([*stream[: place - 1], "--help"], work, environ)[0]
+        root_index = stream.index("--root") + 1
+        yield "--help", timed([*stream[: root_index - 1], "--help"], work, environ)[0]
         for way in ([], ["--spark"]):
-            stream[place] = f"db{''.join(way)}"
-            command = stream[: place + 1]
+            stream[root_index] = f"db{''.join(way)}"
+            command = stream[: root_index + 1]
             name = " ".join(["ingest --once", *way])
             job, first = timed([*stream, *way], work, environ, until=" epoch 1: ")
             yield f"{name}, first epoch", first
@@ -116,22 +116,22 @@ def main() -> None:
     if Fs().stat(class_archive(Fs(), os.environ)) is None:
         sys.exit("no archive of classes: sparkhaven class-archive")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    taken: dict[tuple[str, str], list[Taken]] = {}
+    runs_by_kind: dict[tuple[str, str], list[Taken]] = {}
     with tempfile.TemporaryDirectory() as base:
         for number in range(rounds + 1):
             for kind in KINDS:
-                for command, found in run(kind, Path(base)):
+                for command, timing in run(kind, Path(base)):
                     if number:
-                        taken.setdefault((command, kind), []).append(found)
+                        runs_by_kind.setdefault((command, kind), []).append(timing)
     print(f"{'':58}{'seconds':>9}{'ratio':>7}{'CPU':>7}")
-    for (command, kind), runs in sorted(taken.items(), key=lambda pair: (pair[0][0], KINDS.index(pair[0][1]))):
-        plain = statistics.median(each.seconds for each in taken[command, "plain"])
-        seconds = statistics.median(each.seconds for each in runs)
-        cpu = statistics.median(each.cpu for each in runs)
+    for (command, kind), runs in sorted(runs_by_kind.items(), key=lambda pair: (pair[0][0], KINDS.index(pair[0][1]))):
+        plain = statistics.median(timing.seconds for timing in runs_by_kind[command, "plain"])
+        seconds = statistics.median(timing.seconds for timing in runs)
+        cpu = statistics.median(timing.cpu for timing in runs)
         busy = f"{cpu:7.1f}" if cpu else ""
         print(f"{command:36}{kind:22}{seconds:9.2f}{seconds / plain:7.2f}{busy}")
     ends = {
-        name: statistics.median(each.seconds for each in taken[f"{command}, end", kind])
+        name: statistics.median(timing.seconds for timing in runs_by_kind[f"{command}, end", kind])
         for name, command, kind in (
             ("startup.local", "ingest --once", KINDS[-1]),
             ("startup.spark", "ingest --once --spark", KINDS[-1]),

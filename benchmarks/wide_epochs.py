@@ -106,22 +106,22 @@ def main() -> int:
     for name, default in (("epochs", 500), ("locations", 2000), ("columns", 20), ("keep", 100)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--root", type=Path, default=None)
-    given = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="wide-epochs-", dir=given.root))
+    args = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="wide-epochs-", dir=args.root))
     try:
-        found = run(root, given.epochs, given.locations, given.columns, given.keep)
+        measured = run(root, args.epochs, args.locations, args.columns, args.keep)
     finally:
         shutil.rmtree(root)
-    median = statistics.median(found.batches)
-    pauses = max(found.pauses) / median
-    each = statistics.median(found.log_bytes)
-    width = each / (given.locations * given.columns)
-    print(f"batch: median {median:.3f} s, longest {max(found.batches):.3f} s")
-    usual, longest = statistics.median(found.pauses), max(found.pauses)
+    median = statistics.median(measured.batches)
+    pauses = max(measured.pauses) / median
+    epoch_bytes = statistics.median(measured.log_bytes)
+    width = epoch_bytes / (args.locations * args.columns)
+    print(f"batch: median {median:.3f} s, longest {max(measured.batches):.3f} s")
+    usual, longest = statistics.median(measured.pauses), max(measured.pauses)
     print(f"pause: median {usual:.3f} s, longest {longest:.3f} s, {pauses:.2f} batches")
-    print(f"log: {each:,.0f} bytes an epoch, {width:.1f} for a location and column; floor {found.floor}")
-    print(f"memory: {found.memory:.0f} MiB; a reader opens the stream in {1000 * found.opened:.1f} ms")
-    met = pauses <= PAUSES and found.memory <= MEMORY and width <= BYTES
+    print(f"log: {epoch_bytes:,.0f} bytes an epoch, {width:.1f} for a location and column; floor {measured.floor}")
+    print(f"memory: {measured.memory:.0f} MiB; a reader opens the stream in {1000 * measured.opened:.1f} ms")
+    met = pauses <= PAUSES and measured.memory <= MEMORY and width <= BYTES
     print(f"targets: {PAUSES:.0f} batches, {MEMORY:.0f} MiB, {BYTES:.0f} bytes: {'met' if met else 'NOT met'}")
     return int(not met)
 

@@ -40,7 +40,7 @@ def figures(whole: pa.Table, intraday: Mapping[LocationKey, int], left: int) -> 
     """Counts of the whole table; ``intraday`` = rows by location after ingest, ``left`` = rows there at the end."""
     origins = _counts(whole["origin"])
     by_date = _counts(whole["Date"])
-    found = [
+    counts = [
         Figure("rows", flights.ROWS, whole.num_rows),
         *(Figure(f"rows from {name}", rows, origins.get(name, 0)) for name, rows in flights.ROWS_BY_ORIGIN.items()),
         Figure("dates", flights.DATES, len(by_date)),
@@ -50,11 +50,11 @@ def figures(whole: pa.Table, intraday: Mapping[LocationKey, int], left: int) -> 
         Figure("intraday rows after truncate", 0, left),
     ]
     for name, distinct in flights.DISTINCT.items():
-        found.append(Figure(f"distinct {name}", distinct, len(_counts(whole[name].drop_null()))))
+        counts.append(Figure(f"distinct {name}", distinct, len(_counts(whole[name].drop_null()))))
     for name, nulls in flights.NULLS.items():
-        found.append(Figure(f"nulls in {name}", nulls, whole[name].null_count))
+        counts.append(Figure(f"nulls in {name}", nulls, whole[name].null_count))
     others = [name for name in whole.schema.names if name not in flights.NULLS]
-    return [*found, Figure("nulls in all other columns", 0, sum(whole[name].null_count for name in others))]
+    return [*counts, Figure("nulls in all other columns", 0, sum(whole[name].null_count for name in others))]
 
 
 def same_as_package(whole: pa.Table) -> Figure:
@@ -83,8 +83,8 @@ def package_table() -> pa.Table:
 
 def _equal(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> int:
     both_null = pc.and_(pc.is_null(ours), pc.is_null(theirs))
-    same = pc.fill_null(pc.equal(ours, theirs), False)
-    return int(pc.sum(pc.or_(both_null, same)).as_py())
+    equal = pc.fill_null(pc.equal(ours, theirs), False)
+    return int(pc.sum(pc.or_(both_null, equal)).as_py())
 
 
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:

@@ -60,10 +60,10 @@ class Demo:
         shown = ["sparkhaven", "--root", str(root), *words]
         self.console.print(f"[dim]$ {' '.join(shown)}", highlight=False, soft_wrap=True)
         done = self.start(root, words, environ)
-        said, _ = done.communicate()
+        output, _ = done.communicate()
         if done.returncode:
             raise SettingsError("a command of the demo failed", where=" ".join(shown), found=f"exit {done.returncode}")
-        return [json.loads(line) for line in said.splitlines()]
+        return [json.loads(line) for line in output.splitlines()]
 
     def start(
         self, root: Path, words: Sequence[str], environ: Mapping[str, str], stderr: IO[str] | None = None
@@ -98,9 +98,9 @@ class Demo:
             opened = open_table(root, flights.TABLE)
             whole = opened.to_arrow()
             left = opened.count(tier="intraday")
-            found = figures(whole, intraday, left)
-            found.append(same_as_package(whole))
-        return found
+            compared = figures(whole, intraday, left)
+            compared.append(same_as_package(whole))
+        return compared
 
     # --- the crash --------------------------------------------------------------------------------------------
 
@@ -189,23 +189,23 @@ def fresh(base: Path) -> Path:
     return base
 
 
-def show(console: Console, found: list[Figure], seconds: dict[str, float]) -> bool:
+def show(console: Console, compared: list[Figure], seconds: dict[str, float]) -> bool:
     """Expected against found, seconds per stage; whether all figures agree, which is said if they do not."""
-    made = Table("figure", title="expected and found", title_justify="left")
+    grid = Table("figure", title="expected and found", title_justify="left")
     for name in ("expected", "found", ""):
-        made.add_column(name, justify="right")
-    for figure in found:
-        made.add_row(
+        grid.add_column(name, justify="right")
+    for figure in compared:
+        grid.add_row(
             figure.name, figure.text(figure.expected), figure.text(figure.found), "ok" if figure.ok else "WRONG"
         )
-    console.print(made)
+    console.print(grid)
     spent = Table("stage", title="seconds", title_justify="left")
     spent.add_column("seconds", justify="right")
     for name, value in seconds.items():
         spent.add_row(name, f"{value:.1f}")
     spent.add_row("all", f"{sum(seconds.values()):.1f}")
     console.print(spent)
-    agree = all(figure.ok for figure in found)
+    agree = all(figure.ok for figure in compared)
     if not agree:
         console.print("[bold red]some figures differ")
     return agree
@@ -218,8 +218,8 @@ def main() -> int:
     base = fresh(parser.parse_args().db.absolute())
     console = Console(width=None if sys.stdout.isatty() else 110)
     demo = Demo(base, console)
-    found = [*demo.year(), *demo.crash()]
-    if not show(console, found, demo.seconds):
+    compared = [*demo.year(), *demo.crash()]
+    if not show(console, compared, demo.seconds):
         return EXIT_BAD_DATA
     console.print("All figures agree. Three commands to try next:")
     program = Path(sys.executable).with_name("sparkhaven")

@@ -55,10 +55,10 @@ def run(demo: Demo) -> list[Figure]:
         with demo.stage("read: everything back through Arrow"):
             whole = open_table(root, flights.TABLE).to_arrow()
             rows = {key: location.rows for key, location in state.locations.items()}
-            found = [figure for figure in figures(whole, rows, 0) if figure.name != AFTER_TRUNCATE]
-            found += [same_as_package(whole), Figure("messages in the topic", flights.ROWS, sent)]
-            found.append(Figure("offsets committed", sent, sum(end.stop for end in state.offsets.values())))
-    return found
+            compared = [figure for figure in figures(whole, rows, 0) if figure.name != AFTER_TRUNCATE]
+            compared += [same_as_package(whole), Figure("messages in the topic", flights.ROWS, sent)]
+            compared.append(Figure("offsets committed", sent, sum(end.stop for end in state.offsets.values())))
+    return compared
 
 
 def _killed(demo: Demo, root: Path, settings: Path, broker: Broker) -> str:

@@ -58,15 +58,15 @@ def serve(python: Path, environ: Mapping[str, str], *, log: Path, user: str, por
 
 def wait(running: subprocess.Popen[bytes], health: str, log: Path) -> None:
     """Waits until Airflow ends; names each part that has stopped, since ``airflow standalone`` goes on without it."""
-    named: set[str] = set()
+    reported: set[str] = set()
     while running.poll() is None:
         try:
             running.wait(LOOK_SECONDS)
         except subprocess.TimeoutExpired:
-            found = stopped(health)
-            for part in sorted(found - named):
+            silent = stopped(health)
+            for part in sorted(silent - reported):
                 print(f"Airflow's {part} gives no sign of life: read {log}. Start again if it stays so", flush=True)
-            named = found
+            reported = silent
 
 
 def stopped(health: str) -> set[str]:
@@ -76,7 +76,7 @@ def stopped(health: str) -> set[str]:
             parts = json.load(answer)
     except OSError:
         return {"server"}
-    return {name.replace("_", " ") for name, part in parts.items() if part.get("status") == "unhealthy"}
+    return {name.replace("_", " ") for name, component in parts.items() if component.get("status") == "unhealthy"}
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

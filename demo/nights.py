@@ -109,8 +109,8 @@ class Airflow:
             "FLIGHTS_FEED": str(self._base / "feed"),
             "PATH": f"{self._python.parent}{os.pathsep}{os.environ.get('PATH', '')}",  # standalone starts `airflow`
         }
-        left = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        return left | {f"AIRFLOW__{name}": value for name, value in settings.items()} | ours
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return inherited | {f"AIRFLOW__{name}": value for name, value in settings.items()} | ours
 
     def prepare(self) -> None:
         """The configuration, the zip for spark-submit, Airflow's database and pool."""
@@ -156,14 +156,14 @@ def night(demo: Demo, airflow: Airflow) -> list[Figure]:
     with demo.stage("catch_up: the feed to intraday, through spark-submit"):
         airflow.command("dags", "test", "catch_up", MORNING)
     before = open_table(airflow.root, flights.TABLE)
-    found = [Figure("rows after catch_up", month, before.count())]
+    compared = [Figure("rows after catch_up", month, before.count())]
     with demo.stage(f"end_of_day: {NIGHT} to history, validated, truncated, deleted"):
         airflow.command("dags", "test", "end_of_day", MORNING)
     after = open_table(airflow.root, flights.TABLE)
     for report in sorted(airflow.reports.iterdir()):
         demo.console.print(report.read_text(encoding="utf-8"), highlight=False, markup=False)
     return [
-        *found,
+        *compared,
         Figure(f"rows of {NIGHT} in history", expected, after.count(tier="history", dates=[NIGHT])),
         Figure(f"rows of {NIGHT} in intraday", 0, after.count(tier="intraday", dates=[f"{NIGHT}..{NIGHT}"])),
         Figure("rows of the table", month, after.count()),
@@ -182,13 +182,13 @@ def main() -> int:
     parser.add_argument("--db", type=Path, default=Path("demo-airflow-db"), help="directory to fill")
     parser.add_argument("--serve", action="store_true", help="start Airflow and wait for Ctrl-C")
     parser.add_argument("--port", type=int, default=PORT, help=f"port on 127.0.0.1 (default {PORT}, 0 = any free one)")
-    given = parser.parse_args()
-    port = free_port(given.port) if given.serve else PORT
-    base = fresh(given.db.absolute())
+    args = parser.parse_args()
+    port = free_port(args.port) if args.serve else PORT
+    base = fresh(args.db.absolute())
     console = Console(width=None if sys.stdout.isatty() else 110)
     demo = Demo(base, console)
-    airflow = Airflow(demo, "INFO" if given.serve else "WARNING")
-    if given.serve:
+    airflow = Airflow(demo, "INFO" if args.serve else "WARNING")
+    if args.serve:
         flights.write_feed(Fs(), base / "feed", months=MONTH)
         airflow.prepare()
         demo.command(airflow.root, "ingest", str(stream_file()), "--once", FLIGHTS_FEED=str(base / "feed"))

@@ -48,9 +48,9 @@ def send(bootstrap: str, topic: str, *, months: frozenset[int] | None = None) ->
             except BufferError:
                 producer.poll(0.1)
         sent += 1
-    left = producer.flush(SEND_SECONDS)
-    if left:
-        raise RetryableFeedError("messages were not acknowledged", where=topic, expected=sent, found=sent - left)
+    unsent = producer.flush(SEND_SECONDS)
+    if unsent:
+        raise RetryableFeedError("messages were not acknowledged", where=topic, expected=sent, found=sent - unsent)
     return sent
 
 

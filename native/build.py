@@ -33,10 +33,10 @@ def source_files(pattern: str) -> list[Path]:
 
 def digest() -> str:
     """SHA-256 of all sources and their places below ``native/``, which the library has in it."""
-    made = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for path in source_files("*.[ch]"):
-        made.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return made.hexdigest()
+        sha256.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return sha256.hexdigest()
 
 
 def library(machine: str) -> Path:

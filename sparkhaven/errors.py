@@ -76,10 +76,10 @@ def from_spark(error: BaseException) -> SparkhavenError | None:
     StreamingQueryException or Py4JJavaError. The parts are texts: ``epoch`` is ``"7"``. An error of sparkhaven is
     returned as it is.
     """
-    seen: BaseException | None = error
-    while seen is not None:
-        found = seen if isinstance(seen, SparkhavenError) else parse_error(str(seen))
-        if found is not None:
-            return found
-        seen = seen.__cause__ or seen.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        ours = cause if isinstance(cause, SparkhavenError) else parse_error(str(cause))
+        if ours is not None:
+            return ours
+        cause = cause.__cause__ or cause.__context__
     return None

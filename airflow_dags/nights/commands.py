@@ -31,7 +31,7 @@ class Program:
 def merge(table: str, date: str, *, force: bool, dry_run: bool, local: bool, options: Sequence[str]) -> list[str]:
     """``force`` merges a merged date again, as a new generation."""
     flags = [("--rewrite", force), ("--dry-run", dry_run), ("--local", local and not dry_run)]
-    return ["merge", table, "--dates", date, *options, *(flag for flag, wanted in flags if wanted)]
+    return ["merge", table, "--dates", date, *options, *(flag for flag, is_set in flags if is_set)]
 
 
 def validate(table: str, date: str) -> list[str]:

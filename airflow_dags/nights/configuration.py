@@ -159,7 +159,7 @@ def load(file: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
         )
     daily = top.section("end_of_day")
     health, scrub, feeds = top.section("ingest_health"), top.section("scrub"), top.section("catch_up")
-    made = Configuration(
+    loaded = Configuration(
         file,
         program,
         top.texts("tags"),
@@ -185,7 +185,7 @@ def load(file: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
     )
     for section in (daily, health, scrub, feeds, top):
         section.done()
-    return made
+    return loaded
 
 
 def _schedule(section: Section, default: str) -> Schedule:
@@ -216,13 +216,13 @@ def _market(name: str, section: Section) -> Market:
 
 
 def _retries(section: Section) -> Retries:
-    made = Retries(section.whole("times", 5), section.duration("delay", "5 min"), section.duration("longest", "1 h"))
+    retries = Retries(section.whole("times", 5), section.duration("delay", "5 min"), section.duration("longest", "1 h"))
     section.done()
-    return made
+    return retries
 
 
 def _spark(section: Section) -> Spark:
-    made = Spark(
+    submit = Spark(
         section.text("submit"),
         section.text("connection", "spark_default"),
         section.path("jobs"),
@@ -232,7 +232,7 @@ def _spark(section: Section) -> Spark:
         section.mapping("env"),
     )
     section.done()
-    return made
+    return submit
 
 
 def _table(
@@ -242,13 +242,13 @@ def _table(
         raise section.wrong("", "Namespace.Table", name)
     calendar = section.text("calendar")
     if calendar not in markets:
-        known = ", ".join(sorted(markets)) or "none: add [calendars.NAME]"
-        raise section.wrong("calendar", f"a calendar of this file: {known}", calendar)
+        calendars = ", ".join(sorted(markets)) or "none: add [calendars.NAME]"
+        raise section.wrong("calendar", f"a calendar of this file: {calendars}", calendar)
     local = section.choice("merge", "spark" if spark else "local", ("spark", "local")) == "local"
     if not local and not spark:
         raise section.wrong("merge", "local, or a section [spark]", "spark", "add [spark], or merge = 'local'")
     streams = section.paths("streams")
-    made = TableNight(
+    night = TableNight(
         name,
         markets[calendar],
         section.text("owner", owner),
@@ -267,7 +267,7 @@ def _table(
         _limits(section.section("limits")),
     )
     section.done()
-    return made
+    return night
 
 
 def _date_format(section: Section) -> str:
@@ -282,22 +282,22 @@ def _date_format(section: Section) -> str:
 
 
 def _limits(section: Section) -> Limits:
-    made = Limits(
+    limits = Limits(
         section.whole("lag") if "lag" in section else None,
         section.duration("age", "0 s") if "age" in section else None,
         section.whole("rejected") if "rejected" in section else None,
         section.duration("window", "1 h"),
     )
     section.done()
-    return made
+    return limits
 
 
 def _stream_name(section: Section, file: Path) -> str:
     """The name in a stream file; its other keys may need an environment that only the command has."""
     try:
-        found = _STREAM.search(file.read_text(encoding="utf-8").partition("\n[")[0])
+        match = _STREAM.search(file.read_text(encoding="utf-8").partition("\n[")[0])
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError("a stream file cannot be read", where=section.where("streams"), found=error) from None
-    if found is None:
+    if match is None:
         raise ConfigurationError("a stream file has no name", where=file, expected='name = "..." before its sections')
-    return found[1]
+    return match[1]

@@ -10,6 +10,6 @@ class ConfigurationError(ValueError):
         self, what: str, *, where: object, expected: object = None, found: object = None, hint: str | None = None
     ) -> None:
         parts = {"where": where, "expected": expected, "found": found, "to do": hint}
-        lines = [f"  {name}: {value}" for name, value in parts.items() if value is not None]
+        lines = [f"  {name}: {part}" for name, part in parts.items() if part is not None]
         super().__init__("\n".join([what, *lines]))
         self.what = what

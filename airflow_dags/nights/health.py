@@ -38,41 +38,41 @@ class Measured:
 
 def measured(stats: Result, epochs: Mapping[str, Result], window: timedelta, now: datetime) -> list[Measured]:
     """Every stream of a table. ``epochs``: the answer of ``epochs list`` by stream."""
-    found = []
+    measures = []
     for line in stats.get("streams") or ():
         name = str(line["stream"])
-        listed = [each for each in epochs[name]["epochs"] if each["kind"] == "commit" and each["live"]]
-        newest = max((each["time_ms"] for each in listed), default=None)
+        listed = [epoch for epoch in epochs[name]["epochs"] if epoch["kind"] == "commit" and epoch["live"]]
+        newest = max((epoch["time_ms"] for epoch in listed), default=None)
         age = None if newest is None else timedelta(seconds=max(0.0, now.timestamp() - newest / 1000))
         since = (now - window).timestamp() * 1000
-        rejected = sum((each.get("counts") or {}).get("rejected", 0) for each in listed if each["time_ms"] >= since)
+        rejected = sum((epoch.get("counts") or {}).get("rejected", 0) for epoch in listed if epoch["time_ms"] >= since)
         lag, unit = waiting(line)
-        found.append(Measured(name, lag, unit, age, rejected))
-    return found
+        measures.append(Measured(name, lag, unit, age, rejected))
+    return measures
 
 
-def breaches(table: str, found: list[Measured], limits: Limits, *, market_open: bool) -> list[str]:
+def breaches(table: str, measures: list[Measured], limits: Limits, *, market_open: bool) -> list[str]:
     """A sentence for everything beyond its limit."""
     sentences = []
-    for one in found:
-        name = f"{table} {one.stream}"
-        if limits.lag is not None and one.lag > limits.lag:
-            sentences.append(f"{name}: {one.lag:,} {one.unit} wait at the source, limit {limits.lag:,}")
-        if limits.age is not None and market_open and (one.age is None or one.age > limits.age):
-            age = "there is no epoch" if one.age is None else f"the newest epoch is {_text(one.age)} old"
+    for stream in measures:
+        name = f"{table} {stream.stream}"
+        if limits.lag is not None and stream.lag > limits.lag:
+            sentences.append(f"{name}: {stream.lag:,} {stream.unit} wait at the source, limit {limits.lag:,}")
+        if limits.age is not None and market_open and (stream.age is None or stream.age > limits.age):
+            age = "there is no epoch" if stream.age is None else f"the newest epoch is {_text(stream.age)} old"
             sentences.append(f"{name}: {age}, limit {_text(limits.age)} while the market is open")
-        if limits.rejected is not None and one.rejected > limits.rejected:
+        if limits.rejected is not None and stream.rejected > limits.rejected:
             sentences.append(
-                f"{name}: {one.rejected:,} rows were rejected in {_text(limits.window)}, limit {limits.rejected:,}"
+                f"{name}: {stream.rejected:,} rows were rejected in {_text(limits.window)}, limit {limits.rejected:,}"
             )
-    if limits.age is not None and market_open and not found:
+    if limits.age is not None and market_open and not measures:
         sentences.append(f"{table}: no stream has run")
     return sentences
 
 
 def slice_of(tables: list[str], nights: int, number: int) -> list[str]:
     """The tables of one of so many nights, evenly; each table has its turn once in ``nights`` consecutive numbers."""
-    return [table for place, table in enumerate(sorted(tables)) if place % nights == number % nights]
+    return [table for index, table in enumerate(sorted(tables)) if index % nights == number % nights]
 
 
 def _text(value: timedelta) -> str:

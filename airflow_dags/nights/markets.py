@@ -122,16 +122,16 @@ def read_holidays(file: Path) -> tuple[dict[date, str], dict[date, timedelta]]:
 
 
 def chosen_dates(
-    market: Market, asked: str | None, start: datetime | None, end: datetime | None, now: datetime
+    market: Market, dates: str | None, start: datetime | None, end: datetime | None, now: datetime
 ) -> list[date]:
     """The dates that a run is for.
 
-    ``asked``: one date or ``A..B``, of which only sessions. Otherwise the dates that close in the data interval of the
+    ``dates``: one date or ``A..B``, of which only sessions. Otherwise the dates that close in the data interval of the
     run, after ``start`` and not after ``end``; so that every date belongs to exactly one scheduled run. A run without
     an interval is for the last date that had closed at ``end`` or ``now``.
     """
-    if asked:
-        first, dots, last = asked.partition("..")
+    if dates:
+        first, dots, last = dates.partition("..")
         try:
             days = date.fromisoformat(first), date.fromisoformat(last if dots else first)
         except ValueError:
@@ -139,7 +139,7 @@ def chosen_dates(
         if days[0] > days[1]:
             raise ConfigurationError(
                 "the run has no valid date", where="params.date", expected="2026-01-31 or 2026-01-01..2026-01-31",
-                found=asked,
+                found=dates,
             )  # fmt: skip
         return market.between(*days) if dots else [days[0]]
     if start is not None and end is not None and start < end:

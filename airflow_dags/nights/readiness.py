@@ -38,9 +38,9 @@ def complete(stats: Result, date: str, *, streams: Sequence[str], min_rows: int)
     for stream in streams:
         if stream not in listed:
             return Readiness(False, f"stream {stream} has not run yet")
-        amount, what = waiting(listed[stream])
+        amount, unit = waiting(listed[stream])
         if amount:
-            return Readiness(False, f"{amount:,} {what} wait at the source of stream {stream}")
+            return Readiness(False, f"{amount:,} {unit} wait at the source of stream {stream}")
     for stream, line in listed.items():
         if line.get("positionsUnknown"):
             return Readiness(False, f"the source positions of stream {stream} are unknown. It ingests nothing")
@@ -59,20 +59,20 @@ def removed(stats: Result, date: str) -> bool:
 
 def waiting(stream: Result) -> tuple[int, str]:
     """How much waits at the source of a stream, and of what; 0 where the source was not asked."""
-    for key, what in (("waiting_messages", "messages"), ("waiting_files", "files")):
+    for key, unit in (("waiting_messages", "messages"), ("waiting_files", "files")):
         if stream.get(key):
-            return int(stream[key]), what
+            return int(stream[key]), unit
     return 0, "messages or files"
 
 
 def healthy(findings: Iterable[dict[str, Any]]) -> Readiness:
     """Whether ``doctor`` found nothing that stops a merge."""
-    wrong = [each for each in findings if each.get("state") == "wrong" and each.get("check") in BLOCKING]
-    words = "; ".join(f"{each.get('what')} (next: {each.get('next')})" for each in wrong)
+    wrong = [finding for finding in findings if finding.get("state") == "wrong" and finding.get("check") in BLOCKING]
+    words = "; ".join(f"{finding.get('what')} (next: {finding.get('next')})" for finding in wrong)
     return Readiness(not wrong, words or "nothing is wrong")
 
 
 def _rows(stats: Result, date: str) -> tuple[int, int]:
     """Rows of a date in intraday and in history."""
-    numbers: Result = next((each for each in stats.get("dates") or () if each.get("date") == date), {})
+    numbers: Result = next((line for line in stats.get("dates") or () if line.get("date") == date), {})
     return numbers.get("intraday", 0), numbers.get("history", 0)

@@ -52,28 +52,28 @@ def nights(
     """The nights of one table. ``states`` by ``label.night.step_index``, as Airflow gives them; ``results`` by step."""
     if states.get(f"{label}.{DATES}") in BAD:
         return [Night(table, "-", {DATES: str(states[f"{label}.{DATES}"])}, {})]
-    made = []
+    nights_ = []
     for index, date in enumerate(dates):
-        found = {step: str(states.get(f"{label}.night.{step}_{index}") or "") for step in STEPS}
-        given = {
+        step_states = {step: str(states.get(f"{label}.night.{step}_{index}") or "") for step in STEPS}
+        step_results = {
             step: value
             for step, values in results.items()
             if index < len(values) and isinstance(value := values[index], Mapping)
         }
-        made.append(Night(table, date, {step: state for step, state in found.items() if state}, given))
-    return made
+        nights_.append(Night(table, date, {step: state for step, state in step_states.items() if state}, step_results))
+    return nights_
 
 
-def markdown(run: str, found: Sequence[Night]) -> str:
+def markdown(run: str, nights: Sequence[Night]) -> str:
     """The whole report."""
-    bad = sum(night.bad for night in found)
-    head = f"# {run}\n\n{len(found):,} nights, {bad:,} failed"
-    if not found:
+    bad = sum(night.bad for night in nights)
+    head = f"# {run}\n\n{len(nights):,} nights, {bad:,} failed"
+    if not nights:
         return f"{head}\n"
     rows = [
         f"| {night.table} | {night.date} | {night.outcome} | {_number(night, 'merge', 'rows_out')} "
         f"| {_rules(night)} | {_number(night, 'truncate', 'rows')} |"
-        for night in found
+        for night in nights
     ]
     columns = "| table | date | outcome | rows merged | rules passed | rows truncated |"
     return "\n".join([f"{head}\n", columns, "|---|---|---|---|---|---|", *rows, ""])

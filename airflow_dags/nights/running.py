@@ -24,9 +24,9 @@ class Kept:
     def take(self, line: str) -> None:
         """One more line."""
         text = line.rstrip()
-        found = results_in([text])
-        self._results += found
-        if not found:
+        results = results_in([text])
+        self._results += results
+        if not results:
             self._lines.append(text)
 
     def ended(self, code: int) -> Ended:

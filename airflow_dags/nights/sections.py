@@ -58,15 +58,15 @@ class Section:
 
     def text(self, key: str, default: str | None = None) -> str:
         """A text that is not empty, with ``${NAME}`` from the environment."""
-        found = self._value(key, str, default, "a text")
-        return self._filled(key, found)
+        text = self._value(key, str, default, "a text")
+        return self._filled(key, text)
 
     def texts(self, key: str, default: tuple[str, ...] | None = ()) -> tuple[str, ...]:
         """A list of texts."""
-        found = self._value(key, list, None if default is None else list(default), "a list of texts")
-        if not all(isinstance(one, str) for one in found):
-            raise self.wrong(key, "a list of texts", found)
-        return tuple(self._filled(key, one) for one in found)
+        listed = self._value(key, list, None if default is None else list(default), "a list of texts")
+        if not all(isinstance(text, str) for text in listed):
+            raise self.wrong(key, "a list of texts", listed)
+        return tuple(self._filled(key, text) for text in listed)
 
     def path(self, key: str, default: str | None = None) -> Path:
         """A path; a relative one starts from the directory of the file."""
@@ -74,7 +74,7 @@ class Section:
 
     def paths(self, key: str) -> tuple[Path, ...]:
         """A list of paths."""
-        return tuple(self._local(key, one) for one in self.texts(key))
+        return tuple(self._local(key, text) for text in self.texts(key))
 
     def _local(self, key: str, text: str) -> Path:
         """As ``store.io.local_path`` of the commands reads a path; Airflow's environment does not have it."""
@@ -89,23 +89,23 @@ class Section:
 
     def whole(self, key: str, default: int | None = None, *, least: int = 0) -> int:
         """A whole number."""
-        found: int = self._value(key, int, default, "a whole number")
-        if isinstance(found, bool) or found < least:
-            raise self.wrong(key, f"a whole number, {least} or more", found)
-        return found
+        number: int = self._value(key, int, default, "a whole number")
+        if isinstance(number, bool) or number < least:
+            raise self.wrong(key, f"a whole number, {least} or more", number)
+        return number
 
     def flag(self, key: str, default: bool = False) -> bool:
         """true or false."""
-        found: bool = self._value(key, bool, default, "true or false")
-        return found
+        flag: bool = self._value(key, bool, default, "true or false")
+        return flag
 
     def day(self, key: str, default: date | None = None) -> date:
         """A date, as TOML's own type or as a text."""
-        found = self._value(key, (date, str), default, "a date like 2026-01-31")
+        day = self._value(key, (date, str), default, "a date like 2026-01-31")
         try:
-            return date.fromisoformat(found) if isinstance(found, str) else found
+            return date.fromisoformat(day) if isinstance(day, str) else day
         except ValueError:
-            raise self.wrong(key, "a date like 2026-01-31", found) from None
+            raise self.wrong(key, "a date like 2026-01-31", day) from None
 
     def duration(self, key: str, default: str) -> timedelta:
         """A duration like ``10 min``."""
@@ -117,17 +117,17 @@ class Section:
 
     def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
         """One of some words."""
-        found = self.text(key, default)
-        if found not in allowed:
-            raise self.wrong(key, " or ".join(allowed), found)
-        return found
+        word = self.text(key, default)
+        if word not in allowed:
+            raise self.wrong(key, " or ".join(allowed), word)
+        return word
 
     def mapping(self, key: str) -> dict[str, str]:
         """A table of texts; numbers and flags become texts as Spark writes them."""
-        found = self._value(key, dict, {}, "a table of texts")
-        plain = {name: str(value).lower() if isinstance(value, bool) else value for name, value in found.items()}
+        table = self._value(key, dict, {}, "a table of texts")
+        plain = {name: str(value).lower() if isinstance(value, bool) else value for name, value in table.items()}
         if not all(isinstance(value, str | int | float) for value in plain.values()):
-            raise self.wrong(key, "a table of texts", found)
+            raise self.wrong(key, "a table of texts", table)
         return {name: self._filled(f"{key}.{name}", str(value)) for name, value in plain.items()}
 
     def done(self) -> None:
@@ -142,22 +142,22 @@ class Section:
                     hint=f"did you mean {near[0]}?" if near else "remove it",
                 )
 
-    def wrong(self, key: str, expected: str, found: object, hint: str | None = None) -> ConfigurationError:
+    def wrong(self, key: str, expected: str, value: object, hint: str | None = None) -> ConfigurationError:
         """The error for a value of this section."""
         return ConfigurationError(
             f"{key or self._name} has an invalid value",
             where=self.where(key),
             expected=expected,
-            found=repr(found),
+            found=repr(value),
             hint=hint,
         )
 
     def _parsed(self, key: str, default: str | None, parse: Callable[[str], T], expected: str) -> T:
-        found = self.text(key, default)
+        text = self.text(key, default)
         try:
-            return parse(found)
+            return parse(text)
         except ValueError:
-            raise self.wrong(key, expected, found) from None
+            raise self.wrong(key, expected, text) from None
 
     def _value(self, key: str, kind: Any, default: Any, expected: str) -> Any:
         self._asked.add(key)
@@ -165,10 +165,10 @@ class Section:
             if default is None:
                 raise ConfigurationError(f"{key} is missing", where=self.where(key), expected=expected)
             return default
-        found = self._values[key]
-        if not isinstance(found, kind):
-            raise self.wrong(key, expected, found)
-        return found
+        value = self._values[key]
+        if not isinstance(value, kind):
+            raise self.wrong(key, expected, value)
+        return value
 
     def _filled(self, key: str, text: str) -> str:
         def value(match: re.Match[str]) -> str:
@@ -201,18 +201,18 @@ def read_toml(file: Path, environ: Mapping[str, str] = os.environ) -> Section:
 
 def duration(text: str) -> timedelta:
     """``90 s``, ``10 min``, ``6 h``, ``2 d``; ValueError for anything else."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or found[2] not in _UNITS:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or match[2] not in _UNITS:
         raise ValueError(text)
-    return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
 
 
 def clock(text: str) -> timedelta:
     """``16:00`` as the time since midnight; ValueError for anything else."""
-    found = _CLOCK.fullmatch(text.strip())
-    if found is None or (found[1] == "24" and found[2] != "00"):
+    match = _CLOCK.fullmatch(text.strip())
+    if match is None or (match[1] == "24" and match[2] != "00"):
         raise ValueError(text)
-    return timedelta(hours=int(found[1]), minutes=int(found[2]))
+    return timedelta(hours=int(match[1]), minutes=int(match[2]))
 
 
 def at_clock(value: timedelta) -> time:

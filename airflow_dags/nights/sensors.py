@@ -33,10 +33,10 @@ class RescheduledSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> bool | PokeReturnValue:
         """One look."""
-        found, result = self.look(context)
-        self.why = found.why
-        self.log.info("%s: %s", "ready" if found.ready else "not yet", found.why)
-        return PokeReturnValue(found.ready, dict(result)) if found.ready else False
+        readiness, result = self.look(context)
+        self.why = readiness.why
+        self.log.info("%s: %s", "ready" if readiness.ready else "not yet", readiness.why)
+        return PokeReturnValue(readiness.ready, dict(result)) if readiness.ready else False
 
     def execute(self, context: Context) -> Any:
         """Looks until ``timeout``."""
@@ -56,21 +56,21 @@ class NightSensor(RescheduledSensor):
     def look(self, context: Context) -> tuple[Readiness, Mapping[str, Any]]:
         """The cheapest question first: the clock, then ``stats``, then ``doctor``."""
         night = self.night
-        found = closed(night.market.close_of(night.day(self.value)), night.settle, datetime.now(UTC))
-        if not found.ready:
-            return found, {}
+        readiness = closed(night.market.close_of(night.day(self.value)), night.settle, datetime.now(UTC))
+        if not readiness.ready:
+            return readiness, {}
         answer = self._ask(commands.stats(night.name, night.streams))
         if answer is None:
             return Readiness(False, self.why), {}
-        found = complete(answer, self.value, streams=night.stream_names, min_rows=night.min_rows)
-        if found.empty and night.empty == "skip":
-            raise AirflowSkipException(f"{night.name} {self.value}: {found.why}, which the table allows")
-        if not found.ready:
-            return found, {}
+        readiness = complete(answer, self.value, streams=night.stream_names, min_rows=night.min_rows)
+        if readiness.empty and night.empty == "skip":
+            raise AirflowSkipException(f"{night.name} {self.value}: {readiness.why}, which the table allows")
+        if not readiness.ready:
+            return readiness, {}
         ended = self._run(commands.doctor(night.name))
-        findings = [each for result in ended.results for each in result.get("findings") or ()]
+        findings = [finding for result in ended.results for finding in result.get("findings") or ()]
         well = healthy(findings)
-        return (found if well.ready else well), {"intraday": found.intraday, "history": found.history}
+        return (readiness if well.ready else well), {"intraday": readiness.intraday, "history": readiness.history}
 
     def _ask(self, words: list[str]) -> Result | None:
         """The answer of a command; None where it is worth asking again."""

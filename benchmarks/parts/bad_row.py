@@ -69,14 +69,14 @@ def main() -> int:
         (work / "Bench.Row.schema").write_text(SCHEMA)
         (work / "bench.toml").write_text(STREAM)
         for number in range(rounds + 1):
-            for place, (name, text) in enumerate(ROWS.items()):
-                both = run(work, number * len(ROWS) + place, text)
+            for index, (name, text) in enumerate(ROWS.items()):
+                both = run(work, number * len(ROWS) + index, text)
                 if number:
                     taken[name].append(both)
     medians = {name: [statistics.median(part) for part in zip(*both, strict=True)] for name, both in taken.items()}
     print(f"{'':<24}{'seconds':>9}{'CPU':>7}   all runs")
     for name, (seconds, cpu) in medians.items():
-        print(f"{name:<24}{seconds:>9.2f}{cpu:>7.2f}   {' '.join(f'{each:.2f}' for each, _ in taken[name])}")
+        print(f"{name:<24}{seconds:>9.2f}{cpu:>7.2f}   {' '.join(f'{wall:.2f}' for wall, _ in taken[name])}")
     (clean, clean_cpu), (bad, bad_cpu) = medians.values()
     print(f"a bad row costs {bad - clean:.2f} s, {bad_cpu - clean_cpu:.2f} s of CPU, limit {WORST_S}")
     return int(bad - clean > WORST_S)

@@ -71,8 +71,8 @@ def _filter(table: Table) -> object:
 
 
 def _file(table: Table) -> object:
-    with tempfile.TemporaryDirectory() as place:
-        return export(table.to_batches(dictionaries=False), Path(place) / "rows.parquet")
+    with tempfile.TemporaryDirectory() as directory:
+        return export(table.to_batches(dictionaries=False), Path(directory) / "rows.parquet")
 
 
 LONGS = "".join(f'<Column name="N{i}" dataType="long"/>' for i in range(NUMBERS))
@@ -99,8 +99,8 @@ def _make(shape: Shape, root: Path, rows: int) -> None:
     )
     db = IntradayRows(root, xml.encode(), fs=QuickFs())
     rng = np.random.default_rng(7)
-    each = int(rows * shape.share) // shape.locations
-    db.commit({(f"s{i}", "2026-11-20"): pa.table(shape.rows(each, rng)) for i in range(shape.locations)})
+    location_rows = int(rows * shape.share) // shape.locations
+    db.commit({(f"s{i}", "2026-11-20"): pa.table(shape.rows(location_rows, rng)) for i in range(shape.locations)})
 
 
 def _seconds(shape: Shape, root: Path, checks: Checks | None) -> float:
@@ -112,8 +112,8 @@ def _seconds(shape: Shape, root: Path, checks: Checks | None) -> float:
 
 def measure(shape: Shape, rows: int, rounds: int) -> tuple[float, float, float]:
     """Milliseconds with ``off``, and the ratios of a first and of a later touch to it; the best of each."""
-    with tempfile.TemporaryDirectory() as place:
-        root = Path(place) / "root"
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory) / "root"
         _make(shape, root, rows)
         off, first, again = [], [], []
         for _ in range(rounds + 1):
@@ -130,10 +130,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     print(f"{'shape':<30}{'off, ms':>12}{'first / off':>14}{'again / off':>14}")
     for shape in SHAPES:
-        base, first, again = measure(shape, asked.rows, asked.rounds)
+        base, first, again = measure(shape, args.rows, args.rounds)
         print(f"{shape.name:<30}{base:>12.1f}{first:>14.2f}{again:>14.2f}", flush=True)
 
 

@@ -122,29 +122,29 @@ def main() -> int:
     parser.add_argument("--locations", type=int, default=2000, help="beside the one that is written")
     parser.add_argument("--root", type=Path, default=None)
     add_record(parser)
-    given = parser.parse_args()
-    top = Path(tempfile.mkdtemp(prefix="commit-cost-", dir=given.root))
+    args = parser.parse_args()
+    top = Path(tempfile.mkdtemp(prefix="commit-cost-", dir=args.root))
     first = last = worst = 0.0
     try:
         print(f"{'locations':>10} {'epoch':>8} {'commit ms':>10} {'publish ms':>11} {'ratio to the first':>19}")
-        for others in (0, given.locations):
-            place = top / str(others)
-            place.mkdir()
-            found = run(place, given.epochs, others)
-            first = first or sum(found[100])
-            for epoch, (commit, publish) in found.items():
+        for others in (0, args.locations):
+            root = top / str(others)
+            root.mkdir()
+            medians = run(root, args.epochs, others)
+            first = first or sum(medians[100])
+            for epoch, (commit, publish) in medians.items():
                 last = commit + publish
                 ratio = last / first
                 worst = max(worst, ratio)
                 print(f"{others + 1:>10} {epoch:>8} {commit:>10.3f} {publish:>11.3f} {ratio:>19.2f}")
-        place = top / "many"
-        place.mkdir()
-        commit_s, publish_s = publish_many(place, given.locations)
-        print(f"one batch over {given.locations} locations: commit {commit_s:.3f} s, publish {publish_s:.3f} s")
+        root = top / "many"
+        root.mkdir()
+        commit_s, publish_s = publish_many(root, args.locations)
+        print(f"one batch over {args.locations} locations: commit {commit_s:.3f} s, publish {publish_s:.3f} s")
     finally:
         shutil.rmtree(top)
     print(f"worst ratio {worst:.2f}, limit {LIMIT}")
-    record(parser, given, {"commit.cost": last, "commit.growth": last / first})
+    record(parser, args, {"commit.cost": last, "commit.growth": last / first})
     return int(worst > LIMIT)
 
 

@@ -118,12 +118,12 @@ JSON_FEEDS: dict[str, Callable[[Row], str]] = {
 def table() -> TableSchema:
     """The table that the rows go to."""
     date = Column("Date", data_type("String"), Kind.PARTITIONING, Storage.NONE, 0, "UTF_8")
-    made = [date]
+    columns = [date]
     for number, (name, kind) in enumerate(COLUMNS.items(), 1):
         text = kind == "String"
         storage = Storage.SYMBOL if text else Storage.FIXED
-        made.append(Column(name, data_type(kind), Kind.NORMAL, storage, number, "UTF_8" if text else None))
-    return TableSchema("Bench", "Rows", tuple(made))
+        columns.append(Column(name, data_type(kind), Kind.NORMAL, storage, number, "UTF_8" if text else None))
+    return TableSchema("Bench", "Rows", tuple(columns))
 
 
 def measure(path: Path, form: Format, unit: Unit = "ns") -> tuple[float, int, int]:
@@ -137,8 +137,8 @@ def measure(path: Path, form: Format, unit: Unit = "ns") -> tuple[float, int, in
         (ColumnSpec("ts", unit=unit),),
         bad_rows=BadRowBudget(10**9, 1.0),
     )
-    found = path.stat()
-    split = FileId(str(path), found.st_size, found.st_mtime_ns)
+    stat = path.stat()
+    split = FileId(str(path), stat.st_size, stat.st_mtime_ns)
     spent, good, rejects = math.inf, 0, Rejects(spec.bad_rows)
     for _ in range(3):
         rejects = Rejects(spec.bad_rows)
@@ -154,9 +154,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dir", type=Path, default=None)
-    given = parser.parse_args()
-    top = Path(tempfile.mkdtemp(prefix="decode-", dir=given.dir))
-    per_million = 1e6 / given.rows
+    args = parser.parse_args()
+    top = Path(tempfile.mkdtemp(prefix="decode-", dir=args.dir))
+    per_million = 1e6 / args.rows
     results: dict[str, float] = {}
 
     def show(name: str, path: Path, form: Format, unit: Unit = "ns") -> None:
@@ -172,20 +172,20 @@ def main() -> int:
         for name, text in JSON_FEEDS.items():
             path = top / "feed.json"
             with path.open("w", encoding="utf-8") as file:
-                file.writelines(text(row) + "\n" for row in rows(given.rows))
+                file.writelines(text(row) + "\n" for row in rows(args.rows))
             show(f"json, {name}", path, "json", "s" if name == "epoch with fraction" else "ns")
         path = top / "feed.json.gz"
         with gzip.open(path, "wt", compresslevel=1, encoding="utf-8") as packed:
-            packed.writelines(line_text(row) + "\n" for row in rows(given.rows))
+            packed.writelines(line_text(row) + "\n" for row in rows(args.rows))
         show("json, gzip", path, "json")
         path = top / "feed.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(COLUMNS))
             writer.writeheader()
-            writer.writerows(rows(given.rows))
+            writer.writerows(rows(args.rows))
         show("csv", path, "csv")
         path = top / "feed.parquet"
-        pq.write_table(pa.Table.from_pylist(list(rows(given.rows))), path)
+        pq.write_table(pa.Table.from_pylist(list(rows(args.rows))), path)
         show("parquet", path, "parquet")
     finally:
         shutil.rmtree(top)

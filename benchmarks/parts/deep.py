@@ -65,12 +65,12 @@ def make(root: Path, rows: int, *, statistics: bool = True) -> None:
 
 def best(work: Callable[[], object], rounds: int) -> float:
     """CPU seconds of the fastest of some rounds."""
-    found = []
+    times = []
     for _ in range(rounds):
         begun = time.process_time()
         work()
-        found.append(time.process_time() - begun)
-    return min(found)
+        times.append(time.process_time() - begun)
+    return min(times)
 
 
 def scan(table: Table, name: str) -> list[object]:
@@ -89,7 +89,7 @@ def largest(values: pa.Array) -> object:
         return values.indices.to_numpy().max()
     if pa.types.is_string(values.type):
         ends = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, 4 * values.offset)
-        parts = (ends[at : at + IN_CACHE + 1] for at in range(0, len(values), IN_CACHE))
+        parts = (ends[first : first + IN_CACHE + 1] for first in range(0, len(values), IN_CACHE))
         return max((part[1:] - part[:-1]).max() for part in parts)
     return values.to_numpy().max()
 
@@ -101,15 +101,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-statistics", action="store_true")
     add_record(parser)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     pa.set_cpu_count(1)
-    one, other = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
-    copied = COPIED / best(lambda: np.copyto(other, one), asked.rounds)
+    source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
+    copied = COPIED / best(lambda: np.copyto(target, source), args.rounds)
     print(f"{'work':<28}{'MB':>10}{'GB/s a core':>14}{'of the copy':>14}")
     print(f"{'copy in memory':<28}{COPIED / 1e6:>10.0f}{copied / 1e9:>14.2f}{1:>14.0%}")
-    with tempfile.TemporaryDirectory() as place:
-        root = Path(place) / "root"
-        make(root, asked.rows, statistics=not asked.no_statistics)
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory) / "root"
+        make(root, args.rows, statistics=not args.no_statistics)
         files = [path for path in root.rglob("*") if path.is_file() and path.suffix in (".dat", ".bytes", ".sym")]
         works: list[tuple[str, int, Callable[[], object]]] = [
             ("verify --deep", sum(path.stat().st_size for path in files), lambda: deep(root))
@@ -121,18 +121,18 @@ def main() -> None:
             works.append((f"scan of {name} in batches", size, partial(batches, table, name)))
         speeds = {"copy in memory": copied}
         for label, size, work in works:
-            speed = size / best(work, asked.rounds)
+            speed = size / best(work, args.rounds)
             speeds[label] = speed
             print(f"{label:<28}{size / 1e6:>10.0f}{speed / 1e9:>14.2f}{speed / copied:>14.0%}", flush=True)
     measured = {"deep.copy": "copy in memory", "deep.verify": "verify --deep", "deep.texts": "scan of T"}
     measured["deep.symbols"] = "scan of S"
-    record(parser, asked, {name: speeds[label] / 1e9 for name, label in measured.items()})
+    record(parser, args, {name: speeds[label] / 1e9 for name, label in measured.items()})
 
 
 def deep(root: Path) -> None:
     """Raises if anything is found."""
-    found = verify(Fs(), Layout(root), deep=True)
-    assert not found.findings, found.findings  # noqa: S101
+    report = verify(Fs(), Layout(root), deep=True)
+    assert not report.findings, report.findings  # noqa: S101
 
 
 if __name__ == "__main__":

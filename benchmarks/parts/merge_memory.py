@@ -132,10 +132,10 @@ def make(root: Path, rows: int, shape: str = "wide") -> None:
     """The day as committed intraday locations."""
     schema_, batch = SHAPES[shape]
     db = IntradayRows(root, schema_())
-    each = rows // SOURCES
+    source_rows = rows // SOURCES
     for source in range(SOURCES):
-        for low in range(0, each, BATCH):
-            db.commit({(f"source-{source}", DAY): batch(min(BATCH, each - low), source * 1000 + low)})
+        for low in range(0, source_rows, BATCH):
+            db.commit({(f"source-{source}", DAY): batch(min(BATCH, source_rows - low), source * 1000 + low)})
     db.log.close()
 
 
@@ -169,8 +169,8 @@ class MeasuringExecutor:
 
     def run(self, fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
         """Results in the order of tasks."""
-        for found, result in self.inner.run(partial(_measured, fn), tasks):
-            self.highest = max(self.highest, found)
+        for peak_bytes, result in self.inner.run(partial(_measured, fn), tasks):
+            self.highest = max(self.highest, peak_bytes)
             yield result
 
 
@@ -183,7 +183,7 @@ def child(root: Path, memory: int, workers: int, processes: bool) -> int:
     executor.inner.close()
     if result.error is not None:
         raise result.error
-    found = {
+    report = {
         "rows": result.rows_out,
         "pieces": result.pieces,
         "seconds": time.perf_counter() - begun,
@@ -191,7 +191,7 @@ def child(root: Path, memory: int, workers: int, processes: bool) -> int:
         "driver": peak(),
         "worker": executor.highest,
     }
-    print(json.dumps(found))
+    print(json.dumps(report))
     return 0
 
 
@@ -200,8 +200,8 @@ def run_child(root: Path, memory: int, workers: int, *, processes: bool) -> dict
     command = [sys.executable, "-m", "benchmarks.parts.merge_memory", "--child", str(root)]
     command += ["--memory-bytes", str(memory), "--workers", str(workers), *(["--processes"] if processes else [])]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPOSITORY)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    report: dict[str, float] = json.loads(done.stdout)
+    return report
 
 
 def main() -> int:
@@ -219,24 +219,24 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.child is not None:
         return child(arguments.child, arguments.memory_bytes, arguments.workers, arguments.processes)
-    place = Path(tempfile.mkdtemp(prefix="merge-memory-", dir=arguments.dir))
+    directory = Path(tempfile.mkdtemp(prefix="merge-memory-", dir=arguments.dir))
     limit = arguments.memory << 20
     try:
         print(f"making {arguments.rows:,} rows, shape {arguments.shape}, in {SOURCES} sources", file=sys.stderr)
-        make(place / "db", arguments.rows, arguments.shape)
-        found = run_child(place / "db", limit, arguments.workers, processes=True)
+        make(directory / "db", arguments.rows, arguments.shape)
+        report = run_child(directory / "db", limit, arguments.workers, processes=True)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     print(
-        f"{found['rows']:,} rows, shape {arguments.shape}, limit {arguments.memory} MiB per worker, "
+        f"{report['rows']:,} rows, shape {arguments.shape}, limit {arguments.memory} MiB per worker, "
         f"{arguments.workers} workers, "
-        f"{found['pieces']} pieces, {found['seconds']:.1f} s; Python {platform.python_version()}, "
+        f"{report['pieces']} pieces, {report['seconds']:.1f} s; Python {platform.python_version()}, "
         f"numpy {np.__version__}, pyarrow {pa.__version__}"
     )
     for name in ("start", "driver", "worker"):
-        print(f"  peak of {name:7} {found[name] / (1 << 20):8.0f} MiB")
-    record(parser, arguments, {"merge.memory": found["worker"] / (1 << 20)})
-    return 0 if max(found["driver"], found["worker"]) <= limit else 1
+        print(f"  peak of {name:7} {report[name] / (1 << 20):8.0f} MiB")
+    record(parser, arguments, {"merge.memory": report["worker"] / (1 << 20)})
+    return 0 if max(report["driver"], report["worker"]) <= limit else 1
 
 
 if __name__ == "__main__":

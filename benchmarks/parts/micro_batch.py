@@ -71,8 +71,8 @@ def main() -> None:
             "--batches",
             str(options.batches),
         ]
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-        print(next(line for line in found.stdout.splitlines() if line.startswith("|")), flush=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+        print(next(line for line in done.stdout.splitlines() if line.startswith("|")), flush=True)
 
 
 if __name__ == "__main__":

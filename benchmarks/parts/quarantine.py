@@ -65,7 +65,9 @@ class Watch(Progress):
         super().__init__()
         self.batches: list[BatchProgress] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, table: object, unit: str = "files") -> None:
+    def batch(
+        self, stream: str, done: BatchProgress, partitions: str = "", *, table: object, unit: str = "files"
+    ) -> None:
         """Keeps them."""
         self.batches.append(done)
 
@@ -133,8 +135,8 @@ def main() -> int:
             for part in ("tasks", "quarantine", "commit")
         ]
         shown = "".join(f"{seconds:>8.2f}" for seconds in (*parts, first[name]))
-        each = " ".join(f"{batch.seconds:.2f}" for batch in batches)
-        print(f"{name:<10}{batches[0].outcome.rejected:>10,}{medians[name]:>11.2f}{shown}   {each}")
+        listed = " ".join(f"{batch.seconds:.2f}" for batch in batches)
+        print(f"{name:<10}{batches[0].outcome.rejected:>10,}{medians[name]:>11.2f}{shown}   {listed}")
     ratio = medians["1 % bad"] / medians["clean"]
     print(f"bad rows cost {ratio:.2f} times the clean stream, limit {WORST}")
     print(f"Python {platform.python_version()}, pyspark {pyspark.__version__}, {os.cpu_count()} cores")

@@ -116,15 +116,15 @@ def profile(work: Path) -> dict[str, float]:
     fs, layout = Fs(), Layout(work / "db")
     settings = load_stream_file(fs, work / "bench.toml", {})
     where = fs, layout, settings.table, "bench"
-    found, before = {}, time.perf_counter()
+    seconds, before = {}, time.perf_counter()
     with ExitStack() as opened:
         open_stream(fs, layout, settings, opened, Progress())
-        found["driver opens and recovers"] = time.perf_counter() - before
+        seconds["driver opens and recovers"] = time.perf_counter() - before
     for name, part in (("planner asks where to go on", load_positions), ("reader loads the state", load_stream)):
         before = time.perf_counter()
         part(*where)
-        found[name] = time.perf_counter() - before
-    return found
+        seconds[name] = time.perf_counter() - before
+    return seconds
 
 
 def main() -> int:
@@ -157,8 +157,8 @@ def main() -> int:
         print(f"{'log':<28}{'bytes':>12}{'s to the first new epoch':>26}   all")
         for name, (_, _, work) in logs.items():
             size = sum(path.stat().st_size for path in (work / "db").rglob("*.log"))
-            each = " ".join(f"{seconds:.2f}" for seconds in times[name])
-            print(f"{name:<28}{size:>12,}{statistics.median(times[name]):>26.2f}   {each}")
+            listed = " ".join(f"{seconds:.2f}" for seconds in times[name])
+            print(f"{name:<28}{size:>12,}{statistics.median(times[name]):>26.2f}   {listed}")
         print()
         for name, (_, _, work) in logs.items():
             parts = ", ".join(f"{part} {seconds:.3f} s" for part, seconds in profile(work).items())
@@ -168,7 +168,7 @@ def main() -> int:
     print(
         f"\nPython {platform.python_version()}, pyspark {pyspark.__version__}, {platform.system()} {platform.release()}"
     )
-    yardstick, *others = (statistics.median(found) for found in times.values())
+    yardstick, *others = (statistics.median(runs) for runs in times.values())
     more = max(others) - yardstick
     print(f"{args.epochs:,} epochs add {more:.2f} s to the start at most, limit {LIMIT_SECONDS:.0f} s")
     return int(more > LIMIT_SECONDS)

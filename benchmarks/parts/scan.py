@@ -128,26 +128,26 @@ def ours(form: str, feed: Feed, data: bytes, *, compiled: bool) -> Callable[[], 
 
     def json_lines() -> Made:
         rejects, decoder = Rejects(BUDGET), JsonRows(targets, [], compiled=compiled)
-        found = [decoder.decode(block, "feed", rejects) for block in line_blocks([data])]
-        return found, rejects.bad
+        typed = [decoder.decode(block, "feed", rejects) for block in line_blocks([data])]
+        return typed, rejects.bad
 
     def csv_records() -> Made:
         options = CsvOptions(header=False, names=tuple(feed.columns))
         rejects, decoder = Rejects(BUDGET), CsvRows(targets, [], options, compiled=compiled)
-        found, rest = [], None
+        typed, rest = [], None
         for block in line_blocks([data]):
             whole = block if rest is None else rest.before(block)
-            made, used = decoder.decode(whole, "feed", rejects, last=False)
-            found.append(made)
+            rows_, used = decoder.decode(whole, "feed", rejects, last=False)
+            typed.append(rows_)
             rest = whole.rest(used) if used < len(whole) else None
-        return found, rejects.bad
+        return typed, rejects.bad
 
     return json_lines if form == "json" else csv_records
 
 
 def peers(feed: Feed, data: bytes, path: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """The typed readers of others over the same bytes, one thread each."""
-    arrow = {name: one.column.type.arrow for name, one in zip(feed.columns, feed.targets, strict=True)}
+    arrow = {name: target.column.type.arrow for name, target in zip(feed.columns, feed.targets, strict=True)}
     if feed.unit == "ns":
         arrow = {name: pa.int64() if pa.types.is_timestamp(kind) else kind for name, kind in arrow.items()}
     read = pa.csv.ReadOptions(use_threads=False, column_names=list(arrow))
@@ -167,14 +167,14 @@ def peers(feed: Feed, data: bytes, path: Path) -> Iterator[tuple[str, Callable[[
 def best_of(ways: Sequence[Callable[[], Any]], rounds: int) -> tuple[list[float], list[Any]]:
     """The least CPU seconds of each way, and what each made last; all ways in turn."""
     best = [float("inf")] * len(ways)
-    found: list[Any] = []
+    results: list[Any] = []
     for _ in range(rounds):
-        found = []
-        for place, way in enumerate(ways):
+        results = []
+        for index, way in enumerate(ways):
             started = time.process_time()
-            found.append(way())
-            best[place] = min(best[place], time.process_time() - started)
-    return best, found
+            results.append(way())
+            best[index] = min(best[index], time.process_time() - started)
+    return best, results
 
 
 def equal(left: Made, right: Made) -> bool:
@@ -194,20 +194,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--formats", nargs="*", choices=FEEDS, default=list(FEEDS))
     parser.add_argument("--shapes", nargs="*", default=None)
-    given = parser.parse_args()
-    made, worst, per_million = list(rows(given.rows)), 9.0, 1e6 / given.rows
+    args = parser.parse_args()
+    source_rows, worst, per_million = list(rows(args.rows)), 9.0, 1e6 / args.rows
     print(f"{'feed, CPU s/M':<26} {'without':>9} {'with':>9} {'times':>7} {'pyarrow':>9} {'DuckDB':>9}")
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "feed"
-        for form, shape, feed in ((kind, *item) for kind in given.formats for item in FEEDS[kind].items()):
-            if given.shapes is not None and shape not in given.shapes:
+        for form, shape, feed in ((kind, *item) for kind in args.formats for item in FEEDS[kind].items()):
+            if args.shapes is not None and shape not in args.shapes:
                 continue
-            data = "".join(feed.text(row) + "\n" for row in made).encode()
+            data = "".join(feed.text(row) + "\n" for row in source_rows).encode()
             path.write_bytes(data)
             others = list(peers(feed, data, path)) if feed.peers else []
             ways = [ours(form, feed, data, compiled=compiled) for compiled in (False, True)]
-            best, found = best_of([*ways, *(way for _, way in others)], given.rounds)
-            if not equal(found[0], found[1]) or any(other.num_rows != given.rows for other in found[2:]):
+            best, results = best_of([*ways, *(way for _, way in others)], args.rounds)
+            if not equal(results[0], results[1]) or any(other.num_rows != args.rows for other in results[2:]):
                 print(f"{form} {shape}: what was made differs")
                 return 2
             worst = min(worst, best[0] / best[1])

@@ -72,13 +72,13 @@ class Served:
         seconds: dict[str, list[float]] = {name: [] for name in tables}
         for run in range(runs + 1):
             for name, table in tables.items():
-                wanted = [f"{column}{run} = {column}" for column in columns]  # an engine remembers what it has summed
+                terms = [f"{column}{run} = {column}" for column in columns]  # an engine remembers what it has summed
                 with self._engine.gate():
                     begun = time.monotonic()
-                    summed = table.agg_by([agg.sum_(wanted)])
+                    summed = table.agg_by([agg.sum_(terms)])
                     seconds[name].append(time.monotonic() - begun)
                 sums[name].append([_value(summed, f"{column}{run}") for column in columns])
-        if any(found != sums["ours"][0] for each in sums.values() for found in each):
+        if any(sum_ != sums["ours"][0] for listed in sums.values() for sum_ in listed):
             raise ValueError(f"sums differ: {sums}")
         return seconds
 

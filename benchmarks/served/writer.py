@@ -45,11 +45,11 @@ class TimedRows(IntradayRows):
 
     def one(self, number: int, source: str = OWN, value: str = DAY) -> float:
         """Commits one row, and says when."""
-        plain, at = self.log.commit, [0.0]
+        plain, committed = self.log.commit, [0.0]
 
         def timed(batch: Batch) -> int:
             epoch = plain(batch)
-            at[0] = time.monotonic()
+            committed[0] = time.monotonic()
             return epoch
 
         self.log.commit = timed  # type: ignore[method-assign]
@@ -57,7 +57,7 @@ class TimedRows(IntradayRows):
             self.commit({(source, value): rows(number, 1)})
         finally:
             self.log.commit = plain  # type: ignore[method-assign]
-        return at[0]
+        return committed[0]
 
 
 def write(root: Path, table: str, plan: Mapping[Kind, int], first: int, pipe: Connection) -> None:
@@ -72,13 +72,13 @@ def write(root: Path, table: str, plan: Mapping[Kind, int], first: int, pipe: Co
     for number, kind in enumerate(kinds, first):
         time.sleep(chance.uniform(*PAUSE_SECONDS))
         if kind == "stream":
-            made = TimedRows(root, schema(table), stream=f"new{number}")
-            at = made.one(number, source=f"s{number}")
-            made.log.close()
+            opened = TimedRows(root, schema(table), stream=f"new{number}")
+            committed_s = opened.one(number, source=f"s{number}")
+            opened.log.close()
         elif kind == "date":
-            at = db.one(number, source=f"s{number}", value="2026-11-21")
+            committed_s = db.one(number, source=f"s{number}", value="2026-11-21")
         else:
-            at = db.one(number, source=f"s{number}" if kind == "source" else OWN)
-        times[number] = kind, at
+            committed_s = db.one(number, source=f"s{number}" if kind == "source" else OWN)
+        times[number] = kind, committed_s
     db.log.close()
     pipe.send(times)

@@ -39,7 +39,7 @@ _SHADES = """(() => {
 
 def program() -> str | None:
     """The path of a browser that is installed."""
-    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+    return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
 class Browser:
@@ -89,8 +89,8 @@ class Browser:
         return base64.b64decode(self._ask("Page.captureScreenshot", format="png")["data"])
 
     def _shades(self) -> int:
-        found = self._ask("Runtime.evaluate", expression=_SHADES, returnByValue=True)["result"]
-        return int(found.get("value") or 0)
+        shades = self._ask("Runtime.evaluate", expression=_SHADES, returnByValue=True)["result"]
+        return int(shades.get("value") or 0)
 
     def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
@@ -114,19 +114,19 @@ class Browser:
         while b"\0" not in self._rest:
             if not select.select([self._in], [], [], max(0.0, until - time.monotonic()))[0]:
                 raise self._failed("no answer")
-            data = os.read(self._in, 1 << 20)
-            if not data:
+            chunk = os.read(self._in, 1 << 20)
+            if not chunk:
                 raise self._failed("the browser has ended")
-            self._rest += data
+            self._rest += chunk
         message, _, self._rest = self._rest.partition(b"\0")
-        found: dict[str, Any] = json.loads(message)
-        return found
+        answer: dict[str, Any] = json.loads(message)
+        return answer
 
-    def _failed(self, found: object) -> RetryableFeedError:
+    def _failed(self, state: object) -> RetryableFeedError:
         return RetryableFeedError(
             "the browser does not show the grid",
             where=self._log,
             expected=f"a page with a grid that has rows, within {PATIENCE_SECONDS:.0f} seconds",
-            found=found,
+            found=state,
             hint="read its log, then start the demo again",
         )

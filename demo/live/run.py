@@ -45,7 +45,7 @@ class WatcherProcess:
     """The client, in the environment of the engine. SettingsError: it has ended."""
 
     def __init__(self, demo: Demo, engine: Path, served: dict[str, Any]) -> None:
-        at = urlsplit(served["url"])
+        address = urlsplit(served["url"])
         self._log = demo.base / "watcher.log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
@@ -55,12 +55,12 @@ class WatcherProcess:
                 stderr=log,
                 text=True,
             )
-        self._ask({"host": at.hostname, "port": at.port, "key": served["key"], "variable": VARIABLE})
+        self._ask({"host": address.hostname, "port": address.port, "key": served["key"], "variable": VARIABLE})
 
     def look(self) -> dict[str, Any]:
         """What it sees now: ``rows``, ``last`` price by symbol, ``age_us`` of the newest row."""
-        found: dict[str, Any] = self._ask({"do": "look"})
-        return found
+        view: dict[str, Any] = self._ask({"do": "look"})
+        return view
 
     def save(self, path: Path) -> pa.Table:
         """The whole table as it has it."""
@@ -105,29 +105,29 @@ def run(demo: Demo, rows_a_second: int, seconds: float) -> list[Figure]:
         with demo.stage("compare: the client's whole table with what was sent"):
             shown = client.save(demo.base / "table.arrow")
             fewer = sum(after < before for before, after in pairwise(looks))
-            found = [Figure("looks with fewer rows than the one before", 0, fewer)]
-            found += compare(sent, shown, "in the engine")
+            compared = [Figure("looks with fewer rows than the one before", 0, fewer)]
+            compared += compare(sent, shown, "in the engine")
         with demo.stage("picture: the engine's grid in a browser"):
             _picture(demo, served)
         with demo.stage("stop: by SIGTERM, the stream after its batch"):
             done = _end(stream)
-            found.append(Figure("exit code of the stream", 0, done[0]))
-            found.append(Figure("rows that the stream reports", sent.num_rows, _rows(done[1])))
-            found.append(Figure("exit code of the engine", 0, _end(server)[0]))
+            compared.append(Figure("exit code of the stream", 0, done[0]))
+            compared.append(Figure("rows that the stream reports", sent.num_rows, _rows(done[1])))
+            compared.append(Figure("exit code of the engine", 0, _end(server)[0]))
         with demo.stage("read: the same rows through our own reader"):
-            found += compare(sent, open_table(root, TABLE).to_arrow(), "read by open_table")
-    return found
+            compared += compare(sent, open_table(root, TABLE).to_arrow(), "read by open_table")
+    return compared
 
 
 def _watched(console: Console, client: WatcherProcess, seconds: float) -> Iterator[int]:
     """Prints a line a second; the rows of each look."""
     begun = time.monotonic()
     while (now := time.monotonic() - begun) < seconds:
-        seen = client.look()
-        age = "no row yet" if seen["age_us"] is None else f"newest {seen['age_us'] / 1e6:6.3f} s old"
-        prices = "  ".join(f"{symbol} {price:.2f}" for symbol, price in seen["last"].items())
-        console.print(f"{now:5.1f} s  {seen['rows']:>9,} rows, {age}   {prices}", highlight=False, soft_wrap=True)
-        yield seen["rows"]
+        view = client.look()
+        age = "no row yet" if view["age_us"] is None else f"newest {view['age_us'] / 1e6:6.3f} s old"
+        prices = "  ".join(f"{symbol} {price:.2f}" for symbol, price in view["last"].items())
+        console.print(f"{now:5.1f} s  {view['rows']:>9,} rows, {age}   {prices}", highlight=False, soft_wrap=True)
+        yield view["rows"]
         time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - begun - now)))
 
 
@@ -143,9 +143,9 @@ def _wait_for_table(demo: Demo, stream: subprocess.Popen[str], root: Path) -> No
 def _wait_for(client: WatcherProcess, rows: int) -> None:
     """Until the client has all rows. SettingsError: that takes too long."""
     until = time.monotonic() + WAIT_S
-    while (found := client.look()["rows"]) < rows:
+    while (shown := client.look()["rows"]) < rows:
         if time.monotonic() > until:
-            raise SettingsError("the engine does not get all rows", expected=rows, found=found)
+            raise SettingsError("the engine does not get all rows", expected=rows, found=shown)
 
 
 def _picture(demo: Demo, served: dict[str, Any]) -> None:
@@ -186,19 +186,19 @@ def _first_line(demo: Demo, process: subprocess.Popen[str], word: str) -> dict[s
     line = process.stdout.readline()
     if not line:
         raise SettingsError(f"`sparkhaven {word}` has ended", where=demo.base / f"{word}.log", hint="read its log")
-    found: dict[str, Any] = json.loads(line)
-    return found
+    record: dict[str, Any] = json.loads(line)
+    return record
 
 
 def _end(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Ends a process by SIGTERM, its input first; exit code and what it has written."""
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=WAIT_S)
-    return process.returncode, said
+    output, _ = process.communicate(timeout=WAIT_S)
+    return process.returncode, output
 
 
-def _rows(said: str) -> int:
-    return sum(json.loads(line).get("rows", 0) for line in said.splitlines())
+def _rows(output: str) -> int:
+    return sum(json.loads(line).get("rows", 0) for line in output.splitlines())
 
 
 def main() -> int:
@@ -207,13 +207,13 @@ def main() -> int:
     parser.add_argument("--db", type=Path, default=Path("demo-live-db"), help="directory to fill")
     parser.add_argument("--rows-a-second", type=int, default=1_000, help="default 1000")
     parser.add_argument("--seconds", type=float, default=30.0, help="how long to watch (default 30)")
-    given = parser.parse_args()
-    if given.rows_a_second < 1 or given.seconds <= 0:
+    args = parser.parse_args()
+    if args.rows_a_second < 1 or args.seconds <= 0:
         parser.error("--rows-a-second and --seconds are positive")
-    base = fresh(given.db.absolute())
+    base = fresh(args.db.absolute())
     console = Console(width=None if sys.stdout.isatty() else 110)
     demo = Demo(base, console)
-    if not show(console, run(demo, given.rows_a_second, given.seconds), demo.seconds):
+    if not show(console, run(demo, args.rows_a_second, args.seconds), demo.seconds):
         return EXIT_BAD_DATA
     console.print("All figures agree.")
     return 0

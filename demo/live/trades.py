@@ -30,8 +30,8 @@ SCHEMA = pa.schema(
 
 def values(seq: int) -> tuple[str, float, int]:
     """Symbol, price and size of a trade; they follow from its number."""
-    at = seq % len(SYMBOLS)
-    return SYMBOLS[at], (10_000 * (at + 1) + seq * 7_919 % 997) / 100, 100 + seq % 13 * 50
+    symbol_index = seq % len(SYMBOLS)
+    return SYMBOLS[symbol_index], (10_000 * (symbol_index + 1) + seq * 7_919 % 997) / 100, 100 + seq % 13 * 50
 
 
 def message(seq: int, at_us: int) -> bytes:
@@ -43,14 +43,14 @@ def message(seq: int, at_us: int) -> bytes:
 def produced(times: array[int]) -> pa.Table:
     """The trades that were sent at ``times`` (microseconds), by their numbers."""
     syms, prices, sizes = zip(*(values(seq) for seq in range(len(times))), strict=True) if times else ((), (), ())
-    at = pa.array(np.frombuffer(times, np.int64), INSTANT).cast(SCHEMA.field("At").type)
+    instants = pa.array(np.frombuffer(times, np.int64), INSTANT).cast(SCHEMA.field("At").type)
     seqs = pa.array(range(len(times)), pa.int64())
-    return pa.table([pa.array(syms), seqs, prices, pa.array(sizes, pa.int32()), at], schema=SCHEMA)
+    return pa.table([pa.array(syms), seqs, prices, pa.array(sizes, pa.int32()), instants], schema=SCHEMA)
 
 
-def compare(sent: pa.Table, found: pa.Table, reader: str) -> list[Figure]:
+def compare(sent: pa.Table, table: pa.Table, reader: str) -> list[Figure]:
     """Counts, and how many values are equal; rows in any order, each of which has a number of its own."""
-    shown = found.select(SCHEMA.names).cast(SCHEMA).sort_by("Seq")
+    shown = table.select(SCHEMA.names).cast(SCHEMA).sort_by("Seq")
     numbers = Figure(f"different rows {reader}", sent.num_rows, pc.count_distinct(shown["Seq"]).as_py())
     rows = Figure(f"rows {reader}", sent.num_rows, shown.num_rows)
     if not rows.ok or not numbers.ok:

@@ -39,21 +39,21 @@ class Watcher:
 
     def look(self) -> dict[str, Any]:
         """One snapshot: number of rows, prices by symbol, and the age of the newest row in microseconds."""
-        found = self._last.to_arrow()
+        last = self._last.to_arrow()
         now = time.time_ns() // 1_000
-        at = found["At"].cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).to_pylist()
+        times = last["At"].cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).to_pylist()
         return {
-            "rows": sum(found["Rows"].to_pylist()),
-            "last": dict(sorted(zip(found["Sym"].to_pylist(), found["Price"].to_pylist(), strict=True))),
-            "age_us": now - max(at) if at else None,
+            "rows": sum(last["Rows"].to_pylist()),
+            "last": dict(sorted(zip(last["Sym"].to_pylist(), last["Price"].to_pylist(), strict=True))),
+            "age_us": now - max(times) if times else None,
         }
 
     def save(self, path: str) -> int:
         """Writes the whole table; the number of its rows."""
-        found = self._table.to_arrow()
-        with pa.ipc.new_file(path, found.schema) as file:
-            file.write_table(found)
-        return int(found.num_rows)
+        table = self._table.to_arrow()
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+        return int(table.num_rows)
 
 
 def main() -> None:

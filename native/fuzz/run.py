@@ -28,11 +28,11 @@ SANITIZED = ("-std=c11", "-g", "-O1", "-fno-sanitize-recover=all", "-fsanitize=a
 
 def libfuzzer(scratch: Path) -> str | None:
     """A clang with libFuzzer, which Debian packages apart from it: the newest, also one with a version in its name."""
-    places = [Path(each) for each in os.get_exec_path()]
-    named = sorted({path.name for each in places for path in each.glob("clang-[0-9][0-9]")}, reverse=True)
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    names = sorted({path.name for folder in folders for path in folder.glob("clang-[0-9][0-9]")}, reverse=True)
     trial = scratch / "trial.c"
     trial.write_text("int LLVMFuzzerTestOneInput(void) { return 0; }\n", encoding="ascii")
-    for name in filter(shutil.which, ["clang", *named]):
+    for name in filter(shutil.which, ["clang", *names]):
         words = [name, "-fsanitize=fuzzer,address,undefined", str(trial), "-o", str(scratch / "trial")]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             return name
@@ -66,8 +66,8 @@ def made(scratch: Path, target: str, rounds: int, seed: int) -> list[str] | None
     subprocess.run(words, check=True)
     if words[0] == "gcc":
         return [str(scratch / "fuzz"), str(rounds), str(seed)]
-    kept = f"{tempfile.gettempdir()}/sparkhaven-{target}-"  # where an input that fails is written
-    return [str(scratch / "fuzz"), f"-runs={rounds}", f"-seed={seed}", f"-artifact_prefix={kept}"]
+    prefix = f"{tempfile.gettempdir()}/sparkhaven-{target}-"  # where an input that fails is written
+    return [str(scratch / "fuzz"), f"-runs={rounds}", f"-seed={seed}", f"-artifact_prefix={prefix}"]
 
 
 def run(rounds: int, seed: int, scratch: Path, target: str) -> subprocess.CompletedProcess[str] | None:
@@ -86,13 +86,13 @@ def main(words: Sequence[str] | None = None) -> int:
     number.add_argument("--total", type=_positive, help="inputs of all targets together, in equal parts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=TARGETS)
-    given = parser.parse_args(words)
-    rounds = -(-given.total // len(given.targets)) if given.total else given.rounds
+    args = parser.parse_args(words)
+    rounds = -(-args.total // len(args.targets)) if args.total else args.rounds
     failed = []
-    for target in given.targets:
+    for target in args.targets:
         print(f"{target}: {rounds:,} inputs", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
-            call = made(Path(scratch), target, rounds, given.seed)
+            call = made(Path(scratch), target, rounds, args.seed)
             if call is None:
                 print("needs clang or gcc with the address sanitizer: install gcc")
                 return 2
@@ -105,10 +105,10 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             print(f"{target}: passed in {seconds:.0f} s, {rounds / seconds:,.0f} inputs a second", flush=True)
     if failed:
-        again = f"python -m native.fuzz.run --rounds {rounds} --seed {given.seed} --targets {' '.join(failed)}"
+        again = f"python -m native.fuzz.run --rounds {rounds} --seed {args.seed} --targets {' '.join(failed)}"
         print(f"fuzz: FAILED: {', '.join(failed)}. The same inputs again: {again}")
         return 1
-    print(f"fuzz: passed: {rounds * len(given.targets):,} inputs, {rounds:,} of each of {', '.join(given.targets)}")
+    print(f"fuzz: passed: {rounds * len(args.targets):,} inputs, {rounds:,} of each of {', '.join(args.targets)}")
     return 0
 
 

@@ -154,9 +154,9 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
 
 def _epoch_at(fs: Fs, layout: Layout, table: TableName, stream: str, time_ms: int) -> int:
     """The newest epoch committed at that time and not rolled back since; 0 before the first one."""
-    found = [entry.epoch for entry in list_epochs(fs, layout, table, stream) if entry.live and entry.time_ms <= time_ms]
-    if found:
-        return found[-1]
+    past = [entry.epoch for entry in list_epochs(fs, layout, table, stream) if entry.live and entry.time_ms <= time_ms]
+    if past:
+        return past[-1]
     newest = load_stream(fs, layout, table, stream)
     floor = load_stream(fs, layout, table, stream, epoch=newest.floor)
     if any(location.time_ms > time_ms for location in floor.locations.values()):

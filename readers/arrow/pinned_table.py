@@ -128,8 +128,8 @@ class PinnedTable:
                 hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
                 refuse_set_aside(self._fs, self._layout, self.snapshot.table, selection.takes_value, hint)
             refuse(witnesses.locations(selection.takes_value))
-        for path, taken in plan.unmerged:
-            refuse(witnesses.names_epoch(taken.stream, taken.epoch, path, "a merge"))
+        for path, source in plan.unmerged:
+            refuse(witnesses.names_epoch(source.stream, source.epoch, path, "a merge"))
         for pin in self._pins.values():  # after history was read: it may hold rows that replaced removed ones
             pin.require_dates(selection.takes_value)
         return plan
@@ -145,8 +145,8 @@ class PinnedTable:
         """The rows of some slices of a plan, in batches like those of ``to_batches``."""
         shown = self.columns(columns)
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
-        for part in self.arrays(slices, shown, where, batch_rows):
-            yield pa.RecordBatch.from_arrays(part, schema=schema)
+        for arrays in self.arrays(slices, shown, where, batch_rows):
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def arrays(
         self,
@@ -195,24 +195,24 @@ class PinnedTable:
         """
         if names is None:
             return self.schema.columns
-        asked = [names] if isinstance(names, str) else list(names)
+        requested = [names] if isinstance(names, str) else list(names)
         readable = self.schema.readable.columns
-        known = [column.name for column in readable]
-        for position, name in enumerate(asked):
-            if name not in known:
+        readable_names = [column.name for column in readable]
+        for position, name in enumerate(requested):
+            if name not in readable_names:
                 raise SchemaMismatchError(
                     f"{self.name} has no column {name!r}",
-                    expected=near(name, known),
+                    expected=near(name, readable_names),
                     found=repr(name),
                     hint=f"names are case-sensitive. `sparkhaven schema show {self.name}` lists the columns",
                 )
-            if name in asked[:position]:
+            if name in requested[:position]:
                 raise SchemaMismatchError(
-                    f"column {name!r} is requested twice", expected="each column once", found=asked
+                    f"column {name!r} is requested twice", expected="each column once", found=requested
                 )
-        if not asked:
+        if not requested:
             raise SchemaMismatchError("no column is requested", expected="one or more", found="none")
-        return tuple(column for name in asked for column in readable if column.name == name)
+        return tuple(column for name in requested for column in readable if column.name == name)
 
 
 def filter_of(predicate: Predicate | None) -> Filter | None:

@@ -90,16 +90,16 @@ class SliceReader:
 
     def _matching(self, start: int, stop: int, predicate: Predicate) -> Iterator[list[pa.Array]]:
         filtered = self._columns(self._filtered, start, stop)
-        known = {column.name: array for column, array in zip(self._filtered, filtered, strict=True)}
-        columns = known or {"": pa.nulls(stop - start)}  # a predicate without columns still has one result a row
-        taken = predicate.evaluate(pa.record_batch(list(columns.values()), names=list(columns)))
-        count = pc.sum(taken).as_py() or 0
+        by_name = {column.name: array for column, array in zip(self._filtered, filtered, strict=True)}
+        columns = by_name or {"": pa.nulls(stop - start)}  # a predicate without columns still has one result a row
+        matches = predicate.evaluate(pa.record_batch(list(columns.values()), names=list(columns)))
+        count = pc.sum(matches).as_py() or 0
         if not count:
             return
-        rest = [column for column in self._shown if column.name not in known]
-        known |= {c.name: array for c, array in zip(rest, self._columns(rest, start, stop), strict=True)}
-        arrays = [known[column.name] for column in self._shown]
-        yield arrays if count == stop - start else [array.filter(taken) for array in arrays]
+        rest = [column for column in self._shown if column.name not in by_name]
+        by_name |= {c.name: array for c, array in zip(rest, self._columns(rest, start, stop), strict=True)}
+        arrays = [by_name[column.name] for column in self._shown]
+        yield arrays if count == stop - start else [array.filter(matches) for array in arrays]
 
     def _columns(self, columns: Sequence[Column], start: int, stop: int) -> list[pa.Array]:
         """Columns of rows ``[start, stop)`` of the location."""
@@ -116,21 +116,21 @@ class SliceReader:
             raise
 
     def _opened(self, column: Column) -> ColumnFile:
-        at = self._slice
+        slice_ = self._slice
         if not in_parquet(self._sizes):
-            opened = open_column(self._fs, at.directory, column, self._sizes, at.rows, check=self._check)
+            opened = open_column(self._fs, slice_.directory, column, self._sizes, slice_.rows, check=self._check)
         else:
             if self._parquet is None:
-                self._parquet = open_parquet(self._fs, at.directory, self._sizes, at.rows, check=self._check)
+                self._parquet = open_parquet(self._fs, slice_.directory, self._sizes, slice_.rows, check=self._check)
             opened = self._parquet.column(column)
-        if at.newer and opened.absent:  # not null: it was renamed or dropped
+        if slice_.newer and opened.absent:  # not null: it was renamed or dropped
             raise SnapshotMovedError(
                 f"the schema has changed since the table was opened. Column {column.name} is no longer stored",
-                where=at.directory,
+                where=slice_.directory,
                 expected=f"files of column {column.name}",
                 found="files of a later version of the schema",
                 hint="open the table again, or restart the query."
-                f" `sparkhaven schema history {table_of(at.directory)}` lists the changes",
+                f" `sparkhaven schema history {table_of(slice_.directory)}` lists the changes",
             )
         return opened
 
@@ -147,8 +147,8 @@ class SliceReader:
 
     def _require_pinned(self, error: Exception | None = None) -> None:
         """Raises if the location is not that of the snapshot; ``error``: the error of reading it, if any."""
-        at = self._slice
+        slice_ = self._slice
         if self._pin is not None:
-            self._pin.require([(at.key, at.directory)], error)
-        if error is not None and self._fs.stat(at.directory) is None:
-            raise left(at.directory, at.rows) from error
+            self._pin.require([(slice_.key, slice_.directory)], error)
+        if error is not None and self._fs.stat(slice_.directory) is None:
+            raise left(slice_.directory, slice_.rows) from error

@@ -34,20 +34,20 @@ def stream_capsule(open_: Open, requested_schema: object | None) -> object:
     """
     if requested_schema is None:
         return open_(False).__arrow_c_stream__()
-    wanted = pa.schema(_Requested(requested_schema))
-    reader = open_(any(pa.types.is_dictionary(kind) for kind in wanted.types))
-    if wanted.names != reader.schema.names:
+    requested = pa.schema(_Requested(requested_schema))
+    reader = open_(any(pa.types.is_dictionary(kind) for kind in requested.types))
+    if requested.names != reader.schema.names:
         raise SchemaMismatchError(
             "the requested Arrow schema has other fields than the table",
             expected=", ".join(reader.schema.names),
-            found=", ".join(wanted.names),
+            found=", ".join(requested.names),
             hint="choose columns by to_batches(columns=...), whose result is an Arrow stream too",
         )
     try:
-        return reader.cast(wanted).__arrow_c_stream__()
+        return reader.cast(requested).__arrow_c_stream__()
     except pa.ArrowException as error:
         raise SchemaMismatchError(
             f"the table cannot be cast to the requested Arrow schema: {error}",
             expected=", ".join(f"{field.name} {field.type}" for field in reader.schema),
-            found=", ".join(f"{field.name} {field.type}" for field in wanted),
+            found=", ".join(f"{field.name} {field.type}" for field in requested),
         ) from None

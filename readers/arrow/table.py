@@ -111,7 +111,7 @@ class Table:
         shown = self.columns(columns)
         parts = list(self._parts(shown, predicate, None, None, dates=dates, sources=sources, tier=tier))
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
-        chunks = [pa.chunked_array([part[i] for part in parts], field.type) for i, field in enumerate(schema)]
+        chunks = [pa.chunked_array([arrays[i] for arrays in parts], field.type) for i, field in enumerate(schema)]
         table = pa.table(chunks, schema)
         return table.unify_dictionaries() if dictionaries else table.cast(_plain(shown))
 
@@ -137,7 +137,7 @@ class Table:
         shown = self.columns(columns)
         parts = self._parts(shown, predicate, batch_rows, on_read, dates=dates, sources=sources, tier=tier)
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
-        batches = (pa.RecordBatch.from_arrays(part, schema=schema) for part in parts)
+        batches = (pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in parts)
         if not dictionaries:
             schema = _plain(shown)
             batches = (batch.cast(schema) for batch in batches)

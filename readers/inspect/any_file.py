@@ -37,7 +37,7 @@ class Inspection:
     @property
     def sound(self) -> bool:
         """Whether the file has no errors; warnings and notes do not count."""
-        return not any(found.severity == "error" for found in self.findings)
+        return not any(finding.severity == "error" for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """The inspection as one JSON object."""
@@ -47,7 +47,7 @@ class Inspection:
             "size": self.size,
             "sound": self.sound,
             "facts": self.facts,
-            "findings": [found.to_json() for found in self.findings],
+            "findings": [finding.to_json() for finding in self.findings],
         }
 
     def lines(self) -> list[str]:
@@ -94,38 +94,38 @@ _TEMPORARY = re.compile(r"\.(.+)\.tmp-(?:\d+|next)\Z")
 
 def inspect_file(fs: Fs, path: Path) -> Inspection:
     """Decodes one file. TableNotFoundError for a path that is no file."""
-    found = fs.stat(path)
-    if found is None or found.is_dir:
+    stat = fs.stat(path)
+    if stat is None or stat.is_dir:
         raise TableNotFoundError(
             "no such file to inspect",
             where=path,
             expected="a file",
-            found="a directory" if found else "nothing",
+            found="a directory" if stat else "nothing",
             hint="`sparkhaven verify` checks whole tables",
         )
     temporary = _TEMPORARY.match(path.name)
-    kind, inspector = _kind(fs, path, temporary[1] if temporary else path.name, found.size)
-    result = Inspection(str(path), kind, found.size)
+    kind, inspector = _kind(fs, path, temporary[1] if temporary else path.name, stat.size)
+    inspection = Inspection(str(path), kind, stat.size)
     if temporary and in_progress(fs, path):
-        result.findings.append(finding("note", path, "the running stream is writing it"))
-        return result  # it is incomplete
+        inspection.findings.append(finding("note", path, "the running stream is writing it"))
+        return inspection  # it is incomplete
     if temporary:
-        result.findings.append(finding("note", path, "left over from an interrupted replace"))
+        inspection.findings.append(finding("note", path, "left over from an interrupted replace"))
     if inspector is None:
-        result.facts["firstBytes"] = fs.read_range(path, 0, min(16, found.size)).hex(" ")
-        result.findings.append(
+        inspection.facts["firstBytes"] = fs.read_range(path, 0, min(16, stat.size)).hex(" ")
+        inspection.findings.append(
             finding("note", path, "neither its name nor its first bytes are those of a database file")
         )
-        return result
+        return inspection
     try:
-        for found_here in inspector(fs, path, result.facts):
-            if all((found_here.path, found_here.what) != (known.path, known.what) for known in result.findings):
-                result.findings.append(found_here)  # damage that two checks find is one finding
+        for damage in inspector(fs, path, inspection.facts):
+            if all((damage.path, damage.what) != (earlier.path, earlier.what) for earlier in inspection.findings):
+                inspection.findings.append(damage)  # damage that two checks find is one finding
     except (SparkhavenError, OSError) as error:
-        result.findings.append(from_error(error, path))
-        if found.size:
-            result.facts["firstBytes"] = fs.read_range(path, 0, min(16, found.size)).hex(" ")
-    return result
+        inspection.findings.append(from_error(error, path))
+        if stat.size:
+            inspection.facts["firstBytes"] = fs.read_range(path, 0, min(16, stat.size)).hex(" ")
+    return inspection
 
 
 def _kind(fs: Fs, path: Path, name: str, size: int) -> tuple[str, Inspector | None]:

@@ -43,8 +43,8 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFind
     )
     padding = np.frombuffer(fs.read_range(path, prefix.length, prefix.data_offset - prefix.length), np.uint8)
     if padding.any():
-        at = prefix.length + int(np.flatnonzero(padding)[0])
-        yield finding("warning", path, "padding of the prefix is not zero", at=f"byte {at}", expected="00")
+        offset = prefix.length + int(np.flatnonzero(padding)[0])
+        yield finding("warning", path, "padding of the prefix is not zero", at=f"byte {offset}", expected="00")
     on_disk = _size(fs, path) - prefix.data_offset
     facts["dataBytes"] = on_disk
     rows, sizes = on_disk // prefix.width, _disk_sizes(fs, path, prefix)
@@ -106,7 +106,7 @@ def symbol_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
     yield from _texts(fs, path.with_name(path.name.removesuffix(".bytes")), path, path, facts)
 
 
-def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def _texts(fs: Fs, sym: Path, bytes_file: Path, subject: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     order, encoding = LITTLE, "UTF_8"
     dat = sym.with_suffix(".dat")
     try:
@@ -119,24 +119,24 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
     facts.update(byteOrder=order, encoding=encoding)
     extents = []
     record = record_beside(fs, sym)
-    for path in (sym, data):
-        found = fs.stat(path)
-        if found is None:
+    for path in (sym, bytes_file):
+        stat = fs.stat(path)
+        if stat is None:
             yield finding("error", path, "companion file is missing", expected="the file", found="nothing")
             return
         committed = record.data_file_sizes.get(path.name) if record else None
         if committed is not None and path == subject:
-            yield from extent(path, committed, found.size)
-        extents.append(min(found.size, committed) if committed is not None else found.size)
+            yield from extent(path, committed, stat.size)
+        extents.append(min(stat.size, committed) if committed is not None else stat.size)
     if extents[0] % 8 and (record is None or sym.name not in record.data_file_sizes):
-        at = extents[0] - extents[0] % 8
+        end = extents[0] - extents[0] % 8
         yield finding(
-            "error", sym, "last offset is incomplete", at=f"byte {at}", expected="8 bytes each", found=extents[0]
+            "error", sym, "last offset is incomplete", at=f"byte {end}", expected="8 bytes each", found=extents[0]
         )
-        extents[0] = at
+        extents[0] = end
     facts["symbols"] = extents[0] // 8
     facts["bytes"] = extents[1]
-    texts = decode_symbols(fs.map(sym, extents[0]), fs.map(data, extents[1]), encoding, order, sym)
+    texts = decode_symbols(fs.map(sym, extents[0]), fs.map(bytes_file, extents[1]), encoding, order, sym)
     facts["first"] = texts.slice(0, SAMPLE).to_pylist()
     double = len(texts) - len(texts.unique())
     facts["duplicates"] = double
@@ -207,15 +207,15 @@ def changed(fs: Fs, path: Path, record: table_size.TableSize | None, offset: int
     committed = record.data_file_sizes.get(path.name) if record else None
     if expected is None or committed is None or _size(fs, path) < offset + committed:
         return
-    found = checksum(fs, path, offset, committed)
-    if found != expected:
+    crc = checksum(fs, path, offset, committed)
+    if crc != expected:
         yield finding(
             "error",
             path,
             "checksum does not match. Committed bytes have changed",
             at=f"bytes {offset} to {offset + committed}",
             expected=f"CRC-32 {expected:08x}",
-            found=f"CRC-32 {found:08x}",
+            found=f"CRC-32 {crc:08x}",
             hint="restore it from a copy, or roll back to an epoch before the damage",
         )
 
@@ -232,9 +232,9 @@ def _disk_sizes(fs: Fs, path: Path, prefix: Prefix) -> dict[str, int]:
     stem = path.name.removesuffix(".dat")
     sizes = {path.name: (_size(fs, path) - prefix.data_offset) // prefix.width * prefix.width}
     for suffix in (".sym", ".sym.bytes", ".bytes"):
-        found = fs.stat(path.with_name(stem + suffix))
-        if found is not None:
-            sizes[stem + suffix] = found.size // 8 * 8 if suffix == ".sym" else found.size
+        stat = fs.stat(path.with_name(stem + suffix))
+        if stat is not None:
+            sizes[stem + suffix] = stat.size // 8 * 8 if suffix == ".sym" else stat.size
     return sizes
 
 
@@ -248,17 +248,17 @@ def _column(path: Path, prefix: Prefix) -> Column:
 
 
 def _type(java: str, where: Path) -> DataType:
-    found = next((row for row in TYPES if row.java == java), None)
-    if found is None:
+    data_type = next((row for row in TYPES if row.java == java), None)
+    if data_type is None:
         raise UnsupportedVersionError(
             "type of the column is not one that this release decodes", where=where, expected="a basic type", found=java
         )
-    return found
+    return data_type
 
 
 def _size(fs: Fs, path: Path) -> int:
-    found = fs.stat(path)
-    return found.size if found else 0
+    stat = fs.stat(path)
+    return stat.size if stat else 0
 
 
 def _plain(value: object) -> Any:

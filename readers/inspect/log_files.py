@@ -23,27 +23,27 @@ def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
     """Every record of a commit log with its byte offset."""
     data = fs.read(path)
     facts["baseEpoch"] = read_header(data, LOG_MAGIC, path)
-    found = scan(data)
+    frames = scan(data)
     records: list[dict[str, Any]] = []
     previous: int | None = None
-    for part in found.frames:
+    for log_frame in frames.frames:
         try:
-            record = decode(part.payload, path)
+            record = decode(log_frame.payload, path)
         except SparkhavenError as error:
-            yield from_error(error, f"{path} at byte {part.offset}")
+            yield from_error(error, f"{path} at byte {log_frame.offset}")
             continue
         if previous is not None and record.n != previous + 1:
             yield finding(
                 "error",
                 path,
                 "commit log has a gap",
-                at=f"byte {part.offset}",
+                at=f"byte {log_frame.offset}",
                 expected=f"record {previous + 1}",
                 found=f"record {record.n}",
                 hint=RESTORE,
             )
         previous = record.n
-        records.append({"byte": part.offset, **_summary(record)})
+        records.append({"byte": log_frame.offset, **_summary(record)})
     epochs = [r["epoch"] for r in records if r["kind"] in ("commit", "rollback")]
     facts.update(
         firstEpoch=epochs[0] if epochs else None,
@@ -51,7 +51,7 @@ def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
         generation=max((r["generation"] for r in records), default=None),
         records=records,
     )
-    yield from _end(path, found)
+    yield from _end(path, frames)
 
 
 def _summary(record: Record) -> dict[str, Any]:
@@ -59,12 +59,12 @@ def _summary(record: Record) -> dict[str, Any]:
     match record:
         case CommitRecord(batch=batch):
             counts = {"rows": batch.rows, "locations": len(batch.reports), "files": len(batch.files)}
-            read = {
-                name: [[part.place, part.start, part.stop] for part in parts]
+            spans = {
+                name: [[span.place, span.start, span.stop] for span in parts]
                 for name, parts in (("ranges", batch.ranges), ("gaps", batch.gaps))
                 if parts
             }
-            return {"kind": "commit", **common, **counts, **read, "batch": batch.batch_id, "time": batch.time_ms}
+            return {"kind": "commit", **common, **counts, **spans, "batch": batch.batch_id, "time": batch.time_ms}
         case RollbackRecord():
             return {"kind": "rollback", **common, "to": record.to, "reason": record.reason, "time": record.time_ms}
         case OpenRecord():
@@ -76,16 +76,16 @@ def _summary(record: Record) -> dict[str, Any]:
 
 def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """The state that a checkpoint holds."""
-    found = decode_checkpoint(fs.read(path), path.name.removesuffix(".checkpoint"), path)
-    facts.update(_state(found.state, found.removals))
+    decoded = decode_checkpoint(fs.read(path), path.name.removesuffix(".checkpoint"), path)
+    facts.update(_state(decoded.state, decoded.removals))
     yield from ()
 
 
 def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """The state that a head holds; ``verify`` compares it with the log."""
     data = fs.read(path)
-    found = decode_head(open_head(data, path), path.name.removesuffix(".head"), len(data))
-    facts.update(_state(found.state, found.removals), durable=found.state.durable, floor=found.floor)
+    decoded = decode_head(open_head(data, path), path.name.removesuffix(".head"), len(data))
+    facts.update(_state(decoded.state, decoded.removals), durable=decoded.state.durable, floor=decoded.floor)
     yield from ()
 
 
@@ -99,10 +99,10 @@ def _state(state: StreamState, removals: int) -> dict[str, Any]:
         "rememberedFiles": len(state.files),
         "positions": state.offsets.positions(),
         "removalsBytes": removals,
-        "rows": sum(at.rows for at in state.locations.values()),
+        "rows": sum(location.rows for location in state.locations.values()),
         "locations": [
-            {"internal": key.internal, "value": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
-            for key, at in sorted(state.locations.items())
+            {"internal": key.internal, "value": key.value, "rows": loc.rows, "since": loc.since, "epoch": loc.epoch}
+            for key, loc in sorted(state.locations.items())
         ],
     }
 
@@ -114,17 +114,17 @@ def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding
         facts["removals"] = []
         return
     read_header(data, REMOVALS_MAGIC, path)
-    found = scan(data)
+    frames = scan(data)
     entries = []
-    for part in found.frames:
+    for log_frame in frames.frames:
         try:
-            together = decode_removals(part.payload, path)
+            together = decode_removals(log_frame.payload, path)
         except SparkhavenError as error:
-            yield from_error(error, f"{path} at byte {part.offset}")
+            yield from_error(error, f"{path} at byte {log_frame.offset}")
             continue
         entries += [
             {
-                "byte": part.offset,
+                "byte": log_frame.offset,
                 "phase": removal.phase,
                 "internal": removal.key.internal,
                 "value": removal.key.value,
@@ -135,26 +135,26 @@ def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding
             for removal in together
         ]
     facts["removals"] = entries
-    yield from _end(path, found)
+    yield from _end(path, frames)
 
 
-def _end(path: Path, found: Scan) -> Iterator[CheckFinding]:
+def _end(path: Path, frames: Scan) -> Iterator[CheckFinding]:
     """Damage after the last sound frame."""
-    if found.beyond:
+    if frames.beyond:
         yield finding(
             "error",
             path,
             "a record before the last one is damaged",
-            at=f"byte {found.end}",
+            at=f"byte {frames.end}",
             expected="a frame whose checksum holds",
-            found=f"damage, then {len(found.beyond)} sound records from byte {found.beyond[0].offset}",
+            found=f"damage, then {len(frames.beyond)} sound records from byte {frames.beyond[0].offset}",
             hint=RESTORE,
         )
-    elif found.rest:
+    elif frames.rest:
         yield finding(
             "warning",
             path,
             "last record is torn. It was never committed, recovery drops it",
-            at=f"byte {found.end}",
-            found=f"{found.rest} bytes",
+            at=f"byte {frames.end}",
+            found=f"{frames.rest} bytes",
         )

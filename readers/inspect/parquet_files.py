@@ -32,8 +32,8 @@ def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]
         yield from extent(path, committed, size)
         size = min(size, committed)
     with damage_at(path):
-        found = ParquetFile(pa.BufferReader(fs.map(path, size)))
-        metadata, schema = found.metadata, found.schema_arrow
+        parquet_file = ParquetFile(pa.BufferReader(fs.map(path, size)))
+        metadata, schema = parquet_file.metadata, parquet_file.schema_arrow
     facts.update(
         rows=metadata.num_rows,
         rowGroups=metadata.num_row_groups,
@@ -50,18 +50,18 @@ def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]
         except SparkhavenError as error:
             yield from_error(error, path)
     if ROW_SET in schema.names:
-        yield from _row_sets(fs, path, found, facts)
+        yield from _row_sets(fs, path, parquet_file, facts)
     yield from changed(fs, path, record, 0)
 
 
-def _row_sets(fs: Fs, path: Path, found: ParquetFile, facts: dict[str, Any]) -> Iterator[CheckFinding]:
+def _row_sets(fs: Fs, path: Path, parquet_file: ParquetFile, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     location = table_size.load(fs, path.parents[ABOVE]) if len(path.parents) > ABOVE else None
     with damage_at(path, f"column {ROW_SET}"):
-        sets = found.read([ROW_SET]).column(0).to_pylist()
+        sets = parquet_file.read([ROW_SET]).column(0).to_pylist()
     covered = 0
-    for row, data in enumerate(sets):
+    for row, row_set in enumerate(sets):
         try:
-            starts, stops = decode_rows(data or b"", f"{path}, row {row}", location.size if location else None)
+            starts, stops = decode_rows(row_set or b"", f"{path}, row {row}", location.size if location else None)
             covered += int((stops - starts).sum())
         except SparkhavenError as error:
             yield from_error(error, path)

@@ -32,32 +32,32 @@ def location_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Check
 
 
 def _length(fs: Fs, path: Path, committed: int) -> Iterator[CheckFinding]:
-    found = fs.stat(path)
-    if found is None:
+    stat = fs.stat(path)
+    if stat is None:
         yield finding("error", path, "a committed file is missing", expected=f"{committed} bytes", found="nothing")
         return
     try:
-        wanted = committed + (column_header(fs, path).data_offset if path.suffix == ".dat" else 0)
+        expected_size = committed + (column_header(fs, path).data_offset if path.suffix == ".dat" else 0)
     except (SparkhavenError, OSError) as error:
         yield finding("error", path, f"prefix cannot be read: {error}")
         return
-    if found.size < wanted:
+    if stat.size < expected_size:
         yield finding(
             "error",
             path,
             "file is shorter than its committed length",
-            at=f"byte {found.size}",
-            expected=f"{wanted} bytes",
-            found=f"{found.size} bytes",
+            at=f"byte {stat.size}",
+            expected=f"{expected_size} bytes",
+            found=f"{stat.size} bytes",
         )
 
 
 def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A ``.tbl``."""
-    found = tbl.decode_tbl(fs.read(path), path)
-    facts.update(namespace=found.namespace, name=found.name, storageType=found.storage_type)
+    decoded = tbl.decode_tbl(fs.read(path), path)
+    facts.update(namespace=decoded.namespace, name=decoded.name, storageType=decoded.storage_type)
     facts["columns"] = [
-        {name: value for name, value in asdict(column).items() if value is not None} for column in found.columns
+        {name: value for name, value in asdict(column).items() if value is not None} for column in decoded.columns
     ]
     yield from ()
 
@@ -82,22 +82,22 @@ def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckF
 def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A schema file with all findings of its rules."""
     try:
-        found = load_schema(fs, path, deployed=True)
-        findings = list(found.findings)
-        facts.update(table=found.schema.full_name, columns=[c.name for c in found.schema.columns])
+        loaded = load_schema(fs, path, deployed=True)
+        findings = list(loaded.findings)
+        facts.update(table=loaded.schema.full_name, columns=[c.name for c in loaded.schema.columns])
     except SchemaParseError as error:
         findings = list(error.extra.get("findings") or ())
         if not findings:
             raise
-    for one in findings:
+    for fault in findings:
         yield finding(
-            "error" if one.severity == "error" else "warning",
+            "error" if fault.severity == "error" else "warning",
             path,
-            f"{one.code}: {one.rule}",
-            at=f"line {one.line}, column {one.column}, {one.element}",
-            expected=one.expected,
-            found=one.found,
-            hint=one.hint,
+            f"{fault.code}: {fault.rule}",
+            at=f"line {fault.line}, column {fault.column}, {fault.element}",
+            expected=fault.expected,
+            found=fault.found,
+            hint=fault.hint,
         )
 
 
@@ -111,16 +111,14 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
         phase=record.phase,
         complete=record.complete,
         source=record.source,
-        rowsIn=sum(taken.rows for taken in record.inputs),
+        rowsIn=sum(source.rows for source in record.inputs),
         rowsOut=sum(output.rows for output in record.outputs),
         proofHolds=record.proof.holds if record.proof else None,
-        inputs=[asdict(taken) for taken in record.inputs],
+        inputs=[asdict(source) for source in record.inputs],
         outputs=[{"internal": o.internal, "rows": o.rows, "files": len(o.files)} for o in record.outputs],
         replaces=list(record.replaces),
     )
-    place = (f".{TableName.parse(record.table).table}.merges", record.value, f"{record.generation}.json")
-    if path.parts[-3:] != place and ".tmp-" not in path.name:
-        yield finding("error", path, "merge record is in a wrong directory", expected="/".join(place))
+    yield from _misplaced(path, "merge record", record.table, record.value, f"{record.generation}.json")
     if record.complete and (record.proof is None or not record.proof.holds):
         yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")
     if not record.complete:
@@ -129,32 +127,37 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     """A validation result, and whether it is in its directory."""
-    found = decode_validation(fs.read(path), path)
+    validated = decode_validation(fs.read(path), path)
     facts.update(
-        table=found.table,
-        value=found.value,
-        generation=found.generation,
-        rows=found.rows,
-        passed=found.passed,
-        epochs=found.epochs,
-        binding=found.binding,
-        tolerant=found.tolerant,
-        timeMs=found.time_ms,
-        results=[asdict(result) for result in found.results],
+        table=validated.table,
+        value=validated.value,
+        generation=validated.generation,
+        rows=validated.rows,
+        passed=validated.passed,
+        epochs=validated.epochs,
+        binding=validated.binding,
+        tolerant=validated.tolerant,
+        timeMs=validated.time_ms,
+        results=[asdict(rule_result) for rule_result in validated.results],
     )
-    place = (f".{TableName.parse(found.table).table}.merges", found.value, f"{found.generation}.validation")
-    if path.parts[-3:] != place and ".tmp-" not in path.name:
-        yield finding("error", path, "validation result is in a wrong directory", expected="/".join(place))
+    name = f"{validated.generation}.validation"
+    yield from _misplaced(path, "validation result", validated.table, validated.value, name)
+
+
+def _misplaced(path: Path, noun: str, table: str, date: str, name: str) -> Iterator[CheckFinding]:
+    expected = (f".{TableName.parse(table).table}.merges", date, name)
+    if path.parts[-3:] != expected and ".tmp-" not in path.name:
+        yield finding("error", path, f"{noun} is in a wrong directory", expected="/".join(expected))
 
 
 def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:
     """A note of a removed stream, and whether it is beside the logs of its table."""
     (table, stream), note = decode_removed(fs.read(path), path)
     facts.update(table=table, stream=stream, **asdict(note))
-    place = (*table.split("."), ".streams", f"{stream}.removed")
-    if path.parent.name == ".streams" and path.parts[-4:] != place:
+    expected = (*table.split("."), ".streams", f"{stream}.removed")
+    if path.parent.name == ".streams" and path.parts[-4:] != expected:
         yield finding(
-            "error", path, "note of another stream", expected="/".join(path.parts[-4:]), found="/".join(place)
+            "error", path, "note of another stream", expected="/".join(path.parts[-4:]), found="/".join(expected)
         )
 
 
@@ -165,12 +168,12 @@ def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindin
         yield finding("note", path, "lock was never taken, or its owner could not write its name")
         return
     try:
-        value = json.loads(data)
+        record = json.loads(data)
     except ValueError as error:
-        at = getattr(error, "start", getattr(error, "pos", 0))
+        offset = getattr(error, "start", getattr(error, "pos", 0))
         raise CorruptFileError(
-            "file is not JSON", where=path, byte=at, expected="a JSON object", found=error
+            "file is not JSON", where=path, byte=offset, expected="a JSON object", found=error
         ) from error
-    if not isinstance(value, dict):
-        raise CorruptFileError("file is not a JSON object", where=path, expected="{...}", found=type(value).__name__)
-    facts.update(value)
+    if not isinstance(record, dict):
+        raise CorruptFileError("file is not a JSON object", where=path, expected="{...}", found=type(record).__name__)
+    facts.update(record)

@@ -103,25 +103,27 @@ class LiveBackend:
     def locations(self, key: TableKey, on_place: OnPlace) -> None:
         """Calls back with each place that is shown."""
         table = self._table(key)
-        for place in table.places():
-            on_place(place, _values(table, place))
+        for location in table.places():
+            on_place(location, _values(table, location))
 
-    def size(self, key: TableKey, place: LiveLocation) -> int:
+    def size(self, key: TableKey, location: LiveLocation) -> int:
         """Rows of a place that are shown."""
-        return self._table(key).size(place)
+        return self._table(key).size(location)
 
-    def values(self, key: TableKey, place: LiveLocation, column: str, offset: int, least: int, most: int) -> pa.Table:
+    def values(
+        self, key: TableKey, location: LiveLocation, column: str, offset: int, least: int, most: int
+    ) -> pa.Table:
         """One column of some rows; raises what ``LiveTable.values`` raises."""
-        array = self._table(key).values(place, column, offset, least, most)
+        array = self._table(key).values(location, column, offset, least, most)
         return pa.Table.from_batches([pa.record_batch([array], names=[column])])
 
     def columns(self, key: TableKey) -> tuple[Column, ...]:
         """The stored columns."""
         return self._table(key).schema.columns
 
-    def plain(self, key: TableKey, place: LiveLocation, column: str) -> Plain | None:
+    def plain(self, key: TableKey, location: LiveLocation, column: str) -> Plain | None:
         """One column as it is mapped; raises what ``LiveTable.values`` raises."""
-        return self._table(key).plain(place, column)
+        return self._table(key).plain(location, column)
 
     # --- subscriptions ---------------------------------------------------------------------------------
 
@@ -132,33 +134,33 @@ class LiveBackend:
         table, entry = self._table(key), _Places(on_place, on_error)
         with self._lock:
             self._places.setdefault(key, []).append(entry)
-        for place in self._claim(entry, table.places()):
-            on_place(place, _values(table, place))
+        for location in self._claim(entry, table.places()):
+            on_place(location, _values(table, location))
         on_done()
         if table.error is not None:
             on_error(table.error)
         return lambda: self._leave(self._places, key, entry)
 
     def follow_size(
-        self, key: TableKey, place: LiveLocation, on_size: OnSize, on_done: Callable[[], None], on_error: OnError
+        self, key: TableKey, location: LiveLocation, on_size: OnSize, on_done: Callable[[], None], on_error: OnError
     ) -> Callable[[], None]:
         """Calls back with the size, then ``on_done``, and from then on with larger ones; returns what ends that."""
         entry = _Size(on_size, on_error)
         with self._lock:
-            self._sizes.setdefault((key, place), []).append(entry)
-        on_size(self.size(key, place))
+            self._sizes.setdefault((key, location), []).append(entry)
+        on_size(self.size(key, location))
         on_done()
-        return lambda: self._leave(self._sizes, (key, place), entry)
+        return lambda: self._leave(self._sizes, (key, location), entry)
 
     def deliver(self, key: TableKey, update: Update) -> None:
         """Tells the subscribers of a table what ``publish`` has shown; from one thread only."""
         table = self._table(key)
         with self._lock:
             followers = list(self._places.get(key, ()))
-            sizes = [(each, rows) for place, rows in update.grown for each in self._sizes.get((key, place), ())]
-            every = [each for (owner, _), found in self._sizes.items() if owner == key for each in found]
+            sizes = [(entry, rows) for location, rows in update.grown for entry in self._sizes.get((key, location), ())]
+            all_sizes = [entry for (owner, _), entries in self._sizes.items() if owner == key for entry in entries]
         if update.ended is not None:
-            for on_error in (*(each.on_error for each in followers), *(each.on_error for each in every)):
+            for on_error in (*(entry.on_error for entry in followers), *(entry.on_error for entry in all_sizes)):
                 on_error(update.ended)
             with self._lock:
                 self._places.pop(key, None)
@@ -169,13 +171,13 @@ class LiveBackend:
         for size, rows in sizes:
             size.on_size(rows)
         for follower in followers:
-            for place in self._claim(follower, update.places):
-                follower.on_place(place, _values(table, place))
+            for location in self._claim(follower, update.places):
+                follower.on_place(location, _values(table, location))
 
-    def _claim(self, follower: _Places, places: Iterable[LiveLocation]) -> list[LiveLocation]:
+    def _claim(self, follower: _Places, locations: Iterable[LiveLocation]) -> list[LiveLocation]:
         """Those that were not reported to it: this thread does."""
         with self._lock:
-            fresh = [place for place in places if place not in follower.known]
+            fresh = [location for location in locations if location not in follower.known]
             follower.known.update(fresh)
             return fresh
 
@@ -185,14 +187,14 @@ class LiveBackend:
 
     def _leave(self, entries: dict[Any, Any], key: object, entry: object) -> None:
         with self._lock:
-            found = entries.get(key, [])
-            if entry in found:
-                found.remove(entry)
-            if not found:
+            followers = entries.get(key, [])
+            if entry in followers:
+                followers.remove(entry)
+            if not followers:
                 entries.pop(key, None)
 
 
-def _values(table: LiveTable, place: LiveLocation) -> pa.Table:
+def _values(table: LiveTable, location: LiveLocation) -> pa.Table:
     """The partitioning column of a place: one row."""
     schema = table.schema.partition
-    return pa.Table.from_arrays([pa.array([place.at.value], pa.string()) for _ in schema], schema=schema)
+    return pa.Table.from_arrays([pa.array([location.at.value], pa.string()) for _ in schema], schema=schema)

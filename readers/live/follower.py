@@ -68,20 +68,20 @@ class Follower:
         The caller takes the rows of grown locations, and then calls ``remove`` with the removals.
         SnapshotMovedError: the log is gone, or older than what was read.
         """
-        seen = self._fs.stat(self._log), self._fs.stat(self._removals)
-        if seen == self._seen:
+        stats = self._fs.stat(self._log), self._fs.stat(self._removals)
+        if stats == self._seen:
             return None
-        if seen[0] is None:
+        if stats[0] is None:
             raise self._moved("the commit log is gone", "nothing")
         # the log after the removals: so it has every commit that came before them
-        new = read_removals(*self._where, self._removals_end) if seen[1] != self._seen[1] else None
+        new = read_removals(*self._where, self._removals_end) if stats[1] != self._seen[1] else None
         records = self._appended()
         removals = tuple(removal for _, removal in new.entries) if new else ()
         if records is None or any(isinstance(record, RollbackRecord) for record in records):
             return self._again()
         if new:
             self._removals_end = max(self._removals_end, new.end)
-        self._seen = seen
+        self._seen = stats
         keys: set[LocationKey] = set()
         for record in records:
             keys |= self._apply(record)
@@ -106,17 +106,17 @@ class Follower:
 
     def _appended(self) -> list[Record] | None:
         """The records after the last known one; None: the log does not continue from there."""
-        found = self._fs.stat(self._log)
-        if found is None or not self._mark or found.size < self._last + FRAME.size:
+        stat = self._fs.stat(self._log)
+        if stat is None or not self._mark or stat.size < self._last + FRAME.size:
             return None
         try:
-            data = self._fs.read_range(self._log, self._last, found.size - self._last)
+            data = self._fs.read_range(self._log, self._last, stat.size - self._last)
         except (CorruptFileError, FileNotFoundError):
             return None  # replaced by a shorter one just now
         frames = scan(data, 0)
         if data[: FRAME.size] != self._mark or not frames.frames or frames.beyond:
             return None
-        records = [decode(part.payload, self._log) for part in frames.frames[1:]]
+        records = [decode(log_frame.payload, self._log) for log_frame in frames.frames[1:]]
         if [record.n for record in records] != list(range(self.state.n + 1, self.state.n + 1 + len(records))):
             return None
         last = frames.frames[-1]
@@ -142,12 +142,12 @@ class Follower:
         self._removals_end = self._loaded.removals_end
         self._committed_ms = 0
 
-    def _moved(self, what: str, found: str) -> SnapshotMovedError:
+    def _moved(self, message: str, state: str) -> SnapshotMovedError:
         return SnapshotMovedError(
-            what,
+            message,
             where=self._log,
             expected=f"record {self.state.n} or a later one",
-            found=found,
+            found=state,
             hint="if it was restored from an older copy, restore it from a newer one",
             phase="read",
         )

@@ -114,8 +114,8 @@ class LiveColumn:
             if self._column.storage is Storage.SYMBOL:
                 self._take_symbols(region)
                 texts, where = self._texts, region.where
-                made = decode_rows(region.entries(start, stop), texts, region.order, where, first_row=start)
-                return _plain(made.dictionary_decode(), self._type)
+                symbols = decode_rows(region.entries(start, stop), texts, region.order, where, first_row=start)
+                return _plain(symbols.dictionary_decode(), self._type)
         if self._column.storage is Storage.BLOB or pa.types.is_boolean(self._type):
             return _plain(codec_for(self._column).open(region)(start, stop, None), self._type)
         entries = region.entries(start, stop)
@@ -139,8 +139,8 @@ class LiveColumn:
             if self._column.storage is not Storage.SYMBOL:
                 return Plain(stop - start, data, _NO_TEXTS)
             self._take_symbols(region)
-            known = check_ids(np.frombuffer(data, np.int32), len(self._texts)) is not None
-            return Plain(stop - start, data, self._texts) if known else None
+            checked = check_ids(np.frombuffer(data, np.int32), len(self._texts)) is not None
+            return Plain(stop - start, data, self._texts) if checked else None
 
     def _check(self) -> None:
         if self._checks is not None and not self._checked:
@@ -155,15 +155,15 @@ class LiveColumn:
         count = sym.size // WIDTH
         if count <= self._symbols:
             return
-        known, place = self._symbols, region.place(SYM)
-        ends = decode_ends(sym.slice(known * WIDTH, (count - known) * WIDTH), self._end, text.size, region.order, place)
+        first, where = self._symbols, region.place(SYM)
+        ends = decode_ends(sym.slice(first * WIDTH, (count - first) * WIDTH), self._end, text.size, region.order, where)
         fresh = decode_values(
             text.slice(self._end, int(ends[-1]) - self._end),
             ends - self._end,
             charset_of(self._column),
-            lambda index: f"{place}, entry {known + index}",
+            lambda index: f"{where}, entry {first + index}",
         )
-        self._texts = fresh if not known else pa.concat_arrays([self._texts, fresh.cast(self._texts.type)])
+        self._texts = fresh if not first else pa.concat_arrays([self._texts, fresh.cast(self._texts.type)])
         self._symbols, self._end = count, int(ends[-1])
 
 

@@ -64,10 +64,10 @@ class Held:
 
     def column(self, fs: Fs, column: Column, checks: Checks | None) -> LiveColumn:
         """The reader of one column, made on first use."""
-        found = self.columns.get(column.name)
-        if found is None:
-            found = self.columns.setdefault(column.name, LiveColumn(fs, self.directory, column, checks))
-        return found
+        reader = self.columns.get(column.name)
+        if reader is None:
+            reader = self.columns.setdefault(column.name, LiveColumn(fs, self.directory, column, checks))
+        return reader
 
     def keep(self, fs: Fs, columns: tuple[Column, ...], checks: Checks | None) -> None:
         """Maps every column: from then on the files may go."""
@@ -112,8 +112,8 @@ class Mapped:
         self._sizes[held.place, name] = size, held
         self._total += size - before
         while self._total > self._bound and len(self._sizes) > 1:
-            (place, oldest), (size, owner) = next(iter(self._sizes.items()))
-            del self._sizes[place, oldest]
+            (location, oldest), (size, owner) = next(iter(self._sizes.items()))
+            del self._sizes[location, oldest]
             self._total -= size
             if not owner.left:  # else its files may be gone
                 owner.columns.pop(oldest, None)

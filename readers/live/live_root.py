@@ -121,10 +121,10 @@ class LiveRoot:
         wide = now >= self._wide_at
         if wide:
             self._wide_at = now + WIDE_SECONDS
-        for left in [served for served in self._older if not self.backend.is_followed(served.key)]:
-            self._older.remove(left)
-            if not left.ended:
-                self.backend.remove(left.key)
+        for unfollowed in [served for served in self._older if not self.backend.is_followed(served.key)]:
+            self._older.remove(unfollowed)
+            if not unfollowed.ended:
+                self.backend.remove(unfollowed.key)
         for served in (*self._served.values(), *self._older):
             if not served.ended:
                 served.table.advance(wide=wide)
@@ -183,12 +183,12 @@ class LiveRoot:
         return _Served(name, key, table, schema)
 
     def _require_free(self, name: TableName, fresh: Iterable[TableName]) -> None:
-        for other in (*self._served, *fresh):
-            if variable(other) == variable(name):
+        for served in (*self._served, *fresh):
+            if variable(served) == variable(name):
                 raise SettingsError(
                     "two tables have the same name in the server",
                     expected="one table for each variable",
-                    found=f"{other} and {name} as {variable(name)}",
+                    found=f"{served} and {name} as {variable(name)}",
                     hint="name the tables to serve, without one of the two",
                 )
 

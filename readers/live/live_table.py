@@ -85,53 +85,53 @@ class LiveTable:
     def places(self) -> list[LiveLocation]:
         """All places that are shown, in the order in which they came."""
         with self._lock:
-            return [place for place, held in self._shown.held.items() if held.shown]
+            return [location for location, held in self._shown.held.items() if held.shown]
 
-    def size(self, place: LiveLocation) -> int:
+    def size(self, location: LiveLocation) -> int:
         """Rows of a place that are shown."""
         with self._lock:
-            return self._shown.held[place].size
+            return self._shown.held[location].size
 
-    def values(self, place: LiveLocation, name: str, offset: int, least: int, most: int) -> pa.Array:
+    def values(self, location: LiveLocation, name: str, offset: int, least: int, most: int) -> pa.Array:
         """Values of a column from row ``offset`` of a place on: at least and at most so many, and none beyond its size.
 
         SnapshotMovedError: the rows are gone. CorruptFileError: they are not those that were committed.
         """
-        held, shown, column = self._column(place, name)
-        rows = shown.rows if shown else place.first
-        start, stop = place.first + offset, min(place.first + offset + most, rows)
+        held, shown, column = self._column(location, name)
+        rows = shown.rows if shown else location.first
+        start, stop = location.first + offset, min(location.first + offset + most, rows)
         if stop - start < least:
-            raise IndexError(f"rows [{offset}, {offset + least}) of {rows - place.first} in {place}")
+            raise IndexError(f"rows [{offset}, {offset + least}) of {rows - location.first} in {location}")
         if shown is not None and column.rows < stop:
             self._map(held, shown, column, name)
         with as_storage_errors():
             return column.read(start, stop)
 
-    def plain(self, place: LiveLocation, name: str) -> Plain | None:
+    def plain(self, location: LiveLocation, name: str) -> Plain | None:
         """All shown rows of a column as they are mapped; None: they are not. Raises what ``values`` raises."""
-        held, shown, column = self._column(place, name)
+        held, shown, column = self._column(location, name)
         if shown is None:
             return None
         if column.rows < shown.rows:
             self._map(held, shown, column, name)
         with as_storage_errors():
-            return column.plain(place.first, shown.rows)
+            return column.plain(location.first, shown.rows)
 
-    def _column(self, place: LiveLocation, name: str) -> tuple[Held, Committed | None, LiveColumn]:
+    def _column(self, location: LiveLocation, name: str) -> tuple[Held, Committed | None, LiveColumn]:
         with self._lock:
             if self.error is not None:
                 raise self.error.with_traceback(None)
-            held = self._shown.held[place]
+            held = self._shown.held[location]
             if name not in held.columns:
                 self._learn_names()
             return held, held.shown, held.column(self._fs, self.schema.column(name), self._checks)
 
     def _learn_names(self) -> None:
         """Before files are looked for: a column may have been renamed since, and have another name in newer ones."""
-        seen = self._fs.stat(self._layout.schema(self.name))
-        if seen != self._schema_seen:
+        stat = self._fs.stat(self._layout.schema(self.name))
+        if stat != self._schema_seen:
             self.schema = self.schema.known_as(load_deployed(self._fs, self._layout, self.name))
-            self._schema_seen = seen
+            self._schema_seen = stat
 
     def _map(self, held: Held, shown: Committed, column: LiveColumn, name: str) -> None:
         """Maps a column, then looks whether the rows were still there."""
@@ -209,8 +209,8 @@ class LiveTable:
             for stream in list_streams(self._fs, self._layout, self.name):
                 if stream not in self._streams:
                     follower = self._streams[stream] = Follower(self._fs, self._layout, self.name, stream)
-                    for found in follower.state.locations.values():
-                        self._shown.grow(stream, found)
+                    for location in follower.state.locations.values():
+                        self._shown.grow(stream, location)
         for stream, follower in self._streams.items():
             changes = follower.advance()
             if changes is not None:
@@ -231,16 +231,16 @@ class LiveTable:
             self._shown.require_still(stream, locations, changes.removals)
         for removal in changes.removals:
             self._learn_names()
-            kept = self._shown.remove(self._fs, stream, removal, self.schema.columns, self._checks)
-            later = follower.advance() if kept else None
-            if kept and later is not None:
+            mapped = self._shown.remove(self._fs, stream, removal, self.schema.columns, self._checks)
+            later = follower.advance() if mapped else None
+            if mapped and later is not None:
                 self._change(stream, follower, later)
-                self._shown.require_kept(kept, None if later.keys is None else later.removals)
+                self._shown.require_kept(mapped, None if later.keys is None else later.removals)
         if not again:
             follower.remove(changes.removals)
 
-    def _look_at_merges(self, every: bool) -> None:
-        for record in self._shown.merged.fresh(every=every):
+    def _look_at_merges(self, newer: bool) -> None:
+        for record in self._shown.merged.fresh(newer=newer):
             for stream, follower in self._streams.items():
                 changes = follower.advance()
                 if changes is not None:

@@ -37,8 +37,8 @@ class PageReaders:
         """``context`` is the engine's execution context, whose compiler is used."""
         import jpy
 
-        made = compiled(context, "Pages", SOURCE.read_text(encoding="utf-8"))
-        self.factory: Any = made.getDeclaredConstructor().newInstance()
+        java_class = compiled(context, "Pages", SOURCE.read_text(encoding="utf-8"))
+        self.factory: Any = java_class.getDeclaredConstructor().newInstance()
         self._buffer = jpy.byte_buffer
 
     def give(self, page: pa.Table, take: Callable[[pa.Table], None]) -> None:

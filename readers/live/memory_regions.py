@@ -39,7 +39,7 @@ def source() -> str:
     files = (HERE.joinpath(f"{name}.java") for name in ("Regions", "TextRegion", "LongRegion"))
     whole, text, longs = (file.read_text(encoding="utf-8") for file in files)
     whole = whole.replace(_IMPORT, "".join(_IMPORT.replace("Long", name) for name in _TYPES))
-    whole = _EACH.sub(lambda found: "".join(_of(found[1], name) for name in _TYPES), whole)
+    whole = _EACH.sub(lambda match: "".join(_of(match[1], name) for name in _TYPES), whole)
     return "\n".join([whole.rstrip().removesuffix("}"), text, *(_of(longs, name) for name in _TYPES), "}\n"])
 
 
@@ -76,23 +76,23 @@ class Regions:
 
         names = [column.name for column in self._backend.columns(key) if is_plain(column)]
         try:
-            made = self._class.getDeclaredConstructor().newInstance()
-            asked = _Asked(self, made, key)
-            served = made.serve(table, asked, jpy.array("java.lang.String", names))
+            java_regions = self._class.getDeclaredConstructor().newInstance()
+            answers = _Asked(self, java_regions, key)
+            served = java_regions.serve(table, answers, jpy.array("java.lang.String", names))
         except RuntimeError as error:
             self._refuse(error)
             return table
-        self._backend.at_release(key, asked.release)
+        self._backend.at_release(key, answers.release)
         return served
 
     def _refuse(self, error: Exception) -> None:
         self._class = None
         self._note(f"this engine reads by pages, which is slower: {str(error).partition(chr(10))[0]}")
 
-    def plain(self, key: TableKey, place: LiveLocation, column: str) -> Plain | None:
+    def plain(self, key: TableKey, location: LiveLocation, column: str) -> Plain | None:
         """A column as it is mapped; None: it is not, and must be asked for by pages, which also say what is wrong."""
         try:
-            return self._backend.plain(key, place, column)
+            return self._backend.plain(key, location, column)
         except (SparkhavenError, IndexError, KeyError, ValueError, pa.ArrowException):
             return None
 
@@ -108,26 +108,26 @@ class Regions:
 class _Asked:
     """One table, as the class asks for it."""
 
-    def __init__(self, regions: Regions, made: Any, key: TableKey) -> None:
-        self._regions, self._made, self._key, self._taken = regions, made, key, 0
+    def __init__(self, regions: Regions, java_regions: Any, key: TableKey) -> None:
+        self._regions, self._made, self._key, self._taken = regions, java_regions, key, 0
 
-    def memory(self, place: LiveLocation, column: str, known: int) -> None:
-        """Gives the class the memory of a column and its texts after the first ``known``, if it may have them."""
+    def memory(self, location: LiveLocation, column: str, text_count: int) -> None:
+        """Gives the class the memory of a column and its texts after the first ``text_count``, if it may have them."""
         import jpy
 
-        found = self._regions.plain(self._key, place, column)
-        if found is None or found.rows == 0 or len(found.texts) > MOST_TEXTS:
+        mapped = self._regions.plain(self._key, location, column)
+        if mapped is None or mapped.rows == 0 or len(mapped.texts) > MOST_TEXTS:
             return
-        texts = found.texts.slice(known)
+        texts = mapped.texts.slice(text_count)
         size = TEXT_BYTES * len(texts) + texts.nbytes
         if len(texts) and not self._regions.take(size):
             return
         self._taken += size if len(texts) else 0
-        data, part = found.data, PART_ROWS * (found.data.size // found.rows)
-        slices = [data.slice(at, min(part, data.size - at)) for at in range(0, data.size, part)]
-        parts = [jpy.byte_buffer(each) for each in slices]
-        lengths, octets = (None if each is None else jpy.byte_buffer(each) for each in _flat(texts))
-        self._made.put(jpy.array("java.nio.ByteBuffer", parts), lengths, octets, found.rows, data)
+        data, part = mapped.data, PART_ROWS * (mapped.data.size // mapped.rows)
+        slices = [data.slice(offset, min(part, data.size - offset)) for offset in range(0, data.size, part)]
+        parts = [jpy.byte_buffer(slice_) for slice_ in slices]
+        lengths, octets = (None if buffer is None else jpy.byte_buffer(buffer) for buffer in _flat(texts))
+        self._made.put(jpy.array("java.nio.ByteBuffer", parts), lengths, octets, mapped.rows, data)
 
     def release(self) -> None:
         """The table has ended, or nobody has it any more."""

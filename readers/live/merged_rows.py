@@ -33,14 +33,14 @@ class Merged:
         for (stream, internal, since), rows in merged_rows(record).items():
             self.note_rows(stream, LocationKey(internal, record.value), since, rows)
 
-    def fresh(self, *, every: bool) -> Iterator[MergeRecord]:
-        """Complete records that were not looked at: of dates without one; ``every``: also newer ones of other dates."""
+    def fresh(self, *, newer: bool) -> Iterator[MergeRecord]:
+        """Complete records that were not looked at: of dates without one; ``newer``: also newer ones of other dates."""
         fs, layout, table = self._where
         values = set(all_values(fs, layout, table))
-        for value in sorted(values if every else values - self._generations.keys()):
-            seen = self._generations.get(value)
-            if seen is not None and generations(fs, layout, table, value)[-1:] == [seen]:
+        for date in sorted(values if newer else values - self._generations.keys()):
+            generation = self._generations.get(date)
+            if generation is not None and generations(fs, layout, table, date)[-1:] == [generation]:
                 continue
-            record = newest(fs, layout, table, value)
-            if record is not None and record.generation != seen:
+            record = newest(fs, layout, table, date)
+            if record is not None and record.generation != generation:
                 yield record

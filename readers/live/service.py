@@ -118,8 +118,8 @@ class Engine:
         with self._context:
             rows = page_rows(self._memory, *self._backend.shape(key))
             service = self._service(self._adapter, page_size=rows, chunk_reader_factory=self._pages.factory)
-            made = service.make_table(key, refreshing=True)
-            vars(sys.modules["__main__"])[variable] = self._table(self._regions.serve(made.j_table, key).coalesce())
+            served = service.make_table(key, refreshing=True)
+            vars(sys.modules["__main__"])[variable] = self._table(self._regions.serve(served.j_table, key).coalesce())
 
 
 def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
@@ -130,7 +130,7 @@ def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
         """Answers by callbacks; an error of ours goes to the failure callback."""
 
         def table_schema(self, table_key: TableKey, schema_cb: Any, failure_cb: Any) -> None:
-            answer(lambda: backend.schemas(table_key), lambda found: schema_cb(*found), failure_cb)
+            answer(lambda: backend.schemas(table_key), lambda schemas: schema_cb(*schemas), failure_cb)
 
         def table_locations(self, table_key: TableKey, location_cb: Any, success_cb: Any, failure_cb: Any) -> None:
             backend.locations(table_key, location_cb)
@@ -168,10 +168,10 @@ def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
 
     def answer(ask: Callable[[], Any], tell: Callable[[Any], None], fail: Callable[[Exception], None]) -> None:
         try:
-            found = ask()
+            answer_ = ask()
         except _KNOWN as error:
             fail(error)
         else:
-            tell(found)
+            tell(answer_)
 
     return Adapter()

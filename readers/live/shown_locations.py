@@ -46,51 +46,51 @@ class ShownPlaces:
         """Shows what has come."""
         fresh: list[LiveLocation] = []
         grown: list[LiveLocation] = []
-        for place, held in self.pending.items():
-            (grown if held.shown else fresh).append(place)
+        for location, held in self.pending.items():
+            (grown if held.shown else fresh).append(location)
             held.shown = held.committed
         self.pending = {}
-        return Update(tuple(fresh), tuple((place, self.held[place].size) for place in grown))
+        return Update(tuple(fresh), tuple((location, self.held[location].size) for location in grown))
 
-    def add_history(self, at: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
+    def add_history(self, key: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
         """A location of history."""
-        directory = self._layout.history_location(self._table, at)
-        self._add(Held(LiveLocation("history", None, at, 0, 0, 0), directory, Committed(rows, 0, files)))
+        directory = self._layout.history_location(self._table, key)
+        self._add(Held(LiveLocation("history", None, key, 0, 0, 0), directory, Committed(rows, 0, files)))
 
     def _add(self, held: Held) -> None:
         self.held[held.place] = held
         self.pending[held.place] = held
 
-    def grow(self, stream: str, found: LocationState) -> None:
+    def grow(self, stream: str, state: LocationState) -> None:
         """A location has come, or has more rows."""
-        if found.truncated:
+        if state.truncated:
             return
-        held = self._current.get((stream, found.key))
-        if held is not None and (held.place.since, held.place.made_ms) != (found.since, found.made_ms):
-            self.merged.note_rows(stream, found.key, held.place.since, held.committed.rows)
+        held = self._current.get((stream, state.key))
+        if held is not None and (held.place.since, held.place.made_ms) != (state.since, state.made_ms):
+            self.merged.note_rows(stream, state.key, held.place.since, held.committed.rows)
             held = None  # another location, created after that one was removed
         if held is None:
-            first = self.merged.rows(stream, found.key, found.since)
-            if found.rows <= first:
+            first = self.merged.rows(stream, state.key, state.since)
+            if state.rows <= first:
                 return
-            place = LiveLocation("intraday", stream, found.key, found.since, found.made_ms, first)
-            directory = self._layout.intraday_location(self._table, found.key)
-            held = Held(place, directory, Committed(found.rows, found.epoch, found.files))
-            self._current[stream, found.key] = held
+            location = LiveLocation("intraday", stream, state.key, state.since, state.made_ms, first)
+            directory = self._layout.intraday_location(self._table, state.key)
+            held = Held(location, directory, Committed(state.rows, state.epoch, state.files))
+            self._current[stream, state.key] = held
             self._add(held)
-        elif found.rows > held.committed.rows and not held.left:
-            held.committed = Committed(found.rows, found.epoch, found.files)
+        elif state.rows > held.committed.rows and not held.left:
+            held.committed = Committed(state.rows, state.epoch, state.files)
             self.pending[held.place] = held
 
     def roll_back(self, stream: str, epoch: int) -> None:
         """What was not shown yet goes without a trace. SnapshotMovedError: rows that were shown were rolled back."""
-        for at, held in self._of(stream):
+        for key, held in self._of(stream):
             if held.shown and held.shown.epoch > epoch:
                 raise held.gone(f"rows of this table were rolled back to epoch {epoch} of stream {stream!r}")
             if held.committed.epoch > epoch:
                 self.pending.pop(held.place, None)
                 if held.shown is None:
-                    del self.held[held.place], self._current[stream, at]
+                    del self.held[held.place], self._current[stream, key]
                 else:
                     held.committed = held.shown
 
@@ -128,18 +128,18 @@ class ShownPlaces:
         self, stream: str, locations: Mapping[LocationKey, LocationState], removals: tuple[Removal, ...]
     ) -> None:
         """Of a stream that was loaded anew: each place is there, with its rows, or was truncated with them."""
-        for at, held in self._of(stream):
-            found = locations.get(at)
-            same = found is not None and (found.since, found.made_ms) == (held.place.since, held.place.made_ms)
+        for key, held in self._of(stream):
+            state = locations.get(key)
+            same = state is not None and (state.since, state.made_ms) == (held.place.since, held.place.made_ms)
             removed = any(means(removal, held.place) for removal in removals)
-            if not removed and (not same or found is None or found.rows < held.committed.rows):
+            if not removed and (not same or state is None or state.rows < held.committed.rows):
                 raise held.gone("rows of this table are no longer in intraday")
 
     def _of(self, stream: str) -> Iterator[tuple[LocationKey, Held]]:
         """Places of intraday that may still grow."""
-        for (owner, at), held in list(self._current.items()):
+        for (owner, key), held in list(self._current.items()):
             if owner == stream and not held.left:
-                yield at, held
+                yield key, held
 
     def merge(self, record: MergeRecord) -> None:
         """Nothing changes where the rows of a merge are shown; a date of which there are none is added as history."""
@@ -154,11 +154,11 @@ class ShownPlaces:
 
     def _shows(self, value: str, key: tuple[str, str, int], rows: int) -> bool:
         stream, internal, since = key
-        at = LocationKey(internal, value)
-        held = self._current.get((stream, at))
+        location_key = LocationKey(internal, value)
+        held = self._current.get((stream, location_key))
         if held is not None and held.place.since == since and held.committed.rows >= rows:
             return True
-        return self.merged.rows(stream, at, since) >= rows
+        return self.merged.rows(stream, location_key, since) >= rows
 
     def unseen(self, value: str) -> SnapshotMovedError:
         """The error for a date whose rows went into history before they were seen."""
@@ -170,7 +170,7 @@ class ShownPlaces:
         )
 
 
-def means(removal: Removal, place: LiveLocation) -> bool:
+def means(removal: Removal, location: LiveLocation) -> bool:
     """Whether a removal is of the location of a place, not of one made later under its name."""
-    made = {removal.made_ms, place.made_ms} - {0}
-    return (removal.key, removal.since) == (place.at, place.since) and len(made) < 2
+    times_ms = {removal.made_ms, location.made_ms} - {0}
+    return (removal.key, removal.since) == (location.at, location.since) and len(times_ms) < 2

@@ -28,14 +28,14 @@ def option_text(value: object) -> str:
     return json.dumps(value if isinstance(value, int | dict) else list(value))  # type: ignore[call-overload]
 
 
-def given_texts(given: Mapping[str, str], known: Iterable[str], others: Collection[str] = ()) -> dict[str, str]:
+def given_texts(options: Mapping[str, str], known: Iterable[str], others: Collection[str] = ()) -> dict[str, str]:
     """The texts by the names in ``known``; ``others``: lower-case names of options of Spark's own, which are left out.
 
     SettingsError for an unknown name, and for a table of Spark's catalog.
     """
     declared = {name.lower(): name for name in known}
     texts: dict[str, str] = {}
-    for name, text in given.items():
+    for name, text in options.items():
         lower = name.lower()
         if lower in declared and text is not None:
             texts[declared[lower]] = text
@@ -70,11 +70,11 @@ def whole_number(name: str, text: str) -> int:
 def names(name: str, text: str, expected: str = NAMES) -> tuple[str, ...]:
     """Names, separated by commas or as a JSON list of texts; else a SettingsError."""
     if not text.lstrip().startswith("["):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    found = json_value(name, text, expected)
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+    listed = json_value(name, text, expected)
+    if not isinstance(listed, list) or not all(isinstance(entry, str) for entry in listed):
         raise unfit(name, text, "a list of names", expected)
-    return tuple(found)
+    return tuple(listed)
 
 
 def json_value(name: str, text: str, expected: str) -> Any:
@@ -87,10 +87,10 @@ def json_value(name: str, text: str, expected: str) -> Any:
 
 def json_object(name: str, text: str, expected: str) -> Mapping[str, Any]:
     """An object in JSON; else a SettingsError."""
-    found = json_value(name, text, expected)
-    if not isinstance(found, dict):
+    parsed = json_value(name, text, expected)
+    if not isinstance(parsed, dict):
         raise unfit(name, text, "an object in JSON", expected)
-    return found
+    return parsed
 
 
 def missing(name: str, expected: str, hint: str | None = None) -> SettingsError:
@@ -98,24 +98,24 @@ def missing(name: str, expected: str, hint: str | None = None) -> SettingsError:
     return SettingsError(f"option {name!r} is missing", where=WHERE, expected=expected, hint=hint)
 
 
-def no_table(verb: str, call: str, found: str | None = None) -> SettingsError:
+def no_table(verb: str, call: str, name: str | None = None) -> SettingsError:
     """The error for a read or write without the name of a table as ``path``, the argument of ``call``."""
     return SettingsError(
         f"the {verb} names no table",
         where=WHERE,
         expected=f'.{call}("Namespace.Table")',
-        found=found,
+        found=name,
         hint=f"tables of Spark's catalog keep no options. Read by {VIEW}, write by {SAVE}",
     )
 
 
-def of_catalog(found: str) -> SettingsError:
+def of_catalog(option: str) -> SettingsError:
     """The error for CREATE TABLE and what else makes or reads a table of Spark's catalog."""
     return SettingsError(
         "a table of Spark's catalog cannot have this format. The catalog keeps no options",
         where=WHERE,
         expected=VIEW,
-        found=found,
+        found=option,
         hint=f"a temporary view is for reading. To write, call {SAVE}",
     )
 

@@ -61,12 +61,12 @@ class ReadOptions:
     max_epochs: int | None = None
 
 
-def read_options(given: Mapping[str, str], environ: Mapping[str, str], *, stream: bool | None = None) -> ReadOptions:
+def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stream: bool | None = None) -> ReadOptions:
     """The options of a read; SettingsError for one that is unknown, missing or has no such value.
 
     ``stream``: whether it is one; None: not known, Spark asks for the schema of either in the same way.
     """
-    values = given_texts(given, (*BATCH, *COMMON, *STREAM))
+    values = given_texts(options, (*BATCH, *COMMON, *STREAM))
     for name in {None: (), True: ("epoch", "asOf"), False: STREAM}[stream]:
         if name in values:
             raise SettingsError(
@@ -107,10 +107,10 @@ def _parsed(values: Mapping[str, str], name: str, parse: Callable[[str, str], An
 
 
 def _one_of(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> Any:
-    value = values.get(name, choices[0])
-    if value not in choices:
-        raise unfit(name, value, "one of its values", " | ".join(choices), meant(value, choices))
-    return value
+    choice = values.get(name, choices[0])
+    if choice not in choices:
+        raise unfit(name, choice, "one of its values", " | ".join(choices), meant(choice, choices))
+    return choice
 
 
 def _epoch(name: str, text: str) -> int | Epochs:
@@ -132,7 +132,7 @@ def _start(name: str, text: str) -> str | Epochs:
 
 
 def _epochs(name: str, text: str, what: str, expected: str) -> Epochs:
-    found = option_texts.json_value(name, text, expected)
-    if not isinstance(found, dict) or not all(type(epoch) is int and epoch >= 0 for epoch in found.values()):
+    epochs = option_texts.json_value(name, text, expected)
+    if not isinstance(epochs, dict) or not all(type(epoch) is int and epoch >= 0 for epoch in epochs.values()):
         raise unfit(name, text, what, expected)
-    return found
+    return epochs

@@ -42,12 +42,12 @@ def make_tasks(table: PinnedTable, slices: Sequence[Slice], columns: Sequence[Co
     groups: list[list[Slice]] = []
     room = 0
     for slice_ in slices:
-        for part in _divided(slice_, columns, target):
-            cost = _cost(part, columns)
+        for piece in _divided(slice_, columns, target):
+            cost = _cost(piece, columns)
             if not groups or cost > room:
                 groups.append([])
                 room = target
-            groups[-1].append(_lightened(part, columns))
+            groups[-1].append(_lightened(piece, columns))
             room -= cost
     return [ReadTask(table.narrowed(group), tuple(group)) for group in groups]
 
@@ -74,8 +74,8 @@ def _cost(slice_: Slice, columns: Sequence[Column]) -> int:
 def _divided(slice_: Slice, columns: Sequence[Column], target: int) -> Iterator[Slice]:
     rows = slice_.stop - slice_.start
     parts = min(rows, -(-_cost(slice_, columns) // target))
-    for part in range(parts):
-        start, stop = slice_.start + rows * part // parts, slice_.start + rows * (part + 1) // parts
+    for index in range(parts):
+        start, stop = slice_.start + rows * index // parts, slice_.start + rows * (index + 1) // parts
         yield replace(slice_, start=start, stop=stop)
 
 

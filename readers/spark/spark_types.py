@@ -50,24 +50,24 @@ _CHOSEN: dict[tuple[str, str], tuple[spark.DataType, pa.DataType]] = {
 
 def spark_schema(columns: Iterable[Column], options: ReadOptions) -> spark.StructType:
     """The schema of a data frame; nanoseconds as bigint are named as such in the metadata of their field."""
-    found = spark.StructType()
+    schema = spark.StructType()
     for column in columns:
         numbers = column.type.name == "Instant" and options.instant == "long"
         metadata = {"deephaven.type": "Instant", "deephaven.unit": "ns"} if numbers else None
-        found.add(column.name, _types(column, options)[0], True, metadata)
-    return found
+        schema.add(column.name, _types(column, options)[0], True, metadata)
+    return schema
 
 
-def require_schema(asked: spark.StructType, offered: spark.StructType, table: str) -> None:
+def require_schema(requested: spark.StructType, offered: spark.StructType, table: str) -> None:
     """SchemaMismatchError: ``spark.read.schema(...)`` asks for other columns or types than there are."""
     kinds = [(field.name, field.dataType.simpleString()) for field in offered.fields]
-    wanted = [(field.name, field.dataType.simpleString()) for field in asked.fields]
-    if kinds != wanted:
+    types = [(field.name, field.dataType.simpleString()) for field in requested.fields]
+    if kinds != types:
         raise SchemaMismatchError(
             "the schema of the data frame is not that of the table",
             where=table,
             expected=", ".join(map(" ".join, kinds)),
-            found=", ".join(map(" ".join, wanted)),
+            found=", ".join(map(" ".join, types)),
             hint="leave the schema out. The options `columns`, `instant` and `char` choose columns and types",
         )
 
@@ -79,7 +79,7 @@ def require_exact(slices: Iterable[Slice], columns: Iterable[Column], options: R
     instants = [column for column in columns if column.type.name == "Instant"]
     for slice_ in slices:
         for column in instants:
-            if not all(part.exact_us for part in slice_.stats.get(column.name, ())):
+            if not all(stats.exact_us for stats in slice_.stats.get(column.name, ())):
                 raise _inexact(column, slice_.directory)
 
 

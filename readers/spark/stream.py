@@ -66,11 +66,11 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             if isinstance(start, str):
                 return {} if start == "earliest" else self._newest()
             for stream, epoch in start.items():
-                if stream not in (known := list_streams(self._fs, self._layout, self._table)):
+                if stream not in (streams := list_streams(self._fs, self._layout, self._table)):
                     raise SettingsError(
                         f"{self._table} has no stream {stream!r}",
                         where="option start",
-                        expected=near(stream, known),
+                        expected=near(stream, streams),
                         found=repr(stream),
                     )
                 self._changes_of(stream).after(epoch)
@@ -88,10 +88,10 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             if not start:
                 return self._target if self._target is not None else self._newest()
             steps = sorted(self._waiting(start), key=lambda pair: (pair[1].time_ms, pair[0], pair[1].epoch))
-            end, taken = dict(start), 0
+            end, rows_taken = dict(start), 0
             for number, (stream, step) in enumerate(steps):
-                taken += step.rows
-                if number and ((rows and taken > rows) or number == self._options.max_epochs):
+                rows_taken += step.rows
+                if number and ((rows and rows_taken > rows) or number == self._options.max_epochs):
                     break
                 end[stream] = step.epoch
             return end
@@ -156,9 +156,9 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     def _changes_of(self, stream: str) -> EpochChanges:
         """Read again only if log or checkpoint have changed."""
         paths = self._layout.stream_log(self._table, stream), self._layout.stream_checkpoint(self._table, stream)
-        seen = tuple(self._fs.stat(path) for path in paths)
-        if stream not in self._changes or self._changes[stream][0] != seen:
-            self._changes[stream] = seen, EpochChanges.of(self._fs, self._layout, self._table, stream)
+        stats = tuple(self._fs.stat(path) for path in paths)
+        if stream not in self._changes or self._changes[stream][0] != stats:
+            self._changes[stream] = stats, EpochChanges.of(self._fs, self._layout, self._table, stream)
         return self._changes[stream][1]
 
     def _pinned(self, end: Epochs) -> PinnedTable:
@@ -183,13 +183,13 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             changes = self._changes_of(stream)
             locations = states[stream].locations
             for key, added in sorted(_all_added(changes, stream in start, after, until, locations)):
-                at, since = locations.get(key), added.since
-                if at is None or at.truncated or (at.since != since if since is not None else at.since > after):
+                loc, since = locations.get(key), added.since
+                if loc is None or loc.truncated or (loc.since != since if since is not None else loc.since > after):
                     raise changes.left_unread(key, after, until)
                 if selection.takes_value(key.value) and selection.takes_source(key.internal):
                     directory = self._layout.intraday_location(self._table, key)
-                    rows, newer = (added.start, added.stop, at.rows), at.schema_version > self._schema.version
-                    yield Slice("intraday", stream, key, directory, *rows, at.files, at.stats, newer)
+                    rows, newer = (added.start, added.stop, loc.rows), loc.schema_version > self._schema.version
+                    yield Slice("intraday", stream, key, directory, *rows, loc.files, loc.stats, newer)
 
 
 def _needs_names(selection: Selection) -> bool:
@@ -203,4 +203,4 @@ def _all_added(
     """What the epochs between have added; of a writing stream that appeared since, all that it has."""
     if known:
         return list(changes.added(after, until).items())
-    return [(key, AddedRows(at.since, 0, at.rows)) for key, at in locations.items() if at.rows or at.truncated]
+    return [(key, AddedRows(loc.since, 0, loc.rows)) for key, loc in locations.items() if loc.rows or loc.truncated]

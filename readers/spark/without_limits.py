@@ -33,18 +33,18 @@ class _Adapted(DataSourceStreamReader):  # type: ignore[misc]
 
     def initialOffset(self) -> Offset:
         """Where a query without a checkpoint begins."""
-        found: Offset = self._reader.initialOffset()
-        return found
+        offset: Offset = self._reader.initialOffset()
+        return offset
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The tasks of a batch."""
-        found: Sequence[InputPartition] = self._reader.partitions(start, end)
-        return found
+        tasks: Sequence[InputPartition] = self._reader.partitions(start, end)
+        return tasks
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task."""
-        found: Iterator[Any] = self._reader.read(partition)
-        return found
+        rows: Iterator[Any] = self._reader.read(partition)
+        return rows
 
     def commit(self, end: Offset) -> None:
         """A batch is done."""
@@ -82,5 +82,5 @@ class WholeBatches(_Adapted):
 
     def latestOffset(self) -> Offset:
         """The newest end."""
-        found: Offset = self._reader.reportLatestOffset()
-        return found
+        offset: Offset = self._reader.reportLatestOffset()
+        return offset

@@ -40,9 +40,9 @@ class Condition:
 def conjuncts(tree: Tree, columns: Mapping[str, Column]) -> list[Condition]:
     """What of a condition is understood; each part must hold. ``columns``: by their names in the plan."""
     if tree.get("type") == "CONJUNCTION_AND":
-        return [found for child in tree["children"] for found in conjuncts(child, columns)]
-    found = _condition(tree, columns)
-    return [] if found is None else [found]
+        return [condition for child in tree["children"] for condition in conjuncts(child, columns)]
+    condition = _condition(tree, columns)
+    return [] if condition is None else [condition]
 
 
 def _condition(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
@@ -61,17 +61,19 @@ def _condition(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
 
 def _both(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     """A conjunction inside of another condition; parts that are not understood make it inexact."""
-    parts = [_condition(child, columns) for child in tree["children"]]
-    known = [part for part in parts if part is not None]
-    if not known:
-        return None
-    return Condition(_joined(" && ", known), len(known) == len(parts) and all(part.exact for part in known))
+    parts, complete = _understood(tree, columns)
+    return Condition(_joined(" && ", parts), complete and all(part.exact for part in parts)) if parts else None
 
 
 def _either(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
-    parts = [_condition(child, columns) for child in tree["children"]]
-    known = [part for part in parts if part is not None]
-    return Condition(_joined(" || ", known), all(p.exact for p in known)) if len(known) == len(parts) else None
+    parts, complete = _understood(tree, columns)
+    return Condition(_joined(" || ", parts), all(part.exact for part in parts)) if complete else None
+
+
+def _understood(tree: Tree, columns: Mapping[str, Column]) -> tuple[list[Condition], bool]:
+    """The parts of a condition that are understood, and whether all are."""
+    parts = [part for child in tree["children"] if (part := _condition(child, columns)) is not None]
+    return parts, len(parts) == len(tree["children"])
 
 
 def _not(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
@@ -95,9 +97,9 @@ def _between(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     column = _column(tree["input"], columns)
     if column is None:
         return None
-    found = [_compared(column, ">=", tree["lower"]), _compared(column, "<=", tree["upper"])]
-    known = [part for part in found if part is not None]
-    return Condition(_joined(" && ", known), False) if known else None
+    bounds = [_compared(column, ">=", tree["lower"]), _compared(column, "<=", tree["upper"])]
+    parts = [part for part in bounds if part is not None]
+    return Condition(_joined(" && ", parts), False) if parts else None
 
 
 def _member(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
@@ -105,7 +107,7 @@ def _member(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     column = _column(column, columns)
     if column is None or column.type.name not in (*WHOLE, "String", "Instant"):
         return None
-    values = [_literal(column, each) for each in listed]
+    values = [_literal(column, literal) for literal in listed]
     if any(value is None for value in values):
         return None
     return Condition(f"{column.name} in ({', '.join(map(str, values))})", True)

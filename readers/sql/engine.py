@@ -44,8 +44,8 @@ def connected(memory: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def syntax_tree(connection: duckdb.DuckDBPyConnection, text: str) -> list[Tree]:
     """The statements of a text; SettingsError for a slip, and for a statement that is no SELECT."""
-    found = connection.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
-    tree: Tree = json.loads(found[0][0])
+    serialized = connection.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
+    tree: Tree = json.loads(serialized[0][0])
     if tree.get("error"):
         if tree.get("error_type") == "parser":
             raise SettingsError(
@@ -59,8 +59,8 @@ def syntax_tree(connection: duckdb.DuckDBPyConnection, text: str) -> list[Tree]:
 
 def plan_tree(connection: duckdb.DuckDBPyConnection, query: str) -> Tree:
     """The optimised plan of a query. Raises duckdb.Error."""
-    found = connection.sql(f"explain (format json) {query}").fetchall()
-    plan: Tree = json.loads(found[0][1])[0]
+    explained = connection.sql(f"explain (format json) {query}").fetchall()
+    plan: Tree = json.loads(explained[0][1])[0]
     return plan
 
 
@@ -79,17 +79,17 @@ def not_a_select(text: str) -> SettingsError:
 
 def refusal(error: Exception, query: str) -> SparkhavenError:
     """DuckDB's refusal of a query as one of ours."""
-    what, _, rest = str(error).strip().partition("\n")
+    message, _, rest = str(error).strip().partition("\n")
     if isinstance(error, duckdb.OutOfMemoryException):
         hint = "allow more with --memory, or select fewer columns and rows"
-        return RetryableStorageError(f"the query exceeds its memory: {what}", where=query, hint=hint)
+        return RetryableStorageError(f"the query exceeds its memory: {message}", where=query, hint=hint)
     if isinstance(error, duckdb.IOException) and os.strerror(errno.ENOSPC) in str(error):
         hint = "free space on the disk, then run it again"
-        return RetryableStorageError(f"the query exceeds the free disk: {what}", where=query, hint=hint)
+        return RetryableStorageError(f"the query exceeds the free disk: {message}", where=query, hint=hint)
     if isinstance(error, duckdb.PermissionException):
-        return SettingsError(f"the query reaches beyond the tables: {what}", where=query, hint=BEYOND)
+        return SettingsError(f"the query reaches beyond the tables: {message}", where=query, hint=BEYOND)
     hint = "`sparkhaven schema show` lists the columns of a table. Functions and types are those of DuckDB"
     if "TIMESTAMPTZ_NS" in str(error):
         hint = 'an Instant is exact to the nanosecond. For date functions take microseconds, "At"::TIMESTAMPTZ'
     detail = " ".join(rest.partition("LINE ")[0].split())  # what follows is the query again
-    return SettingsError(f"the query cannot be run: {what}", where=query, found=detail or None, hint=hint)
+    return SettingsError(f"the query cannot be run: {message}", where=query, found=detail or None, hint=hint)

@@ -40,10 +40,10 @@ def pushed(plan: Tree, tables: Sequence[ScannedTable], parse: Parse) -> list[Pre
     scans: dict[str, list[_Scan]] = {table.prefix: [] for table in tables}
     for leaf, scan in _leaves(plan, ()):
         text = json.dumps([leaf.get("extra_info", {}), scan.columns])
-        named = [prefix for prefix in scans if prefix in text]
-        if leaf["name"] == SCAN and len(named) == 1:
-            scans[named[0]].append(scan)
-        elif leaf["name"] == SCAN or named:  # which table it reads is not known: nothing can be skipped
+        prefixes = [prefix for prefix in scans if prefix in text]
+        if leaf["name"] == SCAN and len(prefixes) == 1:
+            scans[prefixes[0]].append(scan)
+        elif leaf["name"] == SCAN or prefixes:  # which table it reads is not known: nothing can be skipped
             return [None] * len(tables)
     return [_any_of([_condition(scan, table, parse) for scan in scans[table.prefix]], table) for table in tables]
 
@@ -65,20 +65,20 @@ def _listed(value: object) -> tuple[str, ...]:
 
 
 def _any_of(conditions: Sequence[str | None], table: ScannedTable) -> Predicate | None:
-    known = dict.fromkeys(text for text in conditions if text is not None)
-    if not known or None in conditions:
+    texts = dict.fromkeys(text for text in conditions if text is not None)
+    if not texts or None in conditions:
         return None
-    return _parsed(next(iter(known)) if len(known) == 1 else " || ".join(f"({text})" for text in known), table)
+    return _parsed(next(iter(texts)) if len(texts) == 1 else " || ".join(f"({text})" for text in texts), table)
 
 
 def _condition(scan: _Scan, table: ScannedTable, parse: Parse) -> str | None:
     """What is understood of the conditions of one scan."""
     trees = [tree for tree in map(parse, scan.conditions) if tree is not None]
-    found = [part.text for tree in trees for part in conjuncts(tree, table.columns)]
-    known = list(dict.fromkeys(text for text in found if _parsed(text, table) is not None))
-    if not known:
+    texts = [condition.text for tree in trees for condition in conjuncts(tree, table.columns)]
+    parsed = list(dict.fromkeys(text for text in texts if _parsed(text, table) is not None))
+    if not parsed:
         return None
-    return known[0] if len(known) == 1 else " && ".join(f"({text})" for text in known)
+    return parsed[0] if len(parsed) == 1 else " && ".join(f"({text})" for text in parsed)
 
 
 def _parsed(text: str, table: ScannedTable) -> Predicate | None:

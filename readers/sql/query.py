@@ -77,10 +77,10 @@ def open_query(
     fs = fs or Fs()
     check_tier(tier)
     with as_storage_errors():
-        known = [str(name) for name in deployed_tables(fs, Layout(local_path(root)))]
+        deployed = [str(name) for name in deployed_tables(fs, Layout(local_path(root)))]
     with connected(memory) as connection:
         statements = syntax_tree(connection, query)
-        names = tables_named(query, statements, known)
+        names = tables_named(query, statements, deployed)
         refuse_functions(query, statements)
         prefixes = [f"t{number}{secrets.token_hex(6)}" for number in range(len(names))]
         scans = tuple(
@@ -88,8 +88,8 @@ def open_query(
             for name, prefix in zip(names, prefixes, strict=True)
         )
         for scan in scans:
-            read = f"`sparkhaven read {scan.table.name}` or open_table reads the table"
-            refuse_case_twins(scan.table.name, scan.table.schema.columns, "SQL", read)
+            hint = f"`sparkhaven read {scan.table.name}` or open_table reads the table"
+            refuse_case_twins(scan.table.name, scan.table.schema.columns, "SQL", hint)
         try:
             _register(connection, scans)
             _push(connection, query, scans)
@@ -111,8 +111,8 @@ def _register(connection: duckdb.DuckDBPyConnection, scans: Sequence[TableScan])
 
 def _push(connection: duckdb.DuckDBPyConnection, query: str, scans: Sequence[TableScan]) -> None:
     tables = [ScannedTable(scan.prefix, scan.by_name, scan.table.schema) for scan in scans]
-    found = pushed(plan_tree(connection, query), tables, lambda text: _condition(connection, text))
-    for scan, where in zip(scans, found, strict=True):
+    conditions = pushed(plan_tree(connection, query), tables, lambda text: _condition(connection, text))
+    for scan, where in zip(scans, conditions, strict=True):
         scan.where = where
 
 
@@ -146,13 +146,13 @@ def _ours(error: Exception, query: str, scans: Sequence[TableScan]) -> Sparkhave
 
 def _unique(schema: pa.Schema) -> pa.Schema:
     """Field names as they are, a repeated one with a number: ``a``, ``a_1``."""
-    taken: set[str] = set()
+    names: set[str] = set()
     fields = []
     for field in schema:
         name, number = field.name, 0
-        while name in taken:
+        while name in names:
             number += 1
             name = f"{field.name}_{number}"
-        taken.add(name)
+        names.add(name)
         fields.append(field.with_name(name))
     return pa.schema(fields)

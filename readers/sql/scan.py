@@ -57,19 +57,19 @@ class TableScan(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> pyarrow.dataset.Scanner:
         """A scan of these columns, in this order, of the rows that match."""
         del options
-        asked = list(self.by_name) if columns is None else list(columns)
-        needed = asked if filter is None else self._needed(asked, filter)
-        names = [self.by_name[name].name for name in needed or list(self.by_name)[:1]]
+        shown = list(self.by_name) if columns is None else list(columns)
+        scanned = shown if filter is None else self._needed(shown, filter)
+        names = [self.by_name[name].name for name in scanned or list(self.by_name)[:1]]
         with self._lock:
             self.columns_read |= {*names, *(self.where.columns if self.where else ())}
         schema = self._renamed(self.table.arrow_schema(names))
         batches = pa.RecordBatchReader.from_batches(schema, self._batches(names, schema))
-        return pyarrow.dataset.Scanner.from_batches(batches, columns=asked, filter=filter, batch_readahead=READ_AHEAD)
+        return pyarrow.dataset.Scanner.from_batches(batches, columns=shown, filter=filter, batch_readahead=READ_AHEAD)
 
-    def _needed(self, asked: Sequence[str], filter: pc.Expression) -> list[str]:
+    def _needed(self, shown: Sequence[str], filter: pc.Expression) -> list[str]:
         """The asked columns and those of the filter, which an expression tells only as text."""
         text = str(filter)
-        likely = [name for name in self.by_name if name in asked or name in text]
+        likely = [name for name in self.by_name if name in shown or name in text]
         try:
             self.schema.empty_table().select(likely).filter(filter)
         except (pa.ArrowException, KeyError):

@@ -25,7 +25,7 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
     for reference in _of_type(statements[0], ("BASE_TABLE", "SHOW_REF")):
         if reference["type"] == "SHOW_REF":
             raise not_a_select(query)
-        path = [str(part) for part in reference["qualified_name"]["path"]]
+        path = [str(step) for step in reference["qualified_name"]["path"]]
         if len(path) == 1 and path[0].lower() in aliases:
             continue
         name = ".".join(path)
@@ -54,7 +54,7 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
 def _aliases(tree: Any) -> Iterator[str]:
     """Names that WITH gives."""
     for node in nodes(tree):
-        yield from (each["key"] for each in node.get("cte_map", {}).get("map", ()))
+        yield from (entry["key"] for entry in node.get("cte_map", {}).get("map", ()))
 
 
 def _of_type(tree: Any, types: tuple[str, ...]) -> Iterator[Tree]:

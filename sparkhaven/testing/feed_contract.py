@@ -103,10 +103,10 @@ class FeedContract(ABC):
         assert decode(pickle.loads(pickle.dumps(case.feed)), splits) == first
 
     def test_a_bad_row_is_named_and_harms_no_other(self, case: FeedCase) -> None:
-        found = decode(case.feed, case.put(rows_of([1, BAD, WRONG, 2])))
-        assert found.numbers == [1, 2]
-        assert len(found.bad) == 2, "a bad row is lost"
-        wrong, bad = sorted(found.bad, key=lambda row: str(row.column))
+        decoded = decode(case.feed, case.put(rows_of([1, BAD, WRONG, 2])))
+        assert decoded.numbers == [1, 2]
+        assert len(decoded.bad) == 2, "a bad row is lost"
+        wrong, bad = sorted(decoded.bad, key=lambda row: str(row.column))
         assert (bad.code, bad.column) == ("null-internal-partition", "Src") and bad.file
         assert (wrong.code, wrong.column) == ("reads-back-as-the-empty-string", "Note")
         assert (wrong.file, wrong.unit) == (bad.file, bad.unit) and wrong.line == bad.line + 1

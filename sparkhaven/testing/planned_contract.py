@@ -196,25 +196,25 @@ class PlannedFeedContract(FeedContract):
             assert (waiting.bytes or 0) + (waiting.rows or 0) > 0
             spark, driven = Planner(feed, case.root), AvailableNow(feed.source(case.root, 1))
             spark.reader.prepareForTriggerAvailableNow()
-            found, rows = [], driven.plan()
+            batches, rows = [], driven.plan()
             case.add(rows_of([9]))  # too late for both
             while rows:
-                found.append([SPLIT_OF[feed.options.traits.split](row) for row in rows])
+                batches.append([SPLIT_OF[feed.options.traits.split](row) for row in rows])
                 driven.committed()
                 rows = driven.plan()
-            assert found == spark.rest(limited=True) and found
+            assert batches == spark.rest(limited=True) and decoded
             driven.report()
             driven.stop()
             assert driven.plan() == []
 
     def test_a_rejected_row_is_decoded_again_as_it_was(self, case: PlannedFeedCase) -> None:
-        found = decode(case.feed, case.put(rows_of([1, BAD, WRONG, 2])))
-        rejected = sorted(found.bad, key=lambda row: row.line)
+        decoded = decode(case.feed, case.put(rows_of([1, BAD, WRONG, 2])))
+        rejected = sorted(decoded.bad, key=lambda row: row.line)
         table = pa.Table.from_batches([as_batch(rejected)])
         again: list[BadRow] = []
         rejects = Rejects(case.feed.spec.bad_rows, sink=again.extend)
         assert list(decode_requeued(table, case.feed.spec, SCHEMA, rejects)) == []
-        assert {named(row) for row in again} == {named(row) for row in found.bad}
+        assert {named(row) for row in again} == {named(row) for row in decoded.bad}
         bad = rejected[0]
         mended = case.payload({**case.row(bad.payload or b""), "Src": KEY.internal, "Note": None, "N": 7})
         table = pa.Table.from_batches([as_batch([replace(bad, payload=mended)])])

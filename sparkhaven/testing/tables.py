@@ -57,15 +57,15 @@ def make_table(
     ``schema`` (a ``.schema`` file or its bytes) says otherwise. A table that exists keeps its own. Columns that are
     left out are null. SchemaMismatchError: a column is not in the schema, or its values are not of its type.
     """
-    given = _arrow(rows)
+    whole = _arrow(rows)
     fs, layout, table = Fs(), Layout(local_path(root)), TableName.parse(name)
     fs.mkdirs(layout.root)
-    known = fs.stat(layout.schema(table)) is not None
-    definition = schema if schema is not None or known else _definition(table, given.schema).encode()
+    is_deployed = fs.stat(layout.schema(table)) is not None
+    definition = schema if schema is not None or is_deployed else _definition(table, whole.schema).encode()
     if definition is None:
         definition = fs.read(layout.schema(table))
     deployed = deploy(fs, layout, local_path(definition) if isinstance(definition, str | Path) else definition)
-    parts = [(LocationKey(source, value), part) for value, part in _by_date(given, deployed, date)]
+    parts = [(LocationKey(source, value), part) for value, part in _by_date(whole, deployed, date)]
     split = FileId(f"/{uuid.uuid4()}", 1, time.time_ns())
 
     def decode(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
@@ -97,9 +97,9 @@ def assert_table_equal(
         raise SettingsError("chispa is not installed", hint="pip install chispa") from None
     from sparkhaven.jobs.dataframes.frames import read_frame
 
-    found = read_frame(spark, root, name, **{"columns": expected.columns, **options})
+    frame = read_frame(spark, root, name, **{"columns": expected.columns, **options})
     assert_df_equality(
-        found,
+        frame,
         expected,
         ignore_nullable=True,
         ignore_metadata=True,
@@ -137,16 +137,16 @@ def _definition(table: TableName, fields: Iterable[pa.Field]) -> str:
     return "\n".join([opened, '<Partitions keyFormula="${autobalance_single}"/>', *columns, "</Table>"])
 
 
-def _by_date(given: pa.Table, schema: TableSchema, date: str) -> Iterator[tuple[str, pa.Table]]:
+def _by_date(whole: pa.Table, schema: TableSchema, date: str) -> Iterator[tuple[str, pa.Table]]:
     """The rows of each date, with all stored columns, as their types."""
     partitioning = schema.partitioning.name if schema.partitioning else DATE
-    strange = sorted(set(given.column_names) - {column.name for column in schema.stored} - {partitioning})
+    strange = sorted(set(whole.column_names) - {column.name for column in schema.stored} - {partitioning})
     if strange:
-        known = ", ".join(column.name for column in schema.stored)
-        raise SchemaMismatchError(f"{schema.full_name} has no such column", expected=known, found=", ".join(strange))
-    dates = given.column(partitioning) if partitioning in given.column_names else pa.repeat(date, given.num_rows)
+        columns = ", ".join(column.name for column in schema.stored)
+        raise SchemaMismatchError(f"{schema.full_name} has no such column", expected=columns, found=", ".join(strange))
+    dates = whole.column(partitioning) if partitioning in whole.column_names else pa.repeat(date, whole.num_rows)
     for value in sorted(pc.unique(dates).to_pylist()):
-        rows = given.filter(pc.equal(dates, value))
+        rows = whole.filter(pc.equal(dates, value))
         arrays = []
         for column in schema.stored:
             array = rows.column(column.name) if column.name in rows.column_names else pa.nulls(rows.num_rows)

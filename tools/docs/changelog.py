@@ -45,8 +45,8 @@ def section(version: str, day: str, kinds: Mapping[Path, str]) -> str:
 def with_section(changelog: str, text: str) -> str:
     """The changelog with a new section above all others."""
     first = _SECTION.search(changelog)
-    place = first.start() if first else len(changelog)
-    return changelog[:place] + text + changelog[place:]
+    start = first.start() if first else len(changelog)
+    return changelog[:start] + text + changelog[start:]
 
 
 def _item(text: str) -> str:

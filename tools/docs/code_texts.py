@@ -34,17 +34,13 @@ def error_faults(repository: Path) -> Iterator[tuple[str, str]]:
     """What breaks a rule of errors, with ``file:line``."""
     for module in _modules(repository):
         tree = ast.parse(module.read_text(encoding="utf-8"))
-        place = module.relative_to(repository)
+        path = module.relative_to(repository)
         for line, text in _texts(tree):
-            yield from (
-                (f"{place}:{line}", f"a hint without the real name: {c[0]}") for c in PLACEHOLDER.finditer(text)
-            )
+            yield from ((f"{path}:{line}", f"a hint without the real name: {c[0]}") for c in PLACEHOLDER.finditer(text))
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and call.args and ast.unparse(call.func).endswith("Error"):
                 for line, text in _texts(call.args[0]):
-                    yield from (
-                        (f"{place}:{line}", f"the rule, not the violation: {text}") for _ in RULE.finditer(text)
-                    )
+                    yield from ((f"{path}:{line}", f"the rule, not the violation: {text}") for _ in RULE.finditer(text))
 
 
 def _modules(repository: Path) -> Iterator[Path]:

@@ -66,6 +66,6 @@ def _epilog(text: str | None) -> str:
     """Examples as a block of commands, the rest as sentences."""
     lines = [line.strip() for line in _prose(text).splitlines() if line.strip()]
     examples = [line for line in lines if line.startswith(f"{PROGRAM} ")]
-    others = [line for line in lines if line not in examples and line not in ("Example:", "Examples:")]
+    described = [line for line in lines if line not in examples and line not in ("Example:", "Examples:")]
     block = "```sh\n" + "\n".join(examples) + "\n```" if examples else ""
-    return "\n\n".join(part for part in (block, "\n\n".join(others)) if part)
+    return "\n\n".join(part for part in (block, "\n\n".join(described)) if part)

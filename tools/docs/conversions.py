@@ -27,6 +27,6 @@ def _row(source: SourceType) -> tuple[str, ...]:
 def _cell(cell: ConversionRule) -> str:
     if cell.take is Take.REFUSED:
         return ""
-    said = ", ".join(map(code, cell.options)) if cell.take is Take.OPTION else str(cell.take)
-    said += " or `lossy`" if cell.lossy else ""
-    return f"{said}: {cell.as_what}" if cell.as_what else said
+    text = ", ".join(map(code, cell.options)) if cell.take is Take.OPTION else str(cell.take)
+    text += " or `lossy`" if cell.lossy else ""
+    return f"{text}: {cell.as_what}" if cell.as_what else text

@@ -114,10 +114,10 @@ def figure(name: str) -> str:
 def peer_table() -> str:
     """Ours beside a peer that ran in the same run."""
     rows, last = [], ""
-    for what, ours, peer, its, ratio in _PEERS:
+    for label, ours, peer, its, ratio in _PEERS:
         command = figures()[its]["command"]
         shown = "" if command == last else code(command)
-        rows.append((what, _or_empty(ours), peer, figure(its), _or_empty(ratio), shown))
+        rows.append((label, _or_empty(ours), peer, figure(its), _or_empty(ratio), shown))
         last = command
     return table(_PEER_HEAD, rows)
 
@@ -125,9 +125,9 @@ def peer_table() -> str:
 def figure_table() -> str:
     """Figures without a peer."""
     rows, last = [], ""
-    for what, name, rest in _ALONE:
+    for label, name, rest in _ALONE:
         command = figures()[name]["command"]
-        rows.append((what, figure(name) + rest, "" if command == last else code(command)))
+        rows.append((label, figure(name) + rest, "" if command == last else code(command)))
         last = command
     return table(("what, without a peer", "figure", "command: `python -m benchmarks.`"), rows)
 

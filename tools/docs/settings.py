@@ -56,12 +56,12 @@ def described(model: type[BaseModel]) -> dict[str, str]:
     """What is said of each field of a model, by the name of the field."""
     source = ast.parse(textwrap.dedent(inspect.getsource(model)))
     body = next(node.body for node in ast.walk(source) if isinstance(node, ast.ClassDef))
-    found = {}
+    texts = {}
     for field, text in pairwise(body):
-        said = text.value.value if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) else None
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(said, str):
-            found[field.target.id] = inspect.cleandoc(said)
-    return found
+        docstring = text.value.value if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) else None
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(docstring, str):
+            texts[field.target.id] = inspect.cleandoc(docstring)
+    return texts
 
 
 def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
@@ -96,9 +96,9 @@ def _kind(hint: Any) -> str:
     return KINDS.get(hint, "table")
 
 
-def _is(hint: Any, wanted: Any) -> bool:
-    """Whether a type is ``wanted``, or that with more conditions."""
-    return get_origin(hint) is Annotated and get_args(hint)[:2] == get_args(wanted)
+def _is(hint: Any, kind: Any) -> bool:
+    """Whether a type is ``kind``, or that with more conditions."""
+    return get_origin(hint) is Annotated and get_args(hint)[:2] == get_args(kind)
 
 
 def _default(field: FieldInfo, hint: Any) -> str:
@@ -128,5 +128,5 @@ def _span(seconds: float) -> str:
 
 
 def _limits(value: MaxPerTrigger) -> str:
-    given = {name: number for name, number in value.model_dump().items() if number is not None}
-    return "{ " + ", ".join(f"{name} = {number:_}" for name, number in given.items()) + " }"
+    limits = {name: number for name, number in value.model_dump().items() if number is not None}
+    return "{ " + ", ".join(f"{name} = {number:_}" for name, number in limits.items()) + " }"

@@ -13,7 +13,7 @@ def type_table() -> str:
 
 
 def _row(kind: DataType) -> tuple[str, str, str, str, str]:
-    others = ", ".join(code(spelling) for spelling in kind.spellings if spelling != kind.name)
+    spellings = ", ".join(code(spelling) for spelling in kind.spellings if spelling != kind.name)
     width = str(kind.width) if kind.width else "4 (symbol), 8 (blob)"
     null = "" if kind.null is None else code(kind.null)
-    return code(kind.name), others, width, null, code(kind.arrow)
+    return code(kind.name), spellings, width, null, code(kind.arrow)

@@ -80,15 +80,15 @@ def sentences(text: str) -> Iterator[str]:
 
 def faults(text: str) -> list[str]:
     """What breaks a rule, as lines."""
-    result = []
+    faults = []
     for sentence in sentences(text):
         words = len(WORD.findall(sentence))
         if words > LONGEST:
-            result.append(f"{words} words: {sentence}")
+            faults.append(f"{words} words: {sentence}")
         elif CHAIN.search(sentence):
-            result.append(f"chain: {sentence}")
-    result += [f"{word[0]!r}, better {PLAIN[word[0].lower()]!r}" for word in BAD.finditer(FENCED.sub("", text))]
-    return result
+            faults.append(f"chain: {sentence}")
+    faults += [f"{word[0]!r}, better {PLAIN[word[0].lower()]!r}" for word in BAD.finditer(FENCED.sub("", text))]
+    return faults
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -98,10 +98,10 @@ def texts() -> Iterator[tuple[str, str]]:
             yield str(page.relative_to(REPOSITORY)), page.read_text(encoding="utf-8")
     for name in API:
         tree = ast.parse((REPOSITORY / name).read_text(encoding="utf-8"))
-        yield from ((f"{name} {what}", text) for what, text in _docstrings(tree, "module"))
+        yield from ((f"{name} {subject}", text) for subject, text in _docstrings(tree, "module"))
     for words, command in commands():
-        for what, text in _help(command):
-            yield f"help of {words}{what}", text
+        for subject, text in _help(command):
+            yield f"help of {words}{subject}", text
     yield from code_texts(REPOSITORY)
 
 
@@ -126,8 +126,8 @@ def _docstrings(node: ast.Module | ast.ClassDef | ast.FunctionDef, name: str) ->
 
 def main() -> int:
     """Prints what breaks a rule, or what does in the texts whose names begin as asked; 1 if anything does."""
-    found = [*((name, fault) for name, text in texts() for fault in faults(text)), *error_faults(REPOSITORY)]
-    wrong = [f"{name}: {fault}" for name, fault in found if name.startswith(tuple(sys.argv[1:]) or "")]
+    broken = [*((name, fault) for name, text in texts() for fault in faults(text)), *error_faults(REPOSITORY)]
+    wrong = [f"{name}: {fault}" for name, fault in broken if name.startswith(tuple(sys.argv[1:]) or "")]
     print(*wrong, sep="\n", end="\n" * bool(wrong))
     return int(bool(wrong))
 
