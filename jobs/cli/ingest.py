@@ -135,6 +135,18 @@ def ingest(
             consent=consent,
         )
         runs = run_streams(fs, layout, streams, options, progress)
+    _end(_report(cli, runs, failed, verbose))
+
+
+def _end(code: int) -> None:
+    if code:
+        raise typer.Exit(code)
+
+
+def _report(
+    cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], failed: list[NotStarted], verbose: bool
+) -> int:
+    """Prints the end of each stream; returns the exit code of the first that failed."""
     code = EXIT_DONE
     for run in runs:
         if isinstance(run, NotStarted):
@@ -145,12 +157,7 @@ def ingest(
         elif run.totals is not None:
             _show_run(cli, run)
     unstarted = report_failed(cli, failed)
-    _end(code or unstarted)
-
-
-def _end(code: int) -> None:
-    if code:
-        raise typer.Exit(code)
+    return code or unstarted
 
 
 def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:

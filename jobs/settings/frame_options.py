@@ -85,12 +85,10 @@ def frame_options(
         if not isinstance(name, str):
             raise InvalidNameError(f"the name of a {noun} is not a text", found=repr(name))
     where = Path(f"stream {check_stream(stream)}")
-    if isinstance(ignore, str):
-        raise SettingsError(
-            "ignore is not a list of columns", where=where, expected=f"[{ignore!r}]", found=repr(ignore)
-        )
-    if isinstance(lossy, str):
-        raise SettingsError("lossy is not a list of columns", where=where, expected=f"[{lossy!r}]", found=repr(lossy))
+    for option, names in (("ignore", ignore), ("lossy", lossy)):
+        if isinstance(names, str):
+            what = f"{option} is not a list of columns"
+            raise SettingsError(what, where=where, expected=f"[{names!r}]", found=repr(names))
     bound_options = _table("bounds", bounds or {}, where)
     if bound_options.keys() & {"internal", "value"}:
         raise SettingsError("bounds has the keys internal or value", where=where, found=f"bounds = {bounds!r}")
@@ -107,21 +105,10 @@ def frame_options(
         model = FrameModel.model_validate(raw)
     except ValidationError as error:
         raise translate(error, raw, where) from None
-    bad = model.bad_rows
-    spec = StreamSpec(
-        stream,
-        str(TableName.parse(table)),
-        FramesOptions(model.allow_gap, model.lossy if isinstance(model.lossy, bool) else tuple(model.lossy)),
-        partition_of(model.partition),
-        ignore=tuple(model.ignore),
-        bad_rows=NO_BAD_ROWS if bad is None else bad.budget,
-        allow_null_alias=bad is not None and bad.allow_null_alias,
-    )
-    quarantine = None
+    spec, bad, quarantine = _spec(model, table, stream), model.bad_rows, None
     if bad is not None and spec.bad_rows.allows_any:
-        directory = bad.quarantine
         default = Layout(local_path(root)).quarantine(stream)
-        quarantine = default if directory is None else local_path(directory).absolute()
+        quarantine = default if bad.quarantine is None else local_path(bad.quarantine).absolute()
     return FrameOptions(
         local_path(root),
         TableName.parse(table),
@@ -132,6 +119,19 @@ def frame_options(
         model.commit.keep_epochs,
         quarantine,
         model.adopt,
+    )
+
+
+def _spec(model: FrameModel, table: str, stream: str) -> StreamSpec:
+    bad = model.bad_rows
+    return StreamSpec(
+        stream,
+        str(TableName.parse(table)),
+        FramesOptions(model.allow_gap, model.lossy if isinstance(model.lossy, bool) else tuple(model.lossy)),
+        partition_of(model.partition),
+        ignore=tuple(model.ignore),
+        bad_rows=NO_BAD_ROWS if bad is None else bad.budget,
+        allow_null_alias=bad is not None and bad.allow_null_alias,
     )
 
 

@@ -202,7 +202,7 @@ class PlannedFeedContract(FeedContract):
                 batches.append([SPLIT_OF[feed.options.traits.split](row) for row in rows])
                 driven.committed()
                 rows = driven.plan()
-            assert batches == spark.rest(limited=True) and decoded
+            assert batches == spark.rest(limited=True) and batches
             driven.report()
             driven.stop()
             assert driven.plan() == []

@@ -21,8 +21,8 @@ from sparkhaven.writers.merge.write.parquet_check import SETTINGS, TEXT_ROWS
 
 def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests: Mapping[str, int]) -> None:
     """ValidationFailedError: a leaf does not hold the rows and values that were written."""
-    found = fs.stat(path)
-    if found is not None and found.is_dir:
+    stat = fs.stat(path)
+    if stat is not None and stat.is_dir:
         _compare(path, columns, rows, digests, {column.name: _of_files(fs, path, column) for column in columns})
         return
     import duckdb  # which nothing else of an export needs
@@ -38,8 +38,8 @@ def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests
 
 def _of_parquet(connection: Any, path: Path, column: Column) -> Iterator[pa.Array]:
     name = '"' + column.name.replace('"', '""') + '"'
-    place = glob.escape(str(path)).replace("'", "''")
-    query = f"select {name} from read_parquet('{place}', hive_partitioning=false)"
+    quoted = glob.escape(str(path)).replace("'", "''")
+    query = f"select {name} from read_parquet('{quoted}', hive_partitioning=false)"
     rows = TEXT_ROWS if column.storage is Storage.BLOB else BLOCK_ROWS
     for batch in connection.sql(query).to_arrow_reader(rows):
         yield batch.column(0).cast(column.type.arrow)

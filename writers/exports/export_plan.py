@@ -53,7 +53,7 @@ class ExportPlan:
 
 def rows_of(slices: Sequence[Slice]) -> int:
     """Rows of some slices."""
-    return sum(each.stop - each.start for each in slices)
+    return sum(slice_.stop - slice_.start for slice_ in slices)
 
 
 def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
@@ -87,7 +87,7 @@ def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
             found="none",
             hint=f"`sparkhaven stats {table.name}` lists dates and rows",
         )
-    dates = tuple((value, tuple(each)) for value, each in groupby(slices, lambda each: each.key.value))
+    dates = tuple((value, tuple(run)) for value, run in groupby(slices, lambda run: run.key.value))
     for value, _ in dates:
         check_value(options.layout, value)
     codec = options.codec or table.schema.merge_codec or DEFAULT_CODEC
@@ -97,13 +97,13 @@ def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
 
 def _columns(table: PinnedTable, options: ExportOptions, partitioning: Column) -> tuple[Column, ...]:
     """Those of the files, in the order of the definition; in a flat tree the partitioning column is one of them."""
-    asked = table.columns(options.columns)
+    requested = table.columns(options.columns)
     choose = "leave one out with --columns"
-    refuse_case_twins(table.name, (partitioning, *asked), "readers of Parquet trees", choose)
+    refuse_case_twins(table.name, (partitioning, *requested), "readers of Parquet trees", choose)
     flat = options.layout == "flat"
-    if flat and partitioning not in asked:
-        asked = (partitioning, *asked)
-    shown = [column for column in asked if flat or column.kind is not Kind.PARTITIONING]
+    if flat and partitioning not in requested:
+        requested = (partitioning, *requested)
+    shown = [column for column in requested if flat or column.kind is not Kind.PARTITIONING]
     if not any(column.kind is not Kind.PARTITIONING for column in shown):
         raise SchemaMismatchError(
             "no column of the files is chosen",

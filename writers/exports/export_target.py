@@ -73,8 +73,8 @@ def locked(fs: Fs, target: ExportTarget) -> Iterator[None]:
     """Makes an empty staging directory and holds its lock; takes up what a killed export has left."""
     fs.mkdirs(target.stage)
     lock = fs.lock(target.stage, make=False)
-    found = fs.stat(target.stage)
-    if lock is None or found is None or found.inode != lock.inode:
+    stat = fs.stat(target.stage)
+    if lock is None or stat is None or stat.inode != lock.inode:
         if lock is not None:
             lock.release()
         raise LockLostError(
@@ -93,8 +93,8 @@ def locked(fs: Fs, target: ExportTarget) -> Iterator[None]:
 
 def clear(fs: Fs, path: Path) -> None:
     """Removes a file or a directory with all below it."""
-    found = fs.stat(path, follow=False)
-    if found is not None and found.is_dir:
+    stat = fs.stat(path, follow=False)
+    if stat is not None and stat.is_dir:
         fs.remove_tree(path)
     else:
         fs.unlink(path)
@@ -105,9 +105,9 @@ def exported_before(fs: Fs, target: ExportTarget, table: str, id_: str, replace:
 
     TableExistsError: there is another export, or something else. CorruptFileError: files of the same export are gone.
     """
-    found = fs.stat(target.path, follow=False)
-    names = fs.names(target.path) if found is not None and found.is_dir else []
-    if found is None or (found.is_dir and not names):
+    stat = fs.stat(target.path, follow=False)
+    names = fs.names(target.path) if stat is not None and stat.is_dir else []
+    if stat is None or (stat.is_dir and not names):
         return None
     if MANIFEST not in names:
         raise TableExistsError(

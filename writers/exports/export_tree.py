@@ -78,13 +78,13 @@ def export_tree(
     """
     plan = plan_export(table, options)
     if dry_run:
-        found = exported_before(fs, target, table.name, plan.id, replace_other)
-        return Exported(ExportOutcome.PLANNED if found is None else ExportOutcome.UNCHANGED, plan, found)
+        before = exported_before(fs, target, table.name, plan.id, replace_other)
+        return Exported(ExportOutcome.PLANNED if before is None else ExportOutcome.UNCHANGED, plan, before)
     with locked(fs, target):
-        found = exported_before(fs, target, table.name, plan.id, replace_other)
-        if found is not None:
+        before = exported_before(fs, target, table.name, plan.id, replace_other)
+        if before is not None:
             fs.remove_tree(target.stage)
-            return Exported(ExportOutcome.UNCHANGED, plan, found)
+            return Exported(ExportOutcome.UNCHANGED, plan, before)
         try:
             manifest = TreeWriter(fs, table, target, plan, now_ms, on_progress).write()
             with fs.during("export-publish"):
@@ -122,9 +122,9 @@ class TreeWriter:
                 leaves = [leaf for leaf, _ in written]
                 self.describe(leaves, self.root)
             with fs.during("export-check"):
-                for leaf, found in written:
-                    check_leaf(fs, self.root / leaf.path, self.plan.columns, found.rows, found.digests)
-            manifest = self._manifest(leaves, [found for _, found in written])
+                for leaf, content in written:
+                    check_leaf(fs, self.root / leaf.path, self.plan.columns, content.rows, content.digests)
+            manifest = self._manifest(leaves, [content for _, content in written])
             fs.write_new(self.root / MANIFEST, encode_manifest(manifest))
             with fs.during("export-sync"):
                 inside = {parent for path in self.files for parent in path.parents if self.root in parent.parents}
@@ -143,14 +143,14 @@ class TreeWriter:
         plan, (value, slices) = self.plan, self.plan.dates[number]
         batches = self._batches(slices)
         if plan.options.leaf == "deephaven":
-            found = write_column_leaf(self.fs, self.root / path, self._schema(), batches, self.now_ms)
+            written = write_column_leaf(self.fs, self.root / path, self._schema(), batches, self.now_ms)
         else:
             self.fs.mkdirs((self.root / path).parent)
-            found = write_parquet_leaf(self.fs, self.root / path, plan.columns, batches, plan.codec)
-        self.files += found.files
+            written = write_parquet_leaf(self.fs, self.root / path, plan.columns, batches, plan.codec)
+        self.files += written.files
         self.on_progress(f"{value}: {rows_of(slices):,} rows written, {number + 1} of {len(plan.dates)} dates")
-        digests = {column: to_hex(digest) for column, digest in found.digests.items()}
-        return TreeLeaf(path, value, found.rows, found.bytes, digests), found
+        digests = {column: to_hex(digest) for column, digest in written.digests.items()}
+        return TreeLeaf(path, value, written.rows, written.bytes, digests), written
 
     def _batches(self, slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
         columns = self.plan.columns
@@ -182,14 +182,14 @@ class TreeWriter:
             kind, version = (DEEPHAVEN, COLUMN_VERSION) if columns else (PARQUET, None)
             entries.append(LocationEntry(leaf.value, leaf.path, leaf.rows, kind, stat.mtime_ns, version))
         schema = locations_schema(self.plan.partitioning.name, self.table.schema)
-        place = self.root / LOCATIONS_TABLE
-        found = write_column_leaf(fs, place, schema, [encode_locations(entries, schema)], self.now_ms, SPLAYED)
-        check_leaf(fs, place, schema.columns, found.rows, found.digests)
-        self.files += found.files
+        directory = self.root / LOCATIONS_TABLE
+        written = write_column_leaf(fs, directory, schema, [encode_locations(entries, schema)], self.now_ms, SPLAYED)
+        check_leaf(fs, directory, schema.columns, written.rows, written.digests)
+        self.files += written.files
 
     def _manifest(self, leaves: Sequence[TreeLeaf], written: Sequence[WrittenLeaf]) -> Manifest:
         plan = self.plan
-        digests = {c.name: to_hex(add(*(found.digests.get(c.name, 0) for found in written))) for c in plan.columns}
+        digests = {c.name: to_hex(add(*(leaf.digests.get(c.name, 0) for leaf in written))) for c in plan.columns}
         columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
         name, options, rows = self.table.name, plan.options, sum(leaf.rows for leaf in leaves)
         form = options.layout, options.leaf, plan.codec

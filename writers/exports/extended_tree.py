@@ -118,11 +118,11 @@ class _Follow:
         with fs.during("extended-publish"):
             for leaf in stale:
                 fs.mkdirs((root / leaf.path).parent)
-                if (found := fs.stat(root / leaf.path)) is not None and found.is_dir:
+                if (stat := fs.stat(root / leaf.path)) is not None and stat.is_dir:
                     fs.remove_tree(root / leaf.path)
                 fs.rename(self.target.stage / leaf.path, root / leaf.path)
-            places = {(root / leaf.path).parent for leaf in stale}
-            fs.sync_dirs([*places, root])
+            directories = {(root / leaf.path).parent for leaf in stale}
+            fs.sync_dirs([*directories, root])
         with fs.during("extended-describe"):
             sums |= self._describe(writer, leaves)
         columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
@@ -146,16 +146,16 @@ class _Follow:
             for number, (value, _) in enumerate(plan.dates):
                 rows, digests = totals(newest(fs, self.layout, self.table.snapshot.table, value))
                 path = self._path(plan, value, rows, digests)
-                known = self.known.in_step(value, path, columns, rows, digests)
-                if known is not None and self.known.has(fs, self.target.path, path):
-                    leaves.append(known)
+                same = self.known.in_step(value, path, columns, rows, digests)
+                if same is not None and self.known.has(fs, self.target.path, path):
+                    leaves.append(same)
                     sums |= self.known.files[path]
                     continue
-                leaf, found = writer.leaf(number, path)
-                check_leaf(fs, self.target.stage / path, plan.columns, found.rows, found.digests)
+                leaf, written = writer.leaf(number, path)
+                check_leaf(fs, self.target.stage / path, plan.columns, written.rows, written.digests)
                 leaves.append(leaf)
                 stale.append(leaf)
-                sums |= sums_of(fs, self.target.stage, found.files)
+                sums |= sums_of(fs, self.target.stage, written.files)
             guard.sync(writer.files, {path.parent for path in writer.files})
         return leaves, stale, sums
 
@@ -187,23 +187,23 @@ class _Follow:
 
     def _clean(self, leaves: Sequence[TreeLeaf]) -> None:
         """Removes what the tree does not have in this layout: leaves, and directories of dates without one."""
-        fs, root, kept = self.fs, self.target.path, {leaf.path for leaf in leaves}
+        fs, root, named = self.fs, self.target.path, {leaf.path for leaf in leaves}
         own = {"metadata": {METADATA, COMMON_METADATA}, "hive": {LOCATIONS_TABLE}}.get(self.kind, set())
         for name in fs.names(root):
             if name[0] in "._":
                 if name in {METADATA, COMMON_METADATA, LOCATIONS_TABLE} - own:
                     clear(fs, root / name)
                 continue
-            place = root / name
-            found = fs.stat(place)
-            if found is None or not found.is_dir:
-                if name not in kept:
-                    clear(fs, place)
+            path = root / name
+            stat = fs.stat(path)
+            if stat is None or not stat.is_dir:
+                if name not in named:
+                    clear(fs, path)
                 continue
-            for inner in fs.names(place):
-                if f"{name}/{inner}" not in kept:
-                    clear(fs, place / inner)
-            fs.rmdir(place)
+            for inner in fs.names(path):
+                if f"{name}/{inner}" not in named:
+                    clear(fs, path / inner)
+            fs.rmdir(path)
 
 
 def _sum(parts: Sequence[Mapping[str, str]], name: str) -> str:

@@ -33,10 +33,10 @@ class KnownTree:
         A file that was written to after the manifest is read: it must have its checksum too.
         """
         for name, state in self.files.get(leaf, {}).items():
-            found = fs.stat(root / name)
-            if found is None or found.is_dir or found.size != state.size:
+            stat = fs.stat(root / name)
+            if stat is None or stat.is_dir or stat.size != state.size:
                 return False
-            if found.mtime_ns > self.written_ns and checksum(fs, root / name, 0, state.size) != state.crc:
+            if stat.mtime_ns > self.written_ns and checksum(fs, root / name, 0, state.size) != state.crc:
                 return False
         return not leaf or leaf in self.files
 
@@ -53,31 +53,31 @@ class KnownTree:
 def known_tree(fs: Fs, root: Path, table: str, kind: TreeLayout, on_progress: Callable[[str], None]) -> KnownTree:
     """The tree below ``root``; nothing where it is new, or its manifest no witness of it: it is written anew then."""
     path = root / MANIFEST
-    there = fs.stat(path)
-    if there is None:
+    stat = fs.stat(path)
+    if stat is None:
         return KnownTree()
     try:
-        found = decode_manifest(fs.read(path), path)
+        manifest = decode_manifest(fs.read(path), path)
     except CorruptFileError as error:
         on_progress(f"{error.what}: the tree is written anew")
         return KnownTree()
-    if not found.sums or (found.table, found.layout) != (table, kind):
-        why = "is that of another tree" if found.sums else "has no checksums, by an earlier release"
+    if not manifest.sums or (manifest.table, manifest.layout) != (table, kind):
+        why = "is that of another tree" if manifest.sums else "has no checksums, by an earlier release"
         on_progress(f"the manifest {why}: the tree is written anew")
         return KnownTree()
-    paths = {leaf.path for leaf in found.files}
+    paths = {leaf.path for leaf in manifest.files}
     files: dict[str, dict[str, FileState]] = {}
-    for name, state in found.sums.items():
-        leaf = next((each for each in (name, name.rpartition("/")[0]) if each in paths), "")
+    for name, state in manifest.sums.items():
+        leaf = next((path_ for path_ in (name, name.rpartition("/")[0]) if path_ in paths), "")
         files.setdefault(leaf, {})[name] = state
-    return KnownTree({leaf.value: leaf for leaf in found.files}, files, there.mtime_ns)
+    return KnownTree({leaf.value: leaf for leaf in manifest.files}, files, stat.mtime_ns)
 
 
 def sums_of(fs: Fs, root: Path, files: Iterable[Path]) -> dict[str, FileState]:
     """Size and CRC-32 of files that were written below ``root``, read back, by their path below it."""
     sums = {}
     for path in files:
-        found = fs.stat(path)
-        size = found.size if found is not None else 0
+        stat = fs.stat(path)
+        size = stat.size if stat is not None else 0
         sums[path.relative_to(root).as_posix()] = FileState(size, checksum(fs, path, 0, size))
     return sums

@@ -97,7 +97,7 @@ def write_column_leaf(
     ``storage_type``: that of the definition, default: that of the schema.
     """
     symbols: dict[str, dict[str, int]] = {column.name: {} for column in schema.stored}
-    written, bases = WrittenLeaf(), {name: Base(0, {}, known) for name, known in symbols.items()}
+    written, bases = WrittenLeaf(), {name: Base(0, {}, numbers) for name, numbers in symbols.items()}
     sums: dict[str, int] = {}
     fs.mkdirs(directory)
     for column in schema.stored:
@@ -109,15 +109,15 @@ def write_column_leaf(
         for column, array in zip(schema.stored, batch.columns, strict=True):
             base = bases[column.name]
             encoded = encode_column(column, array, base)
-            sizes, known = dict(base.sizes), symbols[column.name]
+            sizes, numbers = dict(base.sizes), symbols[column.name]
             for name, data in encoded.parts.items():
                 offset = DATA_OFFSET if name.endswith(DAT) else 0
                 fs.write_at(directory / name, offset + base.size(name), data)
                 sizes[name] = base.size(name) + len(data)
                 sums[name] = zlib.crc32(data, sums[name])
             for text in encoded.symbols:
-                known[text] = len(known)
-            bases[column.name] = Base(base.rows + len(array), sizes, known)
+                numbers[text] = len(numbers)
+            bases[column.name] = Base(base.rows + len(array), sizes, numbers)
     lengths = {name: bases[column.name].size(name) for column in schema.stored for name in column.files}
     definition = encode_tbl(schema) if storage_type is None else encode_tbl(schema, storage_type=storage_type)
     fs.write_new(directory / "table.tbl", definition)
@@ -130,7 +130,7 @@ def write_column_leaf(
 
 def bytes_of(fs: Fs, path: Path) -> int:
     """Bytes of a file, or of all files of a directory; -1 where there is nothing."""
-    found = fs.stat(path)
-    if found is None:
+    stat = fs.stat(path)
+    if stat is None:
         return -1
-    return sum(bytes_of(fs, path / name) for name in fs.names(path)) if found.is_dir else found.size
+    return sum(bytes_of(fs, path / name) for name in fs.names(path)) if stat.is_dir else stat.size

@@ -48,11 +48,11 @@ def _empty(fs: Fs, path: Path, schema: pa.Schema, codec: str) -> None:
 def _add_row_groups(fs: Fs, root: Path, whole: Path, paths: Sequence[str]) -> None:
     from pyarrow.parquet import read_metadata  # which other layouts do not need
 
-    found = read_metadata(BytesIO(fs.read(whole)))
+    whole_footer = read_metadata(BytesIO(fs.read(whole)))
     for path in paths:
         size = fs.stat(root / path)
         try:
-            one = read_metadata(pa.BufferReader(fs.map(root / path, size.size if size else 0)))
+            footer = read_metadata(pa.BufferReader(fs.map(root / path, size.size if size else 0)))
         except (pa.ArrowException, OSError) as error:
             raise CorruptFileError(
                 "leaf of a tree has a damaged footer",
@@ -61,8 +61,8 @@ def _add_row_groups(fs: Fs, root: Path, whole: Path, paths: Sequence[str]) -> No
                 found=error,
                 hint="remove the file, then run the same command again, which writes it again",
             ) from error
-        one.set_file_path(path)
-        found.append_row_groups(one)
-    made = BytesIO()
-    found.write_metadata_file(made)
-    fs.write_new(whole, made.getvalue())
+        footer.set_file_path(path)
+        whole_footer.append_row_groups(footer)
+    buffer = BytesIO()
+    whole_footer.write_metadata_file(buffer)
+    fs.write_new(whole, buffer.getvalue())

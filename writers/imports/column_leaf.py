@@ -35,32 +35,32 @@ class ColumnLeafReader:
         self._record, self.rows = record, record.size
         self.size = sum(record.data_file_sizes.values())
         names = [name.removesuffix(".dat") for name in record.data_file_sizes if name.endswith(".dat")]
-        known = [column.name for column in schema.stored]
-        odd = sorted(set(names) ^ set(known))
+        columns = [column.name for column in schema.stored]
+        odd = sorted(set(names) ^ set(columns))
         if odd:
-            lacks = odd[0] in known
+            lacks = odd[0] in columns
             raise SchemaMismatchError(
                 "leaf lacks a column" if lacks else "leaf has a column that the table lacks",
                 where=leaf.path,
-                expected=odd[0] if lacks else ", ".join(known),
+                expected=odd[0] if lacks else ", ".join(columns),
                 found=", ".join(sorted(names)) if lacks else odd[0],
-                hint=meant(odd[0], names if lacks else known) or "make the columns of leaf and table equal",
+                hint=meant(odd[0], names if lacks else columns) or "make the columns of leaf and table equal",
             )
 
     def counts(self) -> dict[str, int]:
         """Rows of the one partition value."""
         return {self._leaf.value: self.rows} if self.rows and self._leaf.value is not None else {}
 
-    def read(self, wanted: str) -> Iterator[LeafRows]:
+    def read(self, date: str) -> Iterator[LeafRows]:
         """The rows, in their order."""
         opened = [self._opened(column) for column in self._schema.stored]
         for first in range(0, self.rows, BATCH_ROWS):
             stop = min(first + BATCH_ROWS, self.rows)
             arrays = tuple(
-                storable(file.read(first, stop), column, lambda row, c=column, at=first: self._place(c, at + row))  # type: ignore[misc]
+                storable(file.read(first, stop), column, lambda row, c=column, start=first: self._place(c, start + row))  # type: ignore[misc]
                 for column, file in zip(self._schema.stored, opened, strict=True)
             )
-            yield LeafRows(wanted, arrays, stop - first)
+            yield LeafRows(date, arrays, stop - first)
 
     def _place(self, column: Column, row: int) -> str:
         return f"{self._leaf.path}, column {column.name}, row {row}"
@@ -82,7 +82,7 @@ def open_leaf(
     fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: AllowedConversions = STRICT
 ) -> LeafReader | ColumnLeafReader:
     """The reader of a leaf; ``value``: that of rows which have none."""
-    found = fs.stat(leaf.path)
-    if found is not None and found.is_dir:
+    stat = fs.stat(leaf.path)
+    if stat is not None and stat.is_dir:
         return ColumnLeafReader(fs, leaf, schema)
     return LeafReader(fs, leaf, schema, value, options)

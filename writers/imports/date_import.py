@@ -131,17 +131,17 @@ def import_dates(
     table = TableName(schema.namespace, schema.name)
     parts = survey(fs, tree, schema, options.dates, options.conversions)
     require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
-    one = _Import(fs, layout, schema, tree, options, executor, clock, on_progress)
+    dates = _Import(fs, layout, schema, tree, options, executor, clock, on_progress)
     if dry_run:
-        yield from [one.looked_at(part, load_history(fs, layout, table, part.value)) for part in parts]
+        yield from [dates.looked_at(part, load_history(fs, layout, table, part.value)) for part in parts]
         return
     with lock_table(fs, layout, table):
         require_writable(fs, layout, schema)  # from here on its columns keep their types
-        histories = [one.finish(load_history(fs, layout, table, part.value)) for part in parts]
+        histories = [dates.finish(load_history(fs, layout, table, part.value)) for part in parts]
         for part, history in zip(parts, histories, strict=True):
-            one.looked_at(part, history)
+            dates.looked_at(part, history)
         for part, history in zip(parts, histories, strict=True):
-            yield one.run(part, history)
+            yield dates.run(part, history)
 
 
 class _Import:
@@ -200,17 +200,17 @@ class _Import:
     def _later(self, value: str, base: MergeRecord | None) -> int:
         """Rows of the date that are intraday and not merged. SettingsError: merged ones are there as well."""
         merged, rows = merged_rows(base), 0
-        for stream, at in self.pins.locations(value):
-            known = merged.get((stream, at.key.internal, at.since), 0)
-            if known and self.options.replace:
+        for stream, location in self.pins.locations(value):
+            merged_here = merged.get((stream, location.key.internal, location.since), 0)
+            if merged_here and self.options.replace:
                 raise SettingsError(
                     "history cannot be replaced while its rows are intraday as well",
-                    where=f"{self.table} {value}, source {at.key.internal}",
+                    where=f"{self.table} {value}, source {location.key.internal}",
                     expected="no merged rows in intraday",
-                    found=f"{known} rows",
+                    found=f"{merged_here} rows",
                     hint=f"sparkhaven truncate {self.table} --dates {value}, then import again",
                 )
-            rows += at.rows - known
+            rows += location.rows - merged_here
         return rows
 
     def _same(self, part: Part, base: MergeRecord) -> bool:
@@ -221,17 +221,17 @@ class _Import:
         """Of the content of the files, wherever they lie."""
         for leaf in part.leaves:
             if leaf.path not in self._sums:
-                found = self.fs.stat(leaf.path)
-                size = found.size if found else 0
+                stat = self.fs.stat(leaf.path)
+                size = stat.size if stat else 0
                 self._sums[leaf.path] = size, self._sum(leaf.path)
         return sha256(dump({"files": [[leaf.name, *self._sums[leaf.path]] for leaf in part.leaves]})).hexdigest()[:24]
 
     def _sum(self, path: Path) -> int:
         """CRC-32 of a file, of a directory of those of its files."""
-        found = self.fs.stat(path)
-        if found is not None and found.is_dir:
+        stat = self.fs.stat(path)
+        if stat is not None and stat.is_dir:
             return crc32(dump({name: self._sum(path / name) for name in self.fs.names(path)}))
-        return checksum(self.fs, path, 0, found.size if found else 0)
+        return checksum(self.fs, path, 0, stat.size if stat else 0)
 
     # --- one date ---
 
@@ -321,14 +321,14 @@ class _Import:
             (result,) = run_group(self.fs, [task])
         if isinstance(result, Failure):
             raise result.error
-        wanted = as_hex(written.digests, self.schema)
-        if result.proof is None or result.proof.digests_out != wanted:
-            found = result.proof.digests_out if result.proof else {}
+        expected = as_hex(written.digests, self.schema)
+        if result.proof is None or result.proof.digests_out != expected:
+            read_back = result.proof.digests_out if result.proof else {}
             raise ValidationFailedError(
                 "the imported rows differ from those of the tree",
                 where=f"{self.table} {part.value}",
                 expected="equal digests",
-                found=f"other digests in {', '.join(n for n in wanted if found.get(n) != wanted[n])}",
+                found=f"other digests in {', '.join(n for n in expected if read_back.get(n) != expected[n])}",
                 hint="nothing was published. Import again",
                 phase="check",
             )

@@ -62,21 +62,21 @@ def open_foreign(fs: Fs, path: Path, **options: Any) -> ParquetFile:
 
 
 @contextmanager
-def foreign_damage(path: Path, place: str = "") -> Iterator[None]:
+def foreign_damage(path: Path, part: str = "") -> Iterator[None]:
     """Errors of Arrow's Parquet reader as a CorruptFileError with the path."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise damaged(path, "a Parquet file", error, place) from error
+        raise damaged(path, "a Parquet file", error, part) from error
 
 
-def damaged(path: Path, expected: object, found: object, place: str = "") -> CorruptFileError:
+def damaged(path: Path, expected: object, found: object, part: str = "") -> CorruptFileError:
     """The error for a file that cannot be read."""
     return CorruptFileError(
         "file of the tree is damaged",
-        where=f"{path}, {place}" if place else path,
+        where=f"{path}, {part}" if part else path,
         expected=expected,
         found=found,
         hint="copy it again, or have it written again. Nothing of its date was imported",

@@ -56,38 +56,38 @@ def takes(kind: pa.DataType, column: Column, options: AllowedConversions = STRIC
     return rule(source_of(kind), column_type(column)).takes(options.given())
 
 
-def mapped(array: pa.Array, column: Column, place: Place, options: AllowedConversions = STRICT) -> pa.Array:
+def mapped(array: pa.Array, column: Column, name_row: Place, options: AllowedConversions = STRICT) -> pa.Array:
     """Values in the Arrow type of the column; ``place(index)`` names a row.
 
     SchemaMismatchError: the type is another one, or a value is not exactly representable.
     """
     if not takes(array.type, column, options):
-        raise refused_type(column, array.type, place(0))
+        raise refused_type(column, array.type, name_row(0))
     group, array = source_of(array.type).group, plain(array)
-    wanted, name = column.type.arrow, column.type.name
+    target, name = column.type.arrow, column.type.name
     bad = None
     if group is Group.NULL:
-        return pa.nulls(len(array), wanted)
+        return pa.nulls(len(array), target)
     if group in (Group.TEXT, Group.UUID, Group.BYTES):
-        made = _texts(array, column, place)
+        converted = _texts(array, column, name_row)
     elif group in _COUNTED and name == "String":
         days, bad = number_arrays.counts(array)
         bad |= pc.fill_null(pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY)), False).to_numpy(False)
-        made = array.cast(pa.string())
+        converted = array.cast(pa.string())
     elif group is Group.TIMESTAMP:
-        made, bad = number_arrays.instants(array)
+        converted, bad = number_arrays.instants(array)
     elif group is Group.BOOLEAN:
-        made = array
+        converted = array
     else:
         if group in _COUNTED:
             array, bad = number_arrays.counts(array)
         lossy = column.name in options.lossy
-        made, more = _numbers(array, column, lossy=lossy)
+        converted, more = _numbers(array, column, lossy=lossy)
         bad = more if bad is None else bad | more
     if bad is not None and bad.any():
         row = int(np.argmax(bad))
-        raise _inexact(column, place(row), array[row], "it is not exactly representable")
-    return storable(made, column, place)
+        raise _inexact(column, name_row(row), array[row], "it is not exactly representable")
+    return storable(converted, column, name_row)
 
 
 def _numbers(array: pa.Array, column: Column, *, lossy: bool) -> number_arrays.Made:
@@ -99,15 +99,15 @@ def _numbers(array: pa.Array, column: Column, *, lossy: bool) -> number_arrays.M
     return number_arrays.booleans(array) if name == "Boolean" else number_arrays.chars(array)
 
 
-def _texts(array: pa.Array, column: Column, place: Place) -> pa.Array:
+def _texts(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-        array = _utf8(array, column, place)
+        array = _utf8(array, column, name_row)
     if column.type.name == "char":
-        return _units(array, column, place)
-    return array if column.type.name == "String" else _instants(array, column, place)
+        return _units(array, column, name_row)
+    return array if column.type.name == "String" else _instants(array, column, name_row)
 
 
-def _utf8(array: pa.Array, column: Column, place: Place) -> pa.Array:
+def _utf8(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
     try:
         return array.cast(pa.string() if pa.types.is_binary(array.type) else pa.large_string())
     except pa.ArrowInvalid:
@@ -115,27 +115,27 @@ def _utf8(array: pa.Array, column: Column, place: Place) -> pa.Array:
             try:
                 (value or b"").decode("utf-8")
             except UnicodeDecodeError as error:
-                raise _inexact(column, place(row), array[row], "it is not UTF-8") from error
+                raise _inexact(column, name_row(row), array[row], "it is not UTF-8") from error
         raise
 
 
-def _units(array: pa.Array, column: Column, place: Place) -> pa.Array:
+def _units(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
     """Texts of one character as UTF-16 units."""
     lengths = pc.utf8_length(array)
     wide = pc.greater(pc.binary_length(array), 3)
     row = pc.index(pc.or_(pc.not_equal(lengths, 1), wide), True).as_py()
     if row >= 0:
-        raise _inexact(column, place(row), array[row], "it is not exactly representable")
+        raise _inexact(column, name_row(row), array[row], "it is not exactly representable")
     return pa.array([None if text is None else ord(text) for text in array.to_pylist()], pa.uint16())
 
 
-def storable(array: pa.Array, column: Column, place: Place) -> pa.Array:
+def storable(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
     """Values of the column's own type, unchanged; SchemaMismatchError for what a column file could not hold."""
     if column.storage is Storage.FIXED:
         bad = sentinels(array, column.type)
         if bad.any():
             row = int(np.argmax(bad))
-            raise _inexact(column, place(row), array[row], "it is the null of its type")
+            raise _inexact(column, name_row(row), array[row], "it is the null of its type")
         return array
     if column.kind is Kind.PARTITIONING:
         return array  # its values are names of directories
@@ -144,18 +144,19 @@ def storable(array: pa.Array, column: Column, place: Place) -> pa.Array:
     if bad.any():
         number = int(np.argmax(bad))
         row = int(np.argmax(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number))
-        raise _inexact(column, place(row), array[row], f"the charset of the column, {charset_of(column)}, has it not")
+        why = f"the charset of the column, {charset_of(column)}, has it not"
+        raise _inexact(column, name_row(row), array[row], why)
     return array
 
 
-def _instants(array: pa.Array, column: Column, place: Place) -> pa.Array:
+def _instants(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
     """ISO texts with a zone as instants."""
     values: list[int | None] = []
     for row, text in enumerate(array.to_pylist()):
         try:
             values.append(None if text is None else parse_instant(text))
         except ValueError as error:
-            raise _inexact(column, place(row), array[row], f"expected {error}") from error
+            raise _inexact(column, name_row(row), array[row], f"expected {error}") from error
     return pa.array(values, pa.int64()).view(column.type.arrow)
 
 

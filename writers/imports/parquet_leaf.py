@@ -81,9 +81,9 @@ class LeafReader:
         schema, path = self._declared, self.leaf.path
         partitioning = self._schema.partitioning
         assert partitioning is not None  # noqa: S101
-        known = {column.name: column for column in self._schema.columns}
+        columns = {column.name: column for column in self._schema.columns}
         twice = [name for name, times in Counter(schema.names).items() if times > 1]
-        odd = [name for name in schema.names if name not in known]
+        odd = [name for name in schema.names if name not in columns]
         missing = [c.name for c in self._schema.stored if c.name not in schema.names]
         if self.value is None and partitioning.name not in schema.names:
             self.value = self._default
@@ -101,57 +101,57 @@ class LeafReader:
         if odd or missing:
             what = "lacks a column" if missing else "has a column that the table lacks"
             name, lacks = (missing or odd)[0], bool(missing)
-            hint = meant(name, schema.names if lacks else known) or "make the columns of file and table equal"
+            hint = meant(name, schema.names if lacks else columns) or "make the columns of file and table equal"
             if missing == [partitioning.name]:
                 hint = "name the date of all rows with --dates"
             raise SchemaMismatchError(
                 f"file {what}",
                 where=path,
-                expected=name if lacks else ", ".join(known),
+                expected=name if lacks else ", ".join(columns),
                 found=", ".join(schema.names) if lacks else name,
                 hint=hint,
             )
         for field in schema:
-            if not takes(field.type, known[field.name], self._options):
-                raise refused_type(known[field.name], field.type, f"{path}, row group 0")
-        return tuple(known[name] for name in schema.names)
+            if not takes(field.type, columns[field.name], self._options):
+                raise refused_type(columns[field.name], field.type, f"{path}, row group 0")
+        return tuple(columns[name] for name in schema.names)
 
     def counts(self) -> dict[str, int]:
         """Rows of each partition value; only the partitioning column is read, where there is no other way."""
         if self.value is not None:
             return {self.value: self.rows} if self.rows else {}
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for index in range(self._file.num_row_groups):
             for values, _ in self._batches(index, (self._partitioning(),)):
                 counted = pc.value_counts(values[self._partitioning().name])
                 pairs = zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True)
-                found.update({self._value_of(value, index): count for value, count in pairs})
-        return dict(found)
+                totals.update({self._value_of(value, index): count for value, count in pairs})
+        return dict(totals)
 
     def _partitioning(self) -> Column:
         return next(c for c in self._columns if c.name not in {stored.name for stored in self._schema.stored})
 
-    def read(self, wanted: str) -> Iterator[LeafRows]:
+    def read(self, date: str) -> Iterator[LeafRows]:
         """The rows of one partition value, in their order."""
         stored = self._schema.stored
         for index in range(self._file.num_row_groups):
             for values, count in self._batches(index, self._columns):
                 arrays, rows = tuple(values[column.name] for column in stored), count
-                named = next((values[c.name] for c in self._columns if c not in stored), None)
-                if named is not None and self.value is None:
-                    kept = pc.equal(named, wanted)
-                    arrays = tuple(array.filter(kept) for array in arrays)
-                    rows = pc.sum(kept).as_py() or 0
-                elif named is not None:
-                    self._agree(named, index)
+                dates = next((values[c.name] for c in self._columns if c not in stored), None)
+                if dates is not None and self.value is None:
+                    mask = pc.equal(dates, date)
+                    arrays = tuple(array.filter(mask) for array in arrays)
+                    rows = pc.sum(mask).as_py() or 0
+                elif dates is not None:
+                    self._agree(dates, index)
                 if rows:
-                    yield LeafRows(wanted, arrays, rows)
+                    yield LeafRows(date, arrays, rows)
         self._require_same()
 
     def _batches(self, index: int, columns: tuple[Column, ...]) -> Iterator[tuple[dict[str, pa.Array], int]]:
         """Columns of a row group in the types of the table, by name, and the number of rows."""
         path, names = self.leaf.path, [column.name for column in columns]
-        wanted = self._file.metadata.row_group(index).num_rows
+        expected = self._file.metadata.row_group(index).num_rows
         first = 0
         batches = self._file.iter_batches(BATCH_ROWS, row_groups=[index], columns=names, use_threads=False)
         while True:
@@ -165,15 +165,15 @@ class LeafReader:
                             array.validate(full=True)  # an ENUM
             if batch is None:
                 break
-            found = {}
+            arrays = {}
             for column, array in zip(columns, values, strict=True):
                 if column.name in self._old.columns:
                     array = array.cast(pa.int64()).cast(UTC_MICROS)
-                found[column.name] = mapped(array, column, self._place(column, index, first), self._options)
+                arrays[column.name] = mapped(array, column, self._place(column, index, first), self._options)
             first += batch.num_rows
-            yield found, batch.num_rows
-        if first != wanted:
-            raise damaged(path, f"{wanted} rows", f"{first} rows", f"row group {index}")
+            yield arrays, batch.num_rows
+        if first != expected:
+            raise damaged(path, f"{expected} rows", f"{first} rows", f"row group {index}")
 
     def _place(self, column: Column, index: int, first: int) -> Any:
         return lambda row: f"{self.leaf.path}, column {column.name}, row group {index}, row {first + row} of it"
@@ -189,13 +189,13 @@ class LeafReader:
             )
         return check_partition("partition value", value)
 
-    def _agree(self, named: pa.Array, index: int) -> None:
-        if not pc.all(pc.fill_null(pc.equal(named, self.value), False)).as_py():
+    def _agree(self, dates: pa.Array, index: int) -> None:
+        if not pc.all(pc.fill_null(pc.equal(dates, self.value), False)).as_py():
             raise SchemaMismatchError(
                 "rows have another partition value than their directory, or --dates, says",
                 where=f"{self.leaf.path}, column {self._partitioning().name}, row group {index}",
                 expected=self.value,
-                found=", ".join(str(value) for value in pc.unique(named).to_pylist()[:3]),
+                found=", ".join(str(value) for value in pc.unique(dates).to_pylist()[:3]),
                 hint="have the tree written again, or import the rows from a flat tree",
             )
 
@@ -212,8 +212,8 @@ class LeafReader:
             )
 
 
-def _identity(found: Stat | None) -> tuple[int, ...] | None:
-    return None if found is None else (found.size, found.mtime_ns, found.inode)
+def _identity(stat: Stat | None) -> tuple[int, ...] | None:
+    return None if stat is None else (stat.size, stat.mtime_ns, stat.inode)
 
 
 class ExportedDigests:

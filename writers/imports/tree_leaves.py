@@ -56,8 +56,8 @@ def find_tree(
     TableNotFoundError: no such directory, or nothing in it. SettingsError: it does not fit the layout, or no layout
     is recognised. CorruptFileError: what describes the tree contradicts it.
     """
-    found = fs.stat(root)
-    if found is None or not found.is_dir:
+    stat = fs.stat(root)
+    if stat is None or not stat.is_dir:
         raise TableNotFoundError(
             "no such directory", where=root, expected="a tree of Parquet files", hint="check --from"
         )
@@ -90,9 +90,9 @@ def find_tree(
 
 def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[FoundLeaf]:
     """The leaves with what the manifest says of them."""
-    known = {leaf.path: leaf for leaf in manifest.files}
-    missing = sorted(known.keys() - {leaf.name for leaf in leaves})
-    added = sorted({leaf.name for leaf in leaves} - known.keys())
+    in_manifest = {leaf.path: leaf for leaf in manifest.files}
+    missing = sorted(in_manifest.keys() - {leaf.name for leaf in leaves})
+    added = sorted({leaf.name for leaf in leaves} - in_manifest.keys())
     if missing or added:
         raise CorruptFileError(
             "files of an exported tree are not those of its manifest",
@@ -101,9 +101,9 @@ def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[F
             found="nothing" if missing else "a file that is not in the manifest",
             hint=f"copy the tree again, or remove {MANIFEST} to take it as one of another program",
         )
-    found = []
+    completed = []
     for leaf in leaves:
-        exported = known[leaf.name]
+        exported = in_manifest[leaf.name]
         if leaf.value not in (None, exported.value):
             raise CorruptFileError(
                 "file of an exported tree lies in another directory than its manifest says",
@@ -112,8 +112,8 @@ def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[F
                 found=leaf.value,
                 hint="copy the tree again",
             )
-        found.append(FoundLeaf(leaf.path, leaf.name, exported.value, exported.rows, exported))
-    return found
+        completed.append(FoundLeaf(leaf.path, leaf.name, exported.value, exported.rows, exported))
+    return completed
 
 
 def _layout(fs: Fs, root: Path, schema: TableSchema, asked: str) -> TreeLayout:
@@ -132,8 +132,8 @@ def _layout(fs: Fs, root: Path, schema: TableSchema, asked: str) -> TreeLayout:
     flat = any(is_parquet(fs, root / name) for name in shown)
     kv = any("=" in name and is_directory(fs, root / name) for name in shown)
     nested = any(fs.stat(leaf) is not None for leaf in nested_leaves(fs, root, schema))
-    seen: dict[TreeLayout, bool] = {"flat": flat, "kv": kv, "nested": nested}
-    recognised = [name for name, is_it in seen.items() if is_it]
+    layouts: dict[TreeLayout, bool] = {"flat": flat, "kv": kv, "nested": nested}
+    recognised = [name for name, is_it in layouts.items() if is_it]
     if len(recognised) == 1:
         return recognised[0]
     raise SettingsError(

@@ -34,23 +34,23 @@ def survey(
     """
     single = dates[0] if dates and len(dates) == 1 and ".." not in dates[0] else None
     selection = Selection.of(dates, None)
-    found: dict[str, list[tuple[FoundLeaf, int, int]]] = {}
+    leaves_by_date: dict[str, list[tuple[FoundLeaf, int, int]]] = {}
     for leaf in tree.leaves:
         reader = open_leaf(fs, leaf, schema, single, options)
         for value, rows in reader.counts().items():
-            found.setdefault(value, []).append((leaf, rows, reader.size))
-    for wanted in dates or ():
-        if not any(Selection.of(wanted, None).takes_value(value) for value in found):
+            leaves_by_date.setdefault(value, []).append((leaf, rows, reader.size))
+    for date in dates or ():
+        if not any(Selection.of(date, None).takes_value(value) for value in leaves_by_date):
             raise TableNotFoundError(
                 "the tree has no rows of this date",
                 where=tree.root,
-                expected=", ".join(sorted(found)[:5]) or "rows",
-                found=wanted,
+                expected=", ".join(sorted(leaves_by_date)[:5]) or "rows",
+                found=date,
                 hint="--dates names dates of the tree",
             )
     parts = [
         Part(value, tuple(leaf for leaf, _, _ in leaves), sum(n for _, n, _ in leaves), sum(n for _, _, n in leaves))
-        for value, leaves in sorted(found.items())
+        for value, leaves in sorted(leaves_by_date.items())
         if selection.takes_value(value)
     ]
     if not parts:

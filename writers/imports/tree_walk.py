@@ -95,15 +95,15 @@ class TreeWalk:
     def kv(self) -> Iterator[FoundLeaf]:
         yield from self._level(self.root, {})
 
-    def _level(self, directory: Path, given: dict[str, str]) -> Iterator[FoundLeaf]:
+    def _level(self, directory: Path, keys: dict[str, str]) -> Iterator[FoundLeaf]:
         """The leaves below directories that have given these values."""
-        value = self._value(given, directory) if len(given) == len(self.template.keys) else None
+        value = self._value(keys, directory) if len(keys) == len(self.template.keys) else None
         for name in visible(self.fs.names(directory)):
             path = directory / name
             if value is None:
-                key, of_key = self._pair(name, path, given)
+                key, of_key = self._pair(name, path, keys)
                 if self._is_dir(path):
-                    yield from self._level(path, {**given, key: of_key})
+                    yield from self._level(path, {**keys, key: of_key})
             elif self._is_file(path):
                 yield self.leaf(path, value)
             else:
@@ -114,9 +114,9 @@ class TreeWalk:
         path = self.root / METADATA
         file, rows = open_foreign(self.fs, path), dict[str, int]()
         with foreign_damage(path):
-            found = checked_chunks(file.metadata, ANY_SIZE)
-        for index in range(found.num_row_groups):
-            group = found.row_group(index)
+            footer = checked_chunks(file.metadata, ANY_SIZE)
+        for index in range(footer.num_row_groups):
+            group = footer.row_group(index)
             name = group.column(0).file_path if group.num_columns else ""
             rows[name] = rows.get(name, 0) + group.num_rows
         for name, count in rows.items():
@@ -135,33 +135,33 @@ class TreeWalk:
                 levels = f"levels of {', '.join(sorted(keys))}"
                 hint = self._proposal((self.root / name).parent)
                 raise self._misfit(self.root / name, levels, f"{len(parts) - 1} levels", hint)
-            given: dict[str, str] = {}
+            values: dict[str, str] = {}
             for part in parts[:-1]:
                 plain = "=" not in part and len(keys) == 1
-                key, of_key = (*keys, self._decoded(part)) if plain else self._pair(part, self.root / name, given)
-                given[key] = of_key
-            yield self.leaf(self.root / name, self._value(given, self.root / name), count)
+                key, of_key = (*keys, self._decoded(part)) if plain else self._pair(part, self.root / name, values)
+                values[key] = of_key
+            yield self.leaf(self.root / name, self._value(values, self.root / name), count)
 
     def hive(self) -> Iterator[FoundLeaf]:
         """The leaves that the Locations table names, with their rows."""
-        there = [name for name in LOCATIONS_TABLES if self.fs.stat(self.root / name) is not None]
-        if len(there) != 1:
+        tables = [name for name in LOCATIONS_TABLES if self.fs.stat(self.root / name) is not None]
+        if len(tables) != 1:
             raise CorruptFileError(
-                "the tree has two Locations tables" if there else "the tree has no Locations table",
+                "the tree has two Locations tables" if tables else "the tree has no Locations table",
                 where=self.root,
                 expected=" or ".join(LOCATIONS_TABLES),
-                found=" and ".join(there) or "neither",
-                hint="remove the one that is out of date" if there else "import it with --layout kv",
+                found=" and ".join(tables) or "neither",
+                hint="remove the one that is out of date" if tables else "import it with --layout kv",
             )
-        for entry in self._entries(self.root / there[0]):
+        for entry in self._entries(self.root / tables[0]):
             path = self.root / entry.filename
-            found = self.fs.stat(path)
-            if found is None or found.is_dir != (entry.format == DEEPHAVEN):
+            stat = self.fs.stat(path)
+            if stat is None or stat.is_dir != (entry.format == DEEPHAVEN):
                 raise CorruptFileError(
                     "leaf of the Locations table is not there",
                     where=path,
                     expected=f"{entry.rows} rows in {entry.format}",
-                    found="nothing" if found is None else "a directory" if found.is_dir else "a file",
+                    found="nothing" if stat is None else "a directory" if stat.is_dir else "a file",
                     hint="have the Locations table written anew from the tree",
                 )
             parts = entry.filename.split("/")
@@ -169,32 +169,32 @@ class TreeWalk:
                 raise self._misfit(path, f"{self.column}={entry.value}/<leaf>", entry.filename)
             yield self.leaf(path, entry.value, entry.rows)
 
-    def _entries(self, place: Path) -> list[LocationEntry]:
-        record = table_size.load(self.fs, place)
+    def _entries(self, directory: Path) -> list[LocationEntry]:
+        record = table_size.load(self.fs, directory)
         if record is None:
             raise CorruptFileError(
-                "the Locations table has no table.size", where=place, expected="a record of its rows"
+                "the Locations table has no table.size", where=directory, expected="a record of its rows"
             )
         schema = locations_schema(self.column, self.schema)
         sizes, rows = record.data_file_sizes, record.size
-        columns = {c.name: read_column(self.fs, place, c, sizes, rows).to_pylist() for c in schema.columns}
-        return decode_locations(columns, self.column, place)
+        columns = {c.name: read_column(self.fs, directory, c, sizes, rows).to_pylist() for c in schema.columns}
+        return decode_locations(columns, self.column, directory)
 
-    def _pair(self, name: str, where: Path, given: Mapping[str, str]) -> tuple[str, str]:
-        """Key and value of a directory ``<key>=<value>``, a key that is not ``given`` yet."""
+    def _pair(self, name: str, where: Path, keys: Mapping[str, str]) -> tuple[str, str]:
+        """Key and value of a directory ``<key>=<value>``, a key that is not ``keys`` yet."""
         key, equals, value = name.partition("=")
-        wanted = sorted(self.template.keys - given.keys())
-        if not equals or key not in wanted:
+        missing = sorted(self.template.keys - keys.keys())
+        if not equals or key not in missing:
             hint = self._proposal(where) if equals else None
-            raise self._misfit(where, " or ".join(f"{each}=<value>" for each in wanted), name, hint)
+            raise self._misfit(where, " or ".join(f"{key}=<value>" for key in missing), name, hint)
         value = self._decoded(value)
         if value == HIVE_NULL and not self.raw_values:
             raise self._misfit(where, "a value", f"{HIVE_NULL}, which is null")
         return key, value
 
-    def _value(self, given: Mapping[str, str], where: Path) -> str:
+    def _value(self, keys: Mapping[str, str], where: Path) -> str:
         """The value of a date by its directories."""
-        value = check_partition("partition value", self.template.value(given, where))
+        value = check_partition("partition value", self.template.value(keys, where))
         if self.strict and is_midnight(value):
             column = self.column
             raise SettingsError(
@@ -231,8 +231,8 @@ class TreeWalk:
         return True
 
     def _is_dir(self, path: Path) -> bool:
-        found = self.fs.stat(path)
-        if found is None or not found.is_dir:
+        stat = self.fs.stat(path)
+        if stat is None or not stat.is_dir:
             raise self._misfit(path, f"directories {' and '.join(sorted(self.template.keys))}=<value>", path.name)
         return True
 
@@ -248,27 +248,27 @@ class TreeWalk:
 
 def is_directory(fs: Fs, path: Path) -> bool:
     """Whether there is a directory."""
-    found = fs.stat(path)
-    return found is not None and found.is_dir
+    stat = fs.stat(path)
+    return stat is not None and stat.is_dir
 
 
 def is_parquet(fs: Fs, path: Path) -> bool:
     """Whether a file is one of Parquet by its name, or by its first bytes."""
-    found = fs.stat(path)
-    if found is None or not found.is_file:
+    stat = fs.stat(path)
+    if stat is None or not stat.is_file:
         return False
     if path.name.endswith(SUFFIX):
         return True
-    may_be = path.suffix in BARE and found.size >= len(MAGIC)
+    may_be = path.suffix in BARE and stat.size >= len(MAGIC)
     return may_be and fs.read_range(path, 0, len(MAGIC)) == MAGIC
 
 
 def _kind(fs: Fs, path: Path) -> str:
     """What a file is that is none of Parquet."""
-    found = fs.stat(path)
-    if found is None or not found.is_file:
-        return "nothing" if found is None else path.name
-    head = fs.read_range(path, 0, min(found.size, len(MAGIC)))
+    stat = fs.stat(path)
+    if stat is None or not stat.is_file:
+        return "nothing" if stat is None else path.name
+    head = fs.read_range(path, 0, min(stat.size, len(MAGIC)))
     return next(
         (f"{path.name}, a file of {name}" for magic, name in OTHERS.items() if head.startswith(magic)), path.name
     )

@@ -33,24 +33,24 @@ class ValueTemplate:
     def parse(text: str) -> ValueTemplate:
         """A template as it is written; SettingsError for a wrong one."""
         try:
-            found = [(before, key, form or "") for before, key, form, _ in Formatter().parse(text)]
+            parts = [(before, key, form or "") for before, key, form, _ in Formatter().parse(text)]
         except ValueError as error:
             raise _wrong(text, str(error)) from None
-        keys = [key for _, key, _ in found if key is not None]
-        odd = [form for _, key, form in found if key is not None and not (form in ("", "date") or _DIGITS.match(form))]
+        keys = [key for _, key, _ in parts if key is not None]
+        odd = [form for _, key, form in parts if key is not None and not (form in ("", "date") or _DIGITS.match(form))]
         if not keys or "" in keys or odd:
             raise _wrong(text, f"form {odd[0]!r}" if odd else text)
-        return ValueTemplate(text, tuple(found))
+        return ValueTemplate(text, tuple(parts))
 
     @property
     def keys(self) -> frozenset[str]:
         """The keys of the directories that it takes."""
         return frozenset(key for _, key, _ in self.parts if key is not None)
 
-    def value(self, given: Mapping[str, str], where: object) -> str:
+    def value(self, values: Mapping[str, str], where: object) -> str:
         """The value of a date by the values of its directories; InvalidNameError: one does not have its form."""
         return "".join(
-            f"{text}{'' if key is None else _formed(given[key], form, where)}" for text, key, form in self.parts
+            f"{text}{'' if key is None else _formed(values[key], form, where)}" for text, key, form in self.parts
         )
 
 
@@ -96,10 +96,10 @@ def _misformed(value: str, expected: str, where: object) -> str:
     )
 
 
-def _wrong(text: str, found: str) -> SettingsError:
+def _wrong(text: str, fault: str) -> SettingsError:
     return SettingsError(
         "--value lacks keys of directories",
         where=text,
         expected=f"keys in braces, like {EXAMPLE}, with the forms 02 (digits) and date",
-        found=found,
+        found=fault,
     )

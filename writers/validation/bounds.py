@@ -40,12 +40,12 @@ class Range:
                 wide = numbers.astype(np.float64)
             low_, high_ = float(_real(self.low)), float(_real(self.high))
             return (wide >= low_) & (wide <= high_) & ~cells.null
-        least, most = np.iinfo(numbers.dtype).min, np.iinfo(numbers.dtype).max
+        least, greatest = np.iinfo(numbers.dtype).min, np.iinfo(numbers.dtype).max
         low, high = math.ceil(_number(self.low)), math.floor(_number(self.high))
-        if low > most or high < least:
+        if low > greatest or high < least:
             return np.zeros(len(numbers), bool)
         dtype = numbers.dtype.type
-        inside: Mask = (numbers >= dtype(max(low, least))) & (numbers <= dtype(min(high, most))) & ~cells.null
+        inside: Mask = (numbers >= dtype(max(low, least))) & (numbers <= dtype(min(high, greatest))) & ~cells.null
         return inside
 
     def _inside(self, texts: pa.Array) -> list[bool]:
@@ -82,13 +82,13 @@ class Extremes:
             return
         if cells.numbers is not None:
             values = cells.numbers[keep]
-            found = [values.min().item(), values.max().item()]
+            extremes = [values.min().item(), values.max().item()]
         else:
             assert cells.dictionary is not None and cells.ids is not None  # noqa: S101
             used = np.unique(cells.ids[keep])
             ranks = cells.dictionary.ranks[used]
-            places = used[[int(ranks.argmin()), int(ranks.argmax())]]
-            found = cells.dictionary.texts.take(pa.array(places)).to_pylist()
-        low, high = found
+            ids = used[[int(ranks.argmin()), int(ranks.argmax())]]
+            extremes = cells.dictionary.texts.take(pa.array(ids)).to_pylist()
+        low, high = extremes
         self.low = low if self.low is None or not_above(low, self.low) else self.low
         self.high = high if self.high is None or not_above(self.high, high) else self.high

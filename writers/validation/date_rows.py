@@ -77,8 +77,8 @@ class Cells:
     def texts(self, key: object, make: Callable[[pa.Array], Any]) -> npt.NDArray[Any]:
         """What ``make`` gives for the text of each row; rows of nulls hold anything. Only for columns of text."""
         assert self.dictionary is not None and self.ids is not None  # noqa: S101
-        found = self.dictionary.each(key, make)
-        return found[self.ids] if len(found) else np.zeros(len(self.ids), bool)  # then every row is null
+        results = self.dictionary.each(key, make)
+        return results[self.ids] if len(results) else np.zeros(len(self.ids), bool)  # then every row is null
 
     def arrow(self) -> pa.Array:
         """The cells as Arrow."""
@@ -128,12 +128,12 @@ class RowSet:
 
     def column(self, name: str) -> Column:
         """A column that a rule names. NotEvaluatedError if the table has none, or this release does not store it."""
-        found = self.schema.column(name)
-        if found is None:
+        column = self.schema.column(name)
+        if column is None:
             raise NotEvaluatedError(f"the table has no column {name}")
-        if not found.type.stored:
-            raise NotEvaluatedError(f"columns of type {found.type.name} are not stored by this release")
-        return found
+        if not column.type.stored:
+            raise NotEvaluatedError(f"columns of type {column.type.name} are not stored by this release")
+        return column
 
     def each(self) -> Iterator[RowSet]:
         """Every location separately."""

@@ -35,15 +35,15 @@ def _expected_size(scope: Scope, rule: ValidatorRule) -> Measure:
         wide.append(int(value))
     if not any(wide):
         raise NotEvaluatedError("partitionsBefore and partitionsAfter are both 0: there is no date to compare with")
-    found = scope.around.neighbours(wide[0], wide[1])
-    if not found:
+    neighbours = scope.around.neighbours(wide[0], wide[1])
+    if not neighbours:
         bounds = number(rule.attributes["min"]), number(rule.attributes["max"])
         message = f"{plural(scope.rows.rows, 'row')}, no history to compare with: no neighbouring date is merged"
         return Measure(True, None, *bounds, message)
-    if not sum(found):
+    if not sum(neighbours):
         raise NotEvaluatedError("no neighbouring date has rows in history to compare with")
-    mean = Fraction(sum(found), len(found))
-    message = f"{scope.rows.rows} rows, {float(mean):g} is the mean of {plural(len(found), 'neighbouring date')}"
+    mean = Fraction(sum(neighbours), len(neighbours))
+    message = f"{scope.rows.rows} rows, {float(mean):g} is the mean of {plural(len(neighbours), 'neighbouring date')}"
     return within(rule, Fraction(scope.rows.rows) / mean, message)
 
 
@@ -53,16 +53,16 @@ def _types(scope: Scope, rule: ValidatorRule) -> Measure:
     types = names_in(rule, "types" if plural_ else "type")
     if len(names) != len(types):
         raise NotEvaluatedError(f"{plural(len(names), 'column')}, {plural(len(types), 'type')}")
-    wrong, found = [], []
-    for name, wanted in zip(names, types, strict=True):
+    wrong, names_of_types = [], []
+    for name, declared in zip(names, types, strict=True):
         column = scope.rows.schema.column(name)
         if column is None:
             raise NotEvaluatedError(f"the table has no column {name}")
-        found.append(column.type.name)
-        if column.type != data_type(wanted):
-            wrong.append(f"{name} is {column.type.name}, not {wanted}")
+        names_of_types.append(column.type.name)
+        if column.type != data_type(declared):
+            wrong.append(f"{name} is {column.type.name}, not {declared}")
     given = ", ".join(types)
-    return Measure(not wrong, ", ".join(found), given, given, "; ".join(wrong) or "declared so")
+    return Measure(not wrong, ", ".join(names_of_types), given, given, "; ".join(wrong) or "declared so")
 
 
 def _grouped(scope: Scope, rule: ValidatorRule) -> Measure:
@@ -106,8 +106,8 @@ def _digests(scope: Scope, _: ValidatorRule) -> Measure:
 
 
 def _offsets(scope: Scope, _: ValidatorRule) -> Measure:
-    found = scope.around.gaps()
-    return Measure(not found, found, 0, 0, f"{plural(found, 'gap')} between committed ranges")
+    gaps = scope.around.gaps()
+    return Measure(not gaps, gaps, 0, 0, f"{plural(gaps, 'gap')} between committed ranges")
 
 
 RULES: dict[str, Evaluate] = {

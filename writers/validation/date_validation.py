@@ -67,15 +67,15 @@ def validate_date(
     earlier = cache(partial(_earlier, fs, layout, table, record, bound))
 
     def before(rule: ValidatorRule, mode: str) -> RuleResult | None:
-        place = schema.rules.index(rule)
-        same = [r for r in schema.rules[:place] if r.name == rule.name and mode in modes_of(r)]
-        found = [r for r in earlier() if (r.rule, r.mode) == (rule.name, mode)]
-        return found[len(same)] if len(found) > len(same) else None
+        index = schema.rules.index(rule)
+        alike = [r for r in schema.rules[:index] if r.name == rule.name and mode in modes_of(r)]
+        stored = [r for r in earlier() if (r.rule, r.mode) == (rule.name, mode)]
+        return stored[len(alike)] if len(stored) > len(alike) else None
 
     date = DateRows(history, intraday, around, before)
     for rule in schema.rules:
         passed += evaluate(date, rule)
-    epochs = {taken.stream: taken.epoch for taken in sorted(record.inputs, key=lambda i: i.epoch) if taken.stream}
+    epochs = {source.stream: source.epoch for source in sorted(record.inputs, key=lambda i: i.epoch) if source.stream}
     return Validation(
         str(table), value, record.generation, history.rows, tuple(passed), epochs, bound, tolerant, time_ms
     )
@@ -91,12 +91,12 @@ def _kept(count: ColumnCount) -> RuleResult:
 
 def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> list[MergeSource]:
     """The outputs of a record as something to read."""
-    found = []
+    sources = []
     for output in record.outputs:
         directory = layout.history_location(table, LocationKey(output.internal, record.value))
         rows = output.rows
-        found.append(MergeSource(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
-    return found
+        sources.append(MergeSource(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
+    return sources
 
 
 def intraday_sources(
@@ -105,17 +105,17 @@ def intraday_sources(
     """The merged rows that are still intraday, the inputs that were removed, and the number of rows that came later."""
     now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
     merged = {i.key: i for i in record.inputs}
-    found, gone = [], []
-    for key, taken in merged.items():
-        at = now.get(key)
-        if at is None or at.rows < taken.rows:
-            gone.append(taken.internal)
+    sources, gone = [], []
+    for key, source in merged.items():
+        location = now.get(key)
+        if location is None or location.rows < source.rows:
+            gone.append(source.internal)
             continue
-        place = layout.intraday_location(table, at.key)
-        pinned = taken.stream, taken.internal, taken.since, at.epoch
-        found.append(MergeSource(place, *pinned, 0, taken.rows, at.rows, at.files))
+        directory = layout.intraday_location(table, location.key)
+        pinned = source.stream, source.internal, source.since, location.epoch
+        sources.append(MergeSource(directory, *pinned, 0, source.rows, location.rows, location.files))
     later = sum(loc.rows - (merged[key].rows if key in merged else 0) for key, loc in now.items())
-    return found, gone, later
+    return sources, gone, later
 
 
 # --- what rules know beyond the rows ---------------------------------------------------------------------------
@@ -125,41 +125,41 @@ def _neighbours(fs: Fs, layout: Layout, table: TableName, value: str, before: in
     """Rows in history of the merged dates next to one."""
     values = all_values(fs, layout, table)
     earlier, later = [v for v in values if v < value], [v for v in values if v > value]
-    found: list[int] = []
-    for wanted, candidates in ((before, reversed(earlier)), (after, iter(later))):
+    rows_by_date: list[int] = []
+    for number, candidates in ((before, reversed(earlier)), (after, iter(later))):
         rows: list[int] = []
         for candidate in candidates:
-            if len(rows) == wanted:
+            if len(rows) == number:
                 break
             record = newest(fs, layout, table, candidate)
             if record is not None:
                 rows.append(sum(output.rows for output in record.outputs))
-        found += rows
-    return found
+        rows_by_date += rows
+    return rows_by_date
 
 
 def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: Pins) -> int:
     """Permitted gaps in the offsets of the date's streams; a commit refuses all others."""
     states = {state.stream: state for state in pins.states()}
-    found = 0
-    for stream in sorted({taken.stream for taken in record.inputs} - {""}):
+    gaps = 0
+    for stream in sorted({source.stream for source in record.inputs} - {""}):
         state = states.get(stream)
         if state is None:
             raise NotEvaluatedError(f"stream {stream} has no commit log any more")
         if not state.offsets.positions():
             continue  # files: a set has no gaps
         epochs = list_epochs(fs, layout, table, stream)
-        found += sum(len(entry.gaps) for entry in epochs if entry.live)
-        if not found and state.floor > 0:
+        gaps += sum(len(entry.gaps) for entry in epochs if entry.live)
+        if not gaps and state.floor > 0:
             settled = f"epochs of stream {stream} up to {state.floor} are settled"
             raise NotEvaluatedError(f"{settled}, and their gaps are no longer recorded")
-    return found
+    return gaps
 
 
 def _earlier(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, bound: str) -> tuple[RuleResult, ...]:
     """Results of the stored validation of the same merge by the same rules."""
     try:
-        found = load_validation(fs, layout, table, record)
+        stored = load_validation(fs, layout, table, record)
     except CorruptFileError:
         return ()  # then the rule counts as not evaluated, which tells more than the damage
-    return found.results if found is not None and found.binding == bound else ()
+    return stored.results if stored is not None and stored.binding == bound else ()

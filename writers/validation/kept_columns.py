@@ -63,11 +63,11 @@ def uncovered_columns(
         if isinstance(number, str):
             yield ColumnCount(number, None, count, 0, 0)
             continue
-        column, there = by_id[number], 0
+        column, kept = by_id[number], 0
         for output in outputs:
             directory = layout.history_location(table, LocationKey(output.internal, record.value))
-            there += filled(fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
-        yield ColumnCount(column.name, number, count, there, drops.get(number, 0))
+            kept += filled(fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
+        yield ColumnCount(column.name, number, count, kept, drops.get(number, 0))
 
 
 def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: str) -> None:

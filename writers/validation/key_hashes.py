@@ -38,17 +38,17 @@ def plain(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if numbers.dtype.kind != "f":
         return numbers
     with np.errstate(invalid="ignore"):
-        made = numbers + numbers.dtype.type(0)
-    made[np.isnan(made)] = np.nan
-    same: npt.NDArray[Any] = made
-    return same
+        normal = numbers + numbers.dtype.type(0)
+    normal[np.isnan(normal)] = np.nan
+    normalized: npt.NDArray[Any] = normal
+    return normalized
 
 
 def lanes(cells: Cells) -> Lanes:
     """Two words a row."""
     if cells.numbers is None:
-        found = (cells.texts("low", lambda t: _hashed(t)[0]), cells.texts("high", lambda t: _hashed(t)[1]))
-        first, second = (part.astype(np.uint64, copy=True) for part in found)
+        words = (cells.texts("low", lambda t: _hashed(t)[0]), cells.texts("high", lambda t: _hashed(t)[1]))
+        first, second = (words_of.astype(np.uint64, copy=True) for words_of in words)
     else:
         numbers = plain(cells.numbers)
         wide = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64).view(np.uint64)
@@ -126,15 +126,15 @@ def counted(feeds: Sequence[Feed], limit: int = LIMIT) -> Iterator[tuple[Counted
     while todo:
         prefix, bits = todo.pop()
         done: list[Counted] = []
-        for each in feeds:
+        for run in feeds:
             held = _Held(limit)
-            for low, high in each():
+            for low, high in run():
                 held.add(Counted(low, high, np.ones(len(low), np.int64)).beginning(prefix, bits))
                 while held.full and bits < 48:
                     prefix, bits = prefix << 1, bits + 1
                     todo.append((prefix | 1, bits))
                     held.keep(prefix, bits)
-                    done = [part.beginning(prefix, bits) for part in done]
+                    done = [hashes.beginning(prefix, bits) for hashes in done]
             done.append(held.all())
         yield tuple(done)
 
@@ -145,8 +145,8 @@ class _Held:
     def __init__(self, limit: int) -> None:
         self.limit, self._whole, self._new, self._waiting = limit, _EMPTY, list[Counted](), 0
 
-    def add(self, part: Counted) -> None:
-        self._new.append(Counted.of([part]))
+    def add(self, hashes: Counted) -> None:
+        self._new.append(Counted.of([hashes]))
         self._waiting += len(self._new[-1])
         if self._waiting >= max(len(self._whole), self.limit // 4):
             self._whole, self._new, self._waiting = self.all(), [], 0
@@ -165,4 +165,4 @@ class _Held:
 
 def distinct(feed_: Feed) -> int:
     """How many different hashes there are."""
-    return sum(len(found) for (found,) in counted([feed_]))
+    return sum(len(hashes) for (hashes,) in counted([feed_]))

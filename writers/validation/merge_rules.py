@@ -27,7 +27,7 @@ TEXT_ROWS = 1 << 16
 
 def digest(rows: RowSet, column: Column) -> str:
     """The digest of a column as 32 hex digits."""
-    found = Digests(rows.schema)
+    digests = Digests(rows.schema)
     for source in rows.sources:
         opened = open_source(rows.fs, source, column)
         if column.storage is Storage.SYMBOL:
@@ -35,15 +35,15 @@ def digest(rows: RowSet, column: Column) -> str:
             counts = np.zeros(len(symbols) + 1, np.int64)
             for first, stop in source.blocks():
                 count_ids(opened.ids(first, stop, len(symbols)), counts)
-            found.counted(column, symbols, counts)
+            digests.counted(column, symbols, counts)
         elif column.storage is Storage.BLOB:
             for first, stop in source.blocks():
                 for low in range(first, stop, TEXT_ROWS):
-                    found.texts(column, opened.texts(low, min(low + TEXT_ROWS, stop)))
+                    digests.texts(column, opened.texts(low, min(low + TEXT_ROWS, stop)))
         else:
             for first, stop in source.blocks():
-                found.fixed(column, opened.entries(first, stop))
-    return to_hex(found.totals.get(column.name, 0))
+                digests.fixed(column, opened.entries(first, stop))
+    return to_hex(digests.totals.get(column.name, 0))
 
 
 def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, later: int) -> Iterator[RuleResult]:
@@ -64,18 +64,18 @@ def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, l
 def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, against: str) -> Iterator[RuleResult]:
     for column in history.schema.stored:
         recorded = _recorded(record, column)
-        wanted = digest(intraday, column) if intraday else recorded
+        expected = digest(intraday, column) if intraday else recorded
         what = f"digests of history and of {against}"
-        yield _equal("DigestEqual", column.name, digest(history, column), wanted, what)
+        yield _equal("DigestEqual", column.name, digest(history, column), expected, what)
 
 
 def _recorded(record: MergeRecord, column: Column) -> str | None:
     """The digest that the merges saw, with the nulls that outputs show from before the column was added."""
     if record.proof is None:
         return None
-    found = from_hex(record.proof.digests_in.get(column.name, to_hex(0)))
+    recorded = from_hex(record.proof.digests_in.get(column.name, to_hex(0)))
     rows = sum(output.rows for output in record.outputs if column.name not in output.digests)
-    return to_hex(add(found, digest_nulls(column, rows)))
+    return to_hex(add(recorded, digest_nulls(column, rows)))
 
 
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:
@@ -103,17 +103,17 @@ def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: b
 
 def _names(column: Column, sides: tuple[RowSet, RowSet], keys: list[tuple[int, int]]) -> str:
     """The values behind some hashes."""
-    wanted, found = set(keys), dict[tuple[int, int], Any]()
+    wanted, values = set(keys), dict[tuple[int, int], Any]()
     for rows in sides:
         for block in rows.blocks([column.name]):
             low, high = row_keys(block, [column.name])
             for row in np.flatnonzero(np.isin(low, [key[0] for key in wanted])):
                 key = int(low[row]), int(high[row])
-                if key in wanted and key not in found:
-                    found[key] = block.cells[column.name].arrow()[int(row)].as_py()
-            if len(found) == len(wanted):
-                return some(list(found.values()))
-    return some(list(found.values()))
+                if key in wanted and key not in values:
+                    values[key] = block.cells[column.name].arrow()[int(row)].as_py()
+            if len(values) == len(wanted):
+                return some(list(values.values()))
+    return some(list(values.values()))
 
 
 def _equal(rule: str, column: str | None, found: Any, expected: Any, what: str) -> RuleResult:

@@ -35,11 +35,11 @@ class _Last:
 
     def swap(self, groups: Words, words: Words) -> tuple[Mask, Words]:
         """Takes the new last words of some groups (in order, each once); which of them were known, and their words."""
-        places = np.minimum(np.searchsorted(self.groups, groups), max(len(self.groups) - 1, 0))
-        known = self.groups[places] == groups if len(self.groups) else np.zeros(len(groups), bool)
-        before = self.words[places] if len(self.groups) else np.zeros(len(groups), np.uint64)
+        positions = np.minimum(np.searchsorted(self.groups, groups), max(len(self.groups) - 1, 0))
+        known = self.groups[positions] == groups if len(self.groups) else np.zeros(len(groups), bool)
+        before = self.words[positions] if len(self.groups) else np.zeros(len(groups), np.uint64)
         if known.any():
-            self.words[places[known]] = words[known]
+            self.words[positions[known]] = words[known]
         fresh = ~known
         if fresh.any():
             joined = np.concatenate([self.groups, groups[fresh]])
@@ -57,13 +57,13 @@ class _LastTexts:
         self.groups: list[None] = []
 
     def broken(self, groups: Words, first: list[bytes | None], last: list[bytes | None], wrong: _Compare) -> int:
-        found = 0
+        broken = 0
         for group, begin, end in zip(groups.tolist(), first, last, strict=True):
             if group in self.kept:
                 before = self.kept[group]
-                found += bool(wrong((before is not None, before or b""), (begin is not None, begin or b"")))
+                broken += bool(wrong((before is not None, before or b""), (begin is not None, begin or b"")))
             self.kept[group] = end
-        return found
+        return broken
 
 
 def _words(cells: Cells) -> Words:
@@ -100,7 +100,7 @@ class _Sequences:
         ends = np.append(starts[1:], len(rows)) - 1
         self.broken += int(np.count_nonzero(self.wrong(words[:-1], words[1:]) & ~begins[1:]))
         if self.column.storage is Storage.BLOB:
-            first, last = (_texts_at(cells, rows[places]) for places in (starts, ends))
+            first, last = (_texts_at(cells, rows[numbers]) for numbers in (starts, ends))
             self.broken += self.last_texts.broken(groups[starts], first, last, self.wrong)
         else:
             known, before = self.last.swap(groups[starts], words[ends])
@@ -120,7 +120,7 @@ def _texts_at(cells: Cells, rows: npt.NDArray[np.intp]) -> list[bytes | None]:
 
 def _broken(rows: RowSet, column: Column, group: list[str], rule: ValidatorRule, wrong: _Compare) -> int:
     """Rows of one location that break the order; groups that do not fit in memory are checked in several passes."""
-    todo, found = [(0, 0)], 0
+    todo, broken = [(0, 0)], 0
     while todo:
         prefix, bits = todo.pop()
         sequences = _Sequences(column, wrong)
@@ -136,8 +136,8 @@ def _broken(rows: RowSet, column: Column, group: list[str], rule: ValidatorRule,
                 restart = True
                 break
         if not restart:
-            found += sequences.broken
-    return found
+            broken += sequences.broken
+    return broken
 
 
 def _ordered(wrong: _Compare, what: str) -> Evaluate:
@@ -148,9 +148,9 @@ def _ordered(wrong: _Compare, what: str) -> Evaluate:
         group = [rule.attributes["groupBy"]] if "groupBy" in rule.attributes else []
         for name in group:
             scope.rows.column(name)
-        found = sum(_broken(location, column, group, rule, wrong) for location in scope.rows.each())
+        broken = sum(_broken(location, column, group, rule, wrong) for location in scope.rows.each())
         inside = f" among rows of the same {group[0]}" if group else ""
-        return Measure(not found, found, 0, 0, f"{found} rows {what} the one before{inside}")
+        return Measure(not broken, broken, 0, 0, f"{broken} rows {what} the one before{inside}")
 
     return evaluate
 

@@ -52,14 +52,15 @@ def _in_mode(date: DateRows, rule: ValidatorRule, mode: str) -> RuleResult:
     if "column2" in rule.attributes:
         column = f"{column},{rule.attributes['column2']}"
     if mode == FULL_INTRADAY and date.intraday is None:
-        known = date.before(rule, mode)
-        if known is not None and known.passed is not None:
-            return known
+        stored = date.before(rule, mode)
+        if stored is not None and stored.passed is not None:
+            return stored
     try:
-        found = _measured(date, rule, mode)
+        result = _measured(date, rule, mode)
     except NotEvaluatedError as why:
         return RuleResult(rule.name, column, None, None, None, None, f"not evaluated: {why}", mode)
-    return RuleResult(rule.name, column, found.measured, found.lower, found.upper, found.passed, found.message, mode)
+    bounds = result.lower, result.upper
+    return RuleResult(rule.name, column, result.measured, *bounds, result.passed, result.message, mode)
 
 
 def _measured(date: DateRows, rule: ValidatorRule, mode: str) -> Measure:
@@ -73,17 +74,17 @@ def _measured(date: DateRows, rule: ValidatorRule, mode: str) -> Measure:
             raise NotEvaluatedError("intraday rows were removed before the rule was evaluated")
         return run(Scope(date.intraday, date.around), rule)
     if mode == SIMPLE_TABLE:
-        places = list(date.history.each())
-        return _worst([(p.sources[0].internal, run(Scope(p, date.around), rule)) for p in places])
+        locations = list(date.history.each())
+        return _worst([(p.sources[0].internal, run(Scope(p, date.around), rule)) for p in locations])
     raise NotEvaluatedError(f"mode {mode} is not known")
 
 
-def _worst(found: Sequence[tuple[str, Measure]]) -> Measure:
+def _worst(measures: Sequence[tuple[str, Measure]]) -> Measure:
     """The first location that fails, else the first."""
-    if not found:
+    if not measures:
         raise NotEvaluatedError("the date has no location")
-    internal, first = next((pair for pair in found if not pair[1].passed), found[0])
+    internal, first = next((pair for pair in measures if not pair[1].passed), measures[0])
     message = f"internal partition {internal}: {first.message}"
     if first.passed:
-        message = f"all {len(found)} locations pass. First {message}"
+        message = f"all {len(measures)} locations pass. First {message}"
     return Measure(first.passed, first.measured, first.lower, first.upper, message)

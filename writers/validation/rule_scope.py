@@ -56,10 +56,10 @@ Evaluate = Callable[[Scope, ValidatorRule], Measure]
 
 def names_in(rule: ValidatorRule, *attributes: str) -> list[str]:
     """The columns that attributes of a rule name."""
-    found: list[str] = []
+    names: list[str] = []
     for attribute in attributes:
-        found += [part.strip() for part in rule.attributes.get(attribute, "").split(",") if part.strip()]
-    return found
+        names += [name.strip() for name in rule.attributes.get(attribute, "").split(",") if name.strip()]
+    return names
 
 
 def number(text: str) -> int | float:

@@ -48,19 +48,19 @@ def _where(scope: Scope, rule: ValidatorRule) -> Measure:
         predicate = parse_predicate(text, rows.schema)
     except SchemaParseError as error:
         raise NotEvaluatedError(f"the filter cannot be parsed: {error}") from None
-    found = 0
+    holding = 0
     if not predicate.columns:
         kept = predicate.evaluate(pa.record_batch({"": pa.nulls(1, pa.int8())}))[0].as_py()
-        found = rows.rows if kept else 0
+        holding = rows.rows if kept else 0
     else:
         for block in rows.blocks(predicate.columns):
-            found += int(predicate.evaluate(block.batch(predicate.columns)).true_count)
-    return share(rule, found, rows.rows, f"are kept by {text}")
+            holding += int(predicate.evaluate(block.batch(predicate.columns)).true_count)
+    return share(rule, holding, rows.rows, f"are kept by {text}")
 
 
 def _not_null(scope: Scope, rule: ValidatorRule) -> Measure:
-    found = _count(scope, rule.attributes["column"], lambda cells: cells.null)
-    return Measure(not found, found, 0, 0, f"{found} of {scope.rows.rows} rows are null")
+    nulls = _count(scope, rule.attributes["column"], lambda cells: cells.null)
+    return Measure(not nulls, nulls, 0, 0, f"{nulls} of {scope.rows.rows} rows are null")
 
 
 def _count_equal(scope: Scope, rule: ValidatorRule) -> Measure:

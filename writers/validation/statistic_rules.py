@@ -40,8 +40,8 @@ def _values(scope: Scope, rule: ValidatorRule, column: Column) -> Iterator[npt.N
         yield cells.numbers[keep]
 
 
-def _statistic(rule: ValidatorRule, name: str, found: Number | None, values: int) -> Measure:
-    return within(rule, found, f"{name} of {plural(values, 'value')}" if values else "no values")
+def _statistic(rule: ValidatorRule, name: str, statistic: Number | None, values: int) -> Measure:
+    return within(rule, statistic, f"{name} of {plural(values, 'value')}" if values else "no values")
 
 
 def _nan(rule: ValidatorRule) -> Measure:
@@ -77,54 +77,54 @@ def _sum(parts: list[float]) -> float:
 def _extreme(which: str, name: str) -> Evaluate:
     def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         try:
-            found, count = _extremes(scope, rule)
+            extremes, count = _extremes(scope, rule)
         except _NanError:
             return _nan(rule)
-        return _statistic(rule, name, getattr(found, which), count)
+        return _statistic(rule, name, getattr(extremes, which), count)
 
     return evaluate
 
 
 def _extremes(scope: Scope, rule: ValidatorRule) -> tuple[Extremes, int]:
     column = scope.rows.column(rule.attributes["column"])
-    found, count = Extremes(), 0
+    extremes, count = Extremes(), 0
     for values in _values(scope, rule, column):
         count += len(values)
         if len(values):
             low, high = values.min().item(), values.max().item()
-            found.low = low if found.low is None else min(found.low, low)
-            found.high = high if found.high is None else max(found.high, high)
-    return found, count
+            extremes.low = low if extremes.low is None else min(extremes.low, low)
+            extremes.high = high if extremes.high is None else max(extremes.high, high)
+    return extremes, count
 
 
 def _in_range(scope: Scope, rule: ValidatorRule) -> Measure:
     try:
-        found, count = _extremes(scope, rule)
+        extremes, count = _extremes(scope, rule)
     except _NanError:
         return _nan(rule)
-    low, high = _statistic(rule, "", found.low, count), _statistic(rule, "", found.high, count)
-    shown = f"{found.low} .. {found.high}" if count else None
-    message = f"{plural(count, 'value')} from {found.low} to {found.high}" if count else "no values"
+    low, high = _statistic(rule, "", extremes.low, count), _statistic(rule, "", extremes.high, count)
+    shown = f"{extremes.low} .. {extremes.high}" if count else None
+    message = f"{plural(count, 'value')} from {extremes.low} to {extremes.high}" if count else "no values"
     return Measure(low.passed and high.passed, shown, low.lower, low.upper, message)
 
 
 def _percentile(scope: Scope, rule: ValidatorRule) -> Measure:
     """The value at place ``round(percentile * (values - 1))``, halves up, found by a radix search over its ordinal."""
-    column, at = scope.rows.column(rule.attributes["column"]), Decimal(rule.attributes["percentile"].strip())
-    if not 0 <= at <= 1:
-        raise NotEvaluatedError(f"percentile {at} is not from 0 to 1")
+    column, fraction = scope.rows.column(rule.attributes["column"]), Decimal(rule.attributes["percentile"].strip())
+    if not 0 <= fraction <= 1:
+        raise NotEvaluatedError(f"percentile {fraction} is not from 0 to 1")
     try:
         count = sum(len(values) for values in _values(scope, rule, column))
         if not count:
             return _statistic(rule, "", None, 0)
-        place = math.floor(Fraction(at) * (count - 1) + Fraction(1, 2))
-        found = _at_place(scope, rule, column, place)
+        index = math.floor(Fraction(fraction) * (count - 1) + Fraction(1, 2))
+        value = _at_place(scope, rule, column, index)
     except _NanError:
         return _nan(rule)
-    return _statistic(rule, f"percentile {number(rule.attributes['percentile'])}", found, count)
+    return _statistic(rule, f"percentile {number(rule.attributes['percentile'])}", value, count)
 
 
-def _at_place(scope: Scope, rule: ValidatorRule, column: Column, place: int) -> Number:
+def _at_place(scope: Scope, rule: ValidatorRule, column: Column, index: int) -> Number:
     prefix, bits = 0, 8 * column.width
     while bits:
         step = min(DIGIT, bits)
@@ -135,20 +135,20 @@ def _at_place(scope: Scope, rule: ValidatorRule, column: Column, place: int) -> 
             digits = (inside >> np.uint64(bits - step)) & np.uint64((1 << step) - 1)
             counts += np.bincount(digits.astype(np.int64), minlength=len(counts))
         ends = np.cumsum(counts)
-        digit = int(np.searchsorted(ends, place, side="right"))
-        place -= int(ends[digit - 1]) if digit else 0
+        digit = int(np.searchsorted(ends, index, side="right"))
+        index -= int(ends[digit - 1]) if digit else 0
         prefix, bits = prefix << step | digit, bits - step
     word = np.array([prefix], np.uint64).astype(f"u{column.width}")
-    found: Number = from_ordinals(word, column.type)[0].item()
-    return found
+    statistic: Number = from_ordinals(word, column.type)[0].item()
+    return statistic
 
 
 def _number_distinct(scope: Scope, rule: ValidatorRule) -> Measure:
     names = names_in(rule, "columns")
     for name in names:
         scope.rows.column(name)
-    found = distinct(feed(scope.rows, names, rule.attributes))
-    return within(rule, found, plural(found, "distinct value"))
+    count = distinct(feed(scope.rows, names, rule.attributes))
+    return within(rule, count, plural(count, "distinct value"))
 
 
 RULES: dict[str, Evaluate] = {

@@ -41,15 +41,15 @@ class _Odd:
 
 def _between(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
-    bounds, found, odd = Range.of(rule, column), Extremes(), _Odd()
+    bounds, extremes, odd = Range.of(rule, column), Extremes(), _Odd()
     for block in scope.rows.blocks([column.name]):
         cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
-        found.take(cells, keep)
+        extremes.take(cells, keep)
         odd.take(cells, keep)
     shown = odd.shown
-    if found.low is not None and not (bounds.takes(found.low) and bounds.takes(found.high)):
-        shown.append(f"values run from {found.low!r} to {found.high!r}")
-    measured = None if found.low is None else f"{found.low} .. {found.high}"
+    if extremes.low is not None and not (bounds.takes(extremes.low) and bounds.takes(extremes.high)):
+        shown.append(f"values run from {extremes.low!r} to {extremes.high!r}")
+    measured = None if extremes.low is None else f"{extremes.low} .. {extremes.high}"
     given = rule.attributes["minValue"], rule.attributes["maxValue"]
     return Measure(not shown, measured, *given, "; ".join(shown) or "all values in range")
 
@@ -60,8 +60,8 @@ def _between(scope: Scope, rule: ValidatorRule) -> Measure:
 def equals(cells: Cells, value: Any) -> Mask:
     """Which rows have this value; never a null."""
     if cells.numbers is None:
-        found = cells.texts(("equals", value), lambda texts: [text == value for text in texts.to_pylist()])
-        return found & ~cells.null
+        equal = cells.texts(("equals", value), lambda texts: [text == value for text in texts.to_pylist()])
+        return equal & ~cells.null
     typed = _typed(value, cells.numbers.dtype)
     return np.zeros(len(cells.null), bool) if typed is None else (cells.numbers == typed) & ~cells.null
 
@@ -113,8 +113,8 @@ def _all_different(scope: Scope, rule: ValidatorRule) -> Measure:
     rows = 0
     for block in scope.rows.blocks([column.name]):
         rows += int(np.count_nonzero(block.kept([column.name], rule.attributes)))
-    found = distinct(feed(scope.rows, [column.name], rule.attributes))
-    return Measure(found == rows, rows - found, 0, 0, f"{plural(found, 'distinct value')} in {plural(rows, 'row')}")
+    number = distinct(feed(scope.rows, [column.name], rule.attributes))
+    return Measure(number == rows, rows - number, 0, 0, f"{plural(number, 'distinct value')} in {plural(rows, 'row')}")
 
 
 # --- sets --------------------------------------------------------------------------------------------------

@@ -54,16 +54,16 @@ class ColumnWriter:
     def __init__(
         self,
         fs: Fs,
-        place: WriteOffsets,
+        offsets: WriteOffsets,
         keys: Keys,
         unions: Unions,
         rows: Rows,
         order: npt.NDArray[np.uint32],
         segments: list[Segment],
     ) -> None:
-        self.fs, self.place, self.plan, self.keys, self.unions = fs, place, keys.plan, keys, unions
+        self.fs, self.offsets, self.plan, self.keys, self.unions = fs, offsets, keys.plan, keys, unions
         self.rows, self.order, self.segments = rows, order, segments
-        self.firsts = place.first_rows
+        self.firsts = offsets.first_rows
         self.digests = Digests(self.plan.schema)
 
     def column(self, column: Column) -> None:
@@ -95,12 +95,12 @@ class ColumnWriter:
         chunk = np.empty(min(CHUNK_ROWS, stop - start), entries.dtype)
         for low in range(start, stop, CHUNK_ROWS):
             high = min(low + CHUNK_ROWS, stop)
-            part = chunk[: high - low]
+            picked = chunk[: high - low]
             if lut is None:
-                gather(entries, self.order[low:high], part)
+                gather(entries, self.order[low:high], picked)
             else:
-                gather_ids(entries, self.order[low:high], lut, part)
-            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
+                gather_ids(entries, self.order[low:high], lut, picked)
+            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, picked.data.cast("B"))
         self._written(path, (stop - start) * column.width)
 
     def _written(self, path: Path, size: int) -> None:
@@ -114,14 +114,14 @@ class ColumnWriter:
         used = self._used(column, entries, self.digests.ranks(column, entries, union))
         for destination, start, stop in self.segments:
             self._scatter(column, entries, destination, start, stop, _narrow(used[destination]))
-            if self.place.used is None:
+            if self.offsets.used is None:
                 write_symbols(self.fs, self.plan, destination, column, used[destination], union)
 
     def _used(
         self, column: Column, ranks: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        if self.place.used is not None:
-            return self.place.used[column.name]
+        if self.offsets.used is not None:
+            return self.offsets.used[column.name]
         if len(self.segments) == 1:
             return counts[None, :-1] > 0
         used = np.zeros((len(self.segments), len(counts) - 1), bool)
@@ -149,7 +149,7 @@ class ColumnWriter:
             for low in range(0, len(block), CHUNK_ROWS):
                 self.digests.encoded(column, block.slice(low, CHUNK_ROWS), f"column {column.name}")
         rows = TextRows(parts)
-        firsts = self.place.first_bytes.get(column.name, (0,) * len(self.segments))
+        firsts = self.offsets.first_bytes.get(column.name, (0,) * len(self.segments))
         for destination, start, stop in self.segments:
             self._texts(column, rows, destination, start, stop, firsts[destination])
 
@@ -157,25 +157,25 @@ class ColumnWriter:
         """Writes the texts of a segment from byte ``first`` of the destination's file on."""
         dat, text = (self._path(destination, name) for name in column.files)
         end, low = first, start
-        ends, data = np.empty(min(CHUNK_ROWS, stop - start), np.int64), np.empty(CHUNK_BYTES, np.uint8)
+        ends, octets = np.empty(min(CHUNK_ROWS, stop - start), np.int64), np.empty(CHUNK_BYTES, np.uint8)
         while low < stop:
-            taken = rows.take(self.order[low : min(low + len(ends), stop)], end, ends, data)
-            if not taken:  # a text that is larger than others together
-                data = np.empty(2 * len(data), np.uint8)
+            written = rows.take(self.order[low : min(low + len(ends), stop)], end, ends, octets)
+            if not written:  # a text that is larger than others together
+                octets = np.empty(2 * len(octets), np.uint8)
                 continue
-            size = int(ends[taken - 1]) - end
+            size = int(ends[written - 1]) - end
             if size:
-                self.fs.write_at(text, end, data[:size].data)
+                self.fs.write_at(text, end, octets[:size].data)
             row = self.firsts[destination] + low - start
-            self.fs.write_at(dat, DATA_OFFSET + row * column.width, ends[:taken].data.cast("B"))
-            end, low = end + size, low + taken
+            self.fs.write_at(dat, DATA_OFFSET + row * column.width, ends[:written].data.cast("B"))
+            end, low = end + size, low + written
         self._written(text, end - first)
         self._written(dat, (stop - start) * column.width)
 
 
 def _taken(values: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
-    found = take_texts(values, rows)
-    return values.take(pa.array(rows)) if found is None else found
+    taken = take_texts(values, rows)
+    return values.take(pa.array(rows)) if taken is None else taken
 
 
 def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:

@@ -24,14 +24,14 @@ from sparkhaven.writers.merge.write.row_order import Bound, Keys, at_or_after
 
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
     """Sorted distinct strings over all sources of every column that needs them, in memory, for a small date."""
-    found = RankedUnions(Columns(fs, plan))
+    ranked = RankedUnions(Columns(fs, plan))
     for column in union_columns(plan):
         if column.storage is Storage.SYMBOL:
-            found.add(column)
+            ranked.add(column)
         else:
-            sources = [found.columns.open(index, column) for index in range(len(plan.sources))]
-            found[column.name] = _distinct_texts(sources)
-    return found
+            sources = [ranked.columns.open(index, column) for index in range(len(plan.sources))]
+            ranked[column.name] = _distinct_texts(sources)
+    return ranked
 
 
 def _distinct_texts(sources: Sequence[ColumnSource]) -> pa.StringArray:
@@ -85,14 +85,14 @@ def store_used(fs: Fs, plan: MergePlan, used: Mapping[str, npt.NDArray[np.bool_]
 
 def load_used(fs: Fs, plan: MergePlan) -> dict[str, npt.NDArray[np.bool_]]:
     """Per column the symbols in use, destinations x union, memory-mapped."""
-    found = {}
+    used = {}
     for column in plan.symbol_columns:
         stat = fs.stat(_used_file(plan, column))
         assert stat is not None, column.name  # noqa: S101  written before any task starts
         flags = np.frombuffer(fs.map(_used_file(plan, column), stat.size), np.bool_)
         wide = len(plan.destinations)
-        found[column.name] = flags.reshape(wide, len(flags) // wide)
-    return found
+        used[column.name] = flags.reshape(wide, len(flags) // wide)
+    return used
 
 
 def _used_file(plan: MergePlan, column: Column) -> Path:
@@ -102,14 +102,14 @@ def _used_file(plan: MergePlan, column: Column) -> Path:
 def measure(fs: Fs, stretch: Stretch) -> Counts:
     """Counts one stretch."""
     plan = stretch.plan
-    found = load_unions(fs, plan)
-    keys = Keys(fs, plan, found)
+    texts = load_unions(fs, plan)
+    keys = Keys(fs, plan, texts)
     pieces, wide = len(stretch.bounds) + 1, len(plan.destinations)
     cells, depth = pieces * wide, max(len(bound) for bound in stretch.bounds) if stretch.bounds else 0
     depth = max(depth, int(wide > 1))
     rows = np.zeros(cells, np.int64)
     blobs = {c.name: np.zeros(cells, np.int64) for c in plan.blob_columns}
-    used = {c.name: np.zeros((wide, len(found[c.name])), bool) for c in plan.symbol_columns}
+    used = {c.name: np.zeros((wide, len(texts[c.name])), bool) for c in plan.symbol_columns}
     for first, stop in plan.sources[stretch.index].blocks(stretch.first, stretch.stop):
         words = keys.words(stretch.index, first, stop, 0, depth)
         destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)

@@ -127,9 +127,9 @@ def find_union(fs: Fs, plan: MergePlan, column: Column) -> Unions:
     if not _sorted_at_once(plan, column):
         _store_union(fs, plan, column)
         return load_unions(fs, plan)
-    found = RankedUnions(Columns(fs, plan))
-    found.add(column)
-    return found
+    ranked = RankedUnions(Columns(fs, plan))
+    ranked.add(column)
+    return ranked
 
 
 def _sorted_at_once(plan: MergePlan, column: Column) -> bool:
@@ -138,15 +138,15 @@ def _sorted_at_once(plan: MergePlan, column: Column) -> bool:
 
 def _store_union(fs: Fs, plan: MergePlan, column: Column) -> None:
     budget = SortBudget.of(plan)
-    found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
+    files = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
     if _sorted_at_once(plan, column):
         union, ranks = ranked_symbols(Columns(fs, plan).symbols(column))
-        found.append(union)
+        files.append(union)
         runs: list[_Run] = []
     else:
         runs, sizes = _runs(fs, plan, column, budget)
         ranks = [np.full(size + 1, INT_NULL, np.int32) for size in sizes]
-        _merge(runs, ranks, found, budget)
+        _merge(runs, ranks, files, budget)
     if column.storage is Storage.SYMBOL:
         for index, array in enumerate(ranks):
             fs.write_new(ranks_file(plan, index, column), array.tobytes())
@@ -276,10 +276,10 @@ class _Run:
         """Takes the values up to ``bound`` (None: all) out of the window."""
         count = len(self.values)
         if bound is not None:
-            count = bisect_right(range(count), bound, key=lambda at: self.values[at].as_py())
-        taken = self.values[:count], self.ids[:count]
+            count = bisect_right(range(count), bound, key=lambda position: self.values[position].as_py())
+        window = self.values[:count], self.ids[:count]
         self.values, self.ids = self.values[count:], self.ids[count:]
-        return taken
+        return window
 
     def remove(self) -> None:
         """Removes the files."""
@@ -290,8 +290,8 @@ class _Run:
 # --- merge ---------------------------------------------------------------------------------------------
 
 
-def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], found: TextFiles, budget: SortBudget) -> None:
-    """Merges runs into ``found`` and stores the rank of every text that has a number in its source.
+def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], target: TextFiles, budget: SortBudget) -> None:
+    """Merges runs into ``target`` and stores the rank of every text that has a number in its source.
 
     Values up to the smallest of the windows' last values are complete: no run has more of them.
     """
@@ -301,12 +301,12 @@ def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], found: 
         for run in active:
             run.fill(size)
         lasts = [end for end in (run.last() for run in active) if end is not None]
-        taken = [(run, *run.take(min(lasts) if lasts else None)) for run in active]
+        windows = [(run, *run.take(min(lasts) if lasts else None)) for run in active]
         active = [run for run in active if run.left or len(run.values)]
-        taken = [each for each in taken if len(each[1])]
-        if not taken:
+        windows = [window for window in windows if len(window[1])]
+        if not windows:
             continue
-        values = pa.concat_arrays([each[1] for each in taken])
+        values = pa.concat_arrays([window[1] for window in windows])
         order = pc.sort_indices(values)
         values = values.take(order)
         fresh = np.ones(len(values), bool)
@@ -314,14 +314,14 @@ def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], found: 
         last = values[-1].as_py()
         fresh[1:] = pc.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
         rank = np.empty(len(values), np.int32)
-        rank[order.to_numpy()] = np.cumsum(fresh, dtype=np.int32) + np.int32(found.count - 1)
+        rank[order.to_numpy()] = np.cumsum(fresh, dtype=np.int32) + np.int32(target.count - 1)
         first = 0
-        for run, _, ids in taken:
+        for run, _, ids in windows:
             if len(ranks[run.source]) > 1:
                 ranks[run.source][ids] = rank[first : first + len(ids)]
             first += len(ids)
         distinct = values if fresh.all() else values.filter(pa.array(fresh))
-        found.append(_translated(distinct, _LOWERED))
+        target.append(_translated(distinct, _LOWERED))
 
 
 def _texts(path: Path) -> Path:

@@ -55,11 +55,11 @@ def finish(
     ``used``: per column and destination the symbols in use, where pieces have only counted them; their symbol tables
     are written too.
     """
-    place = plan.destinations[destination].stage(plan.table, plan.value)
+    location = plan.destinations[destination].stage(plan.table, plan.value)
     sizes: dict[str, int] = {}
     grouped: dict[str, bool] = {}
     for column in plan.columns:
-        dat = place / column.files[0]
+        dat = location / column.files[0]
         ranges = None
         if column.name in runs:
             ranges = group_ranges_of(column, runs[column.name], rows, unions)
@@ -69,16 +69,16 @@ def finish(
         else:
             prefix, overflow = prefix_with_grouping(column, ranges)
             if overflow is not None:
-                fs.write_new(place / f"{column.name}.ovr", overflow)
+                fs.write_new(location / f"{column.name}.ovr", overflow)
             fs.write_at(dat, 0, prefix)
         sizes[dat.name] = rows * column.width
         if column.storage is Storage.SYMBOL:
             if column.name in used:
                 write_symbols(fs, plan, destination, column, used[column.name][destination], unions[column.name])
-            sizes |= {name: size for name, (size, _) in fs.sizes(place, column.files[1:]).items()}
+            sizes |= {name: size for name, (size, _) in fs.sizes(location, column.files[1:]).items()}
         elif column.storage is Storage.BLOB:
             sizes |= _close_blob(fs, plan, destination, column)
-    fs.write_new(place / "table.tbl", encode_tbl(plan.schema))
+    fs.write_new(location / "table.tbl", encode_tbl(plan.schema))
     return Finished(destination, rows, sizes, grouped)
 
 

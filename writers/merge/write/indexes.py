@@ -91,9 +91,9 @@ def _write_table(
     arrays = (keys, pa.array(ranges.starts, pa.int64()), pa.array(ranges.stops, pa.int64()))
     sizes: dict[str, int] = {}
     sums: dict[str, int] = {}
-    for each, array in zip(columns, arrays, strict=True):
-        for name, data in encode_column(each, array, Base()).parts.items():
-            prefix = encode_prefix(each) if name.endswith(".dat") else b""
+    for stored, array in zip(columns, arrays, strict=True):
+        for name, data in encode_column(stored, array, Base()).parts.items():
+            prefix = encode_prefix(stored) if name.endswith(".dat") else b""
             fs.write_new(directory / name, prefix + bytes(data))
             sizes[name], sums[name] = len(data), zlib.crc32(data)
     own = TableSchema(schema.namespace, schema.name, columns, nested=False)
@@ -105,5 +105,5 @@ def _write_table(
 
 def directories_of(files: tuple[str, ...]) -> Iterator[str]:
     """The directories of files below a location, each once, those inside first."""
-    found = {str(parent) for name in files for parent in Path(name).parents if str(parent) != "."}
-    yield from sorted(found, key=lambda name: (-name.count("/"), name))
+    directories = {str(parent) for name in files for parent in Path(name).parents if str(parent) != "."}
+    yield from sorted(directories, key=lambda name: (-name.count("/"), name))

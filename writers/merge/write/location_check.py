@@ -131,8 +131,8 @@ class _Reader:
         starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
         words = np.concatenate(self._words) if self._words else np.zeros(0, np.uint64)
         texts = {} if self._symbols is None else {self.column.name: self._symbols}
-        wanted = group_ranges_of(self.column, [Runs(words, starts)], rows, texts)
-        if wanted is not None and self._holds(fs, wanted):
+        expected = group_ranges_of(self.column, [Runs(words, starts)], rows, texts)
+        if expected is not None and self._holds(fs, expected):
             return
         ranges = read_grouping(fs, self.source.source.directory, self.column, rows)
         if ranges is None:

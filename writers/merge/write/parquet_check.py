@@ -56,13 +56,13 @@ def check_parquet(fs: Fs, task: ParquetCheck) -> list[ColumnFound]:
     """
     import duckdb  # which merges into column files do not need
 
-    place = task.plan.destinations[task.finished.destination].stage(task.plan.table, task.plan.value)
+    location = task.plan.destinations[task.finished.destination].stage(task.plan.table, task.plan.value)
     try:
         with duckdb.connect(config=SETTINGS) as connection:
             connection.execute("set TimeZone = 'UTC'")
-            return [_Column(fs, connection, place, task, column).found() for column in task.columns]
+            return [_Column(fs, connection, location, task, column).found() for column in task.columns]
     except duckdb.Error as error:
-        raise _wrong(place / NAME, "it cannot be read by DuckDB", "rows", error) from error
+        raise _wrong(location / NAME, "it cannot be read by DuckDB", "rows", error) from error
 
 
 def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, dict[str, FileState]]:
@@ -71,16 +71,16 @@ def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, 
 
 
 def _state(fs: Fs, path: Path) -> FileState:
-    found = fs.stat(path)
-    size = found.size if found else 0
+    stat = fs.stat(path)
+    size = stat.size if stat else 0
     return FileState(size, checksum(fs, path, 0, size))
 
 
 class _Column:
     """One column, read once."""
 
-    def __init__(self, fs: Fs, connection: Any, place: Path, task: ParquetCheck, column: Column) -> None:
-        self.fs, self.connection, self.place = fs, connection, place
+    def __init__(self, fs: Fs, connection: Any, location: Path, task: ParquetCheck, column: Column) -> None:
+        self.fs, self.connection, self.location = fs, connection, location
         self.finished, self.column = task.finished, column
         self.indexed = column.name in task.finished.indexes
         self.digest, self.rows = 0, 0
@@ -97,7 +97,7 @@ class _Column:
                 self._changes(array)
             self.rows += len(array)
         if self.rows != self.finished.rows:
-            raise _wrong(self.place / NAME, "it has another number of rows", self.finished.rows, self.rows)
+            raise _wrong(self.location / NAME, "it has another number of rows", self.finished.rows, self.rows)
         if self.indexed:
             self._check_index()
         return ColumnFound(self.finished.destination, self.column.name, self.digest, {}, tuple(self.stats))
@@ -109,16 +109,16 @@ class _Column:
 
     def _count(self, array: pa.Array) -> None:
         """Statistics of a block; of long texts there are none but the number of nulls."""
-        found = _stats(array, self.column, self.rows)
+        stats = _stats(array, self.column, self.rows)
         last = self.stats[-1] if self.stats else None
-        if last is not None and found.stop - last.start <= BLOCK_ROWS:
-            self.stats[-1] = replace(last, stop=found.stop, nulls=last.nulls + found.nulls)
+        if last is not None and stats.stop - last.start <= BLOCK_ROWS:
+            self.stats[-1] = replace(last, stop=stats.stop, nulls=last.nulls + stats.nulls)
         else:
-            self.stats.append(found)
+            self.stats.append(stats)
 
     def _read(self, name: str, columns: list[str], rows: int = BLOCK_ROWS) -> pa.RecordBatchReader:
         shown = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
-        path = glob.escape(str(self.place / name)).replace("'", "''")
+        path = glob.escape(str(self.location / name)).replace("'", "''")
         query = f"select {shown} from read_parquet('{path}', hive_partitioning=false)"
         return self.connection.sql(query).to_arrow_reader(rows)
 
@@ -137,22 +137,22 @@ class _Column:
         name = self.column.name
         starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
         stops = np.append(starts[1:], self.rows)
-        path = self.place / sidecar_of((name,))
+        path = self.location / sidecar_of((name,))
         table = pa.Table.from_batches(self._read(sidecar_of((name,)), [name, ROW_SET]))
         sets = [decode_rows(data, path, self.rows) for data in table.column(ROW_SET).to_pylist()]
         if [(a.tolist(), b.tolist()) for a, b in sets] != [([a], [b]) for a, b in zip(starts, stops, strict=True)]:
             raise _wrong(path, "row sets are not the runs of the data", f"{len(starts)} runs", f"{len(sets)} sets")
-        directory = self.place / index_of((name,))
+        directory = self.location / index_of((name,))
         record = table_size.load(self.fs, directory)
         key, *positions = index_columns(self.column)
-        for each, wanted in zip(positions, (starts, stops), strict=True):
+        for column, positions_ in zip(positions, (starts, stops), strict=True):
             sizes = record.data_file_sizes if record else {}
             if (
                 record is None
-                or read_column(self.fs, directory, each, sizes, record.size).to_pylist() != wanted.tolist()
+                or read_column(self.fs, directory, column, sizes, record.size).to_pylist() != positions_.tolist()
             ):
                 raise _wrong(
-                    directory, f"{each.name} is not that of the runs of the data", f"{len(wanted)} rows", "others"
+                    directory, f"{column.name} is not that of the runs of the data", f"{len(positions_)} rows", "others"
                 )
         assert record is not None  # noqa: S101
         keys = read_column(self.fs, directory, key, record.data_file_sizes, record.size)
@@ -164,14 +164,14 @@ class _Column:
 
     def _keys_of(self, keys: pa.ChunkedArray, starts: npt.NDArray[np.int64]) -> bool:
         """Whether the first row of each run has the key of its place."""
-        at = 0
+        first = 0
         for array in self._values():
-            inside = starts[(starts >= at) & (starts < at + len(array))]
-            wanted = keys.slice(int(np.searchsorted(starts, at)), len(inside)).combine_chunks()
-            both = _words(pa.concat_arrays([wanted, array.take(pa.array(inside - at))]), self.column)
-            if not np.array_equal(both[: len(wanted)], both[len(wanted) :]):
+            inside = starts[(starts >= first) & (starts < first + len(array))]
+            expected = keys.slice(int(np.searchsorted(starts, first)), len(inside)).combine_chunks()
+            words = _words(pa.concat_arrays([expected, array.take(pa.array(inside - first))]), self.column)
+            if not np.array_equal(words[: len(expected)], words[len(expected) :]):
                 return False
-            at += len(array)
+            first += len(array)
         return len(keys) == len(starts)
 
 
@@ -194,8 +194,8 @@ def _stats(array: pa.Array, column: Column, first: int) -> RangeStats:
     stop, nulls = first + len(array), array.null_count
     if column.storage is Storage.BLOB or nulls == len(array):
         return RangeStats(first, stop, nulls)
-    found = pc.min_max(array)
-    return text_stats(first, stop, nulls, found["min"].as_py(), found["max"].as_py())
+    bounds = pc.min_max(array)
+    return text_stats(first, stop, nulls, bounds["min"].as_py(), bounds["max"].as_py())
 
 
 def _words(array: pa.Array, column: Column) -> npt.NDArray[Any]:

@@ -74,14 +74,14 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> 
         with fs.during("merge-stage"):
             staged = [_tried("stage", _stage, fs, task, run, task.plan.ranges() > 1) for task in tasks]
         with fs.during("merge-sync"):
-            failed = _tried("sync", _sync, fs, guards, [found for found in staged if isinstance(found, _Staged)])
+            failed = _tried("sync", _sync, fs, guards, [dates for dates in staged if isinstance(dates, _Staged)])
     with fs.during("merge-check"):
         records: list[MergeRecord | Failure] = []
-        for task, found in zip(tasks, staged, strict=True):
-            if isinstance(found, Failure):
-                records.append(found)
+        for task, dates in zip(tasks, staged, strict=True):
+            if isinstance(dates, Failure):
+                records.append(dates)
             else:
-                records.append(_tried("check", _check, fs, task, run, found) if failed is None else failed)
+                records.append(_tried("check", _check, fs, task, run, dates) if failed is None else failed)
         failed = _tried("check", _sync_sizes, fs, list(zip(tasks, records, strict=True)))
     return records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
 
@@ -124,21 +124,21 @@ def _stage(fs: Fs, task: WholeDate, run: Run[Any, Any], split: bool) -> _Staged:
 @contextmanager
 def _guarded(fs: Fs, tasks: Sequence[WholeDate]) -> Iterator[dict[Path, SyncGuard]]:
     """One guard per staging root, opened before anything is written."""
-    places = sorted({d.stage_root.parent for task in tasks for d in task.plan.destinations})
+    roots = sorted({d.stage_root.parent for task in tasks for d in task.plan.destinations})
     with ExitStack() as opened:
-        yield {place: opened.enter_context(fs.sync_guard(place)) for place in places}
+        yield {root: opened.enter_context(fs.sync_guard(root)) for root in roots}
 
 
 def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> None:
     """Makes staged locations durable: files, then the directories up to the staging root."""
-    for place, guard in guards.items():
+    for root_, guard in guards.items():
         files: list[Path] = []
         directories: list[Path] = []
-        for found in staged:
-            plan = found.plan
-            for done in found.finished:
+        for staged_date in staged:
+            plan = staged_date.plan
+            for done in staged_date.finished:
                 destination = plan.destinations[done.destination]
-                if destination.stage_root.parent != place:
+                if destination.stage_root.parent != root_:
                     continue
                 location = destination.stage(plan.table, plan.value)
                 inside = {Path(name).parts[0] for name in done.index_files}
@@ -148,7 +148,7 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
                 directories += [location / name for name in directories_of(done.index_files)]
                 directories += [location, location.parent, location.parent.parent, root]
         if files:
-            guard.sync(files, [*directories, place])
+            guard.sync(files, [*directories, root_])
 
 
 def _sync_and_verify(fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], staged: _Staged) -> bool:
@@ -158,8 +158,8 @@ def _sync_and_verify(fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], 
         return False
     from concurrent.futures import ThreadPoolExecutor  # which one worker does not need
 
-    with ThreadPoolExecutor(1) as other:
-        synced = other.submit(_sync, fs, guards, [staged])
+    with ThreadPoolExecutor(1) as syncing:
+        synced = syncing.submit(_sync, fs, guards, [staged])
         with in_phase("merge-check"):
             _verify(fs, run, staged)
         synced.result()
@@ -172,7 +172,7 @@ def _sync_and_verify(fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], 
 def _verify(fs: Fs, run: Run[Any, Any], staged: _Staged) -> None:
     plan = staged.plan
     if plan.options.verify_sources:
-        verified = set().union(*(part.verified for part in staged.written))
+        verified = set().union(*(piece.verified for piece in staged.written))
         for _ in run(partial(verify_file, fs), source_files(plan, verified)):
             pass
 
@@ -181,15 +181,15 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
     plan = task.plan
     if not verified:
         _verify(fs, run, staged)
-    found: list[ColumnFound] = []
+    read_back: list[ColumnFound] = []
     if plan.format != "parquet":
         tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns]
-        found += run(partial(check_column, fs), tasks)
+        read_back += run(partial(check_column, fs), tasks)
     if plan.format != "deephaven":
         parquet = _read_parquet(fs, plan, run, staged)
-        found = _agreed(plan, found, parquet) if found else parquet
+        read_back = _agreed(plan, read_back, parquet) if read_back else parquet
     digests_in = total(part.digests for part in staged.written)
-    digests_out = total({column.column: column.digest} for column in found)
+    digests_out = total({column.column: column.digest} for column in read_back)
     proof = Proof(
         rows_in=plan.rows,
         rows_out=sum(done.rows for done in staged.finished),
@@ -198,7 +198,7 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, veri
     )
     if not proof.holds:
         raise proof_failure(proof, f"{plan.table} {plan.value}")
-    outputs = tuple(_output(fs, plan, done, found, task.now_ms) for done in staged.finished)
+    outputs = tuple(_output(fs, plan, done, read_back, task.now_ms) for done in staged.finished)
     return replace(task.record, phase=MergePhase.CHECK, outputs=outputs, proof=proof)
 
 
@@ -212,13 +212,13 @@ def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) 
     parts = plan.options.workers if plan.ranges() > 1 else 1
     shares = [plan.columns[first::parts] for first in range(min(parts, len(plan.columns)))]
     tasks = [ParquetCheck(plan, done, share) for done in staged.finished for share in shares]
-    return [column for found in run(partial(check_parquet, fs), tasks) for column in found]
+    return [column for columns in run(partial(check_parquet, fs), tasks) for column in columns]
 
 
-def _agreed(plan: MergePlan, found: Sequence[ColumnFound], parquet: Sequence[ColumnFound]) -> list[ColumnFound]:
+def _agreed(plan: MergePlan, columns: Sequence[ColumnFound], parquet: Sequence[ColumnFound]) -> list[ColumnFound]:
     """What was found in column files. ValidationFailedError: ``table.parquet`` beside them has other values."""
     other = {(column.destination, column.column): column.digest for column in parquet}
-    for column in found:
+    for column in columns:
         if other[column.destination, column.column] != column.digest:
             raise ValidationFailedError(
                 f"column {column.column} has other values in {NAME} than in its column files",
@@ -228,34 +228,34 @@ def _agreed(plan: MergePlan, found: Sequence[ColumnFound], parquet: Sequence[Col
                 hint="nothing was published. Merge the date again",
                 phase="check",
             )
-    return list(found)
+    return list(columns)
 
 
-def _output(fs: Fs, plan: MergePlan, done: Finished, found: Sequence[ColumnFound], now_ms: int) -> MergeOutput:
-    mine = [column for column in found if column.destination == done.destination]
+def _output(fs: Fs, plan: MergePlan, done: Finished, columns: Sequence[ColumnFound], now_ms: int) -> MergeOutput:
+    mine = [column for column in columns if column.destination == done.destination]
     files: dict[str, FileState] = {}
     for column in mine:
         files |= column.files
     destination = plan.destinations[done.destination]
-    place = destination.stage(plan.table, plan.value)
+    location = destination.stage(plan.table, plan.value)
     indexes: dict[str, FileState] = {}
     if plan.format != "deephaven":
         from sparkhaven.writers.merge.write.parquet_check import whole_files
 
-        files[NAME], indexes = whole_files(fs, place, done)
-    fs.write_new(place / table_size.NAME, size_record(plan, done, files, now_ms))
+        files[NAME], indexes = whole_files(fs, location, done)
+    fs.write_new(location / table_size.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
     return MergeOutput(destination.internal, done.rows, digests, files, {c.column: c.stats for c in mine}, indexes)
 
 
 def _sync_sizes(fs: Fs, checked: Sequence[tuple[WholeDate, MergeRecord | Failure]]) -> None:
-    places = []
+    locations = []
     for task, record in checked:
         if isinstance(record, MergeRecord):
-            plan, made = task.plan, {output.internal for output in record.outputs}
-            places += [d.stage(plan.table, plan.value) for d in plan.destinations if d.internal in made]
-    fs.sync([place / table_size.NAME for place in places])
-    fs.sync_dirs(places)
+            plan, internals = task.plan, {output.internal for output in record.outputs}
+            locations += [d.stage(plan.table, plan.value) for d in plan.destinations if d.internal in internals]
+    fs.sync([location / table_size.NAME for location in locations])
+    fs.sync_dirs(locations)
 
 
 def proof_failure(proof: Proof, where: str) -> ValidationFailedError:

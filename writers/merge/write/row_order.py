@@ -66,28 +66,28 @@ class Keys:
         """Entries of ``rows`` (None = all of the date) in source order; of a column of texts their ranks."""
         plan, texts = self.plan, ranked(self.plan, column)
         chosen = (None,) * len(plan.sources) if rows is None else rows
-        whole = all(each is None for each in chosen)
+        whole = all(picks is None for picks in chosen)
         if whole and column.name in self._kept:
             return self._kept.pop(column.name)
-        sizes = [len(source if each is None else each) for source, each in zip(plan.sources, chosen, strict=True)]
-        found = np.empty(sum(sizes), np.int32 if texts else column.type.numpy)
-        taken = set(self.columns.entries(column, found) if whole and column.storage is not Storage.BLOB else ())
+        sizes = [len(source if picks is None else picks) for source, picks in zip(plan.sources, chosen, strict=True)]
+        array = np.empty(sum(sizes), np.int32 if texts else column.type.numpy)
+        taken = set(self.columns.entries(column, array) if whole and column.storage is not Storage.BLOB else ())
         if texts and taken:
             ends = accumulate(sizes)
-            parts = [found[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+            parts = [array[end - size : end] for end, size in zip(ends, sizes, strict=True)]
             taken = {index for index in taken if self._rank(index, column, parts[index])}
         if len(taken) == len(sizes):
-            return found
-        for index, first, stop, picked, place, count in blocks_of(plan, chosen):
+            return array
+        for index, first, stop, picked, first_row, count in blocks_of(plan, chosen):
             if index in taken:
                 continue
             block = self._entries(index, column, first, stop)
-            target = found[place : place + count]
+            target = array[first_row : first_row + count]
             if picked is None:
                 target[:] = block
             else:
                 np.take(block, picked, out=target, mode="clip")
-        return found
+        return array
 
     def _entries(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[Any]:
         """Entries of rows of a source; of a column of texts their ranks."""
@@ -133,27 +133,27 @@ class Keys:
         Most significant first; the row number over all sources is the key after the last.
         """
         lead = self._formula is not None
-        found = []
-        for place in range(start, min(end, self.depth() + 1)):
-            if place == self.depth():
-                found.append(self._row_numbers(index, first, stop)[pick])
-            elif lead and place == 0:
-                found.append(self._destination(index, first, stop, pick))
+        words = []
+        for number in range(start, min(end, self.depth() + 1)):
+            if number == self.depth():
+                words.append(self._row_numbers(index, first, stop)[pick])
+            elif lead and number == 0:
+                words.append(self._destination(index, first, stop, pick))
             else:
-                found.append(self._word(index, self.plan.ordering[place - lead], first, stop, pick))
-        return found
+                words.append(self._word(index, self.plan.ordering[number - lead], first, stop, pick))
+        return words
 
     def all_words(self, *, keep: bool = False) -> list[Words] | None:
         """All keys of all rows, where many small sources are read together; else None. ``keep``: their columns, too."""
         if self._formula is not None or not self.columns.small():
             return None
-        found = []
+        words = []
         for key in self.plan.ordering:
             entries = self.entries(self.plan.column(key.column))
             if keep:
                 self._kept[key.column] = entries
-            found.append(self._as_words(key, entries))
-        return found
+            words.append(self._as_words(key, entries))
+        return words
 
     def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
         start = self.plan.offset(index) - self.plan.sources[index].start
@@ -179,8 +179,8 @@ class Keys:
     def _assign(self, formula: Formula, columns: dict[str, pa.Array], rows: int) -> Words:
         plan = self.plan
         names = [d.writable for d in plan.destinations]
-        found = formula.assign(plan.table.namespace, plan.table.table, plan.value, columns, names, rows=rows)
-        return found.astype(np.uint16)
+        destinations = formula.assign(plan.table.namespace, plan.table.table, plan.value, columns, names, rows=rows)
+        return destinations.astype(np.uint16)
 
     def _destinations_by_rank(self, formula: Formula) -> tuple[str, npt.NDArray[np.int32]] | None:
         """A formula over one string column is evaluated once per distinct string."""
@@ -244,8 +244,8 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool =
     counts: list[int] = []
     parts: list[list[Words]] = []
     depth, last = max(len(lower or ()), len(upper or ())), keys.depth()
-    if not depth and (found := keys.all_words(keep=keep)) is not None:
-        return RowSelection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(found))
+    if not depth and (words := keys.all_words(keep=keep)) is not None:
+        return RowSelection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(words))
     for index, source in enumerate(plan.sources):
         chosen: list[npt.NDArray[np.uint32]] = []
         for first, stop in source.blocks():
@@ -300,13 +300,13 @@ def bounds(keys: Keys, pieces: int) -> list[Bound]:
     order = argsort(columns)
     columns = [column[order] for column in columns]
     total = len(order)
-    found: list[Bound] = []
+    cuts: list[Bound] = []
     for piece in range(1, pieces):
         row = tuple(int(column[total * piece // pieces]) for column in columns)
         bound = _shorten(columns, row, total // (2 * pieces))
-        if not found or bound > found[-1]:
-            found.append(bound)
-    return found
+        if not cuts or bound > cuts[-1]:
+            cuts.append(bound)
+    return cuts
 
 
 def _shorten(columns: Sequence[Words], row: Bound, small: int) -> Bound:

@@ -123,8 +123,8 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
     del selection
     wide = (0,) * len(segments)
     used = load_used(fs, plan) if piece.counted else None
-    place = WriteOffsets(piece.first_rows or wide, piece.first_bytes or {}, used)
-    writer = ColumnWriter(fs, place, keys, unions, rows, order, segments)
+    offsets = WriteOffsets(piece.first_rows or wide, piece.first_bytes or {}, used)
+    writer = ColumnWriter(fs, offsets, keys, unions, rows, order, segments)
     for _ in run(writer.column, plan.columns):  # columns have nothing in common but what they only read
         pass
     return StagedPiece(counts, writer.digests.totals, runs, keys.columns.verified)
@@ -141,8 +141,8 @@ def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[RowSelectio
         keys.keep(column)
         return None
 
-    found, *_ = run(step, [None, *columns])
-    return found  # type: ignore[no-any-return]
+    ordered, *_ = run(step, [None, *columns])
+    return ordered  # type: ignore[no-any-return]
 
 
 def _columns_ahead(piece: Piece) -> list[Column]:
@@ -187,9 +187,9 @@ def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
     segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
     unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)
     everything: Rows = (None,) * len(plan.sources)
-    place = WriteOffsets((0,) * len(task.rows), {})
+    offsets = WriteOffsets((0,) * len(task.rows), {})
     keys = Keys(fs, plan, unions)
-    writer = ColumnWriter(fs, place, keys, unions, everything, order, segments)
+    writer = ColumnWriter(fs, offsets, keys, unions, everything, order, segments)
     writer.column(task.column)
     return StagedPiece((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
 
@@ -209,12 +209,12 @@ def _all_runs(
     segments: list[Segment],
 ) -> dict[str, tuple[Runs | None, ...]]:
     lead = len(plan.destinations) > 1
-    found: dict[str, tuple[Runs | None, ...]] = {}
-    for place, column in enumerate(plan.schema.grouping):
-        words = gathered(selection.keys[place + lead], order)
+    runs: dict[str, tuple[Runs | None, ...]] = {}
+    for position, column in enumerate(plan.schema.grouping):
+        words = gathered(selection.keys[position + lead], order)
         firsts = first_rows or (0,) * len(segments)
-        found[column.name] = tuple(_runs(words[a:b], firsts[d]) for d, a, b in segments)
-    return found
+        runs[column.name] = tuple(_runs(words[a:b], firsts[d]) for d, a, b in segments)
+    return runs
 
 
 def _runs(words: Words, first: int) -> Runs | None:

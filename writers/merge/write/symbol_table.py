@@ -20,8 +20,8 @@ def write_symbols(
     fs: Fs, plan: MergePlan, destination: int, column: Column, used: npt.NDArray[np.bool_], union: pa.Array
 ) -> None:
     """Writes the symbol table of a column of a destination: the texts of the union that are in use there."""
-    place = plan.destinations[destination].stage(plan.table, plan.value)
-    files = [place / name for name in column.files[1:]]
+    location = plan.destinations[destination].stage(plan.table, plan.value)
+    files = [location / name for name in column.files[1:]]
     sizes = [0] * len(files)
     for path in files:
         fs.write_new(path, b"")

@@ -53,24 +53,24 @@ def stage_date(
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
     by_columns = split and plan.by_columns()
-    found = prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
+    texts = prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
     used: Mapping[str, npt.NDArray[np.bool_]] = {}
     if by_columns:
-        written = _stage_columns(fs, plan, run, found)
+        written = _stage_columns(fs, plan, run, texts)
     elif split:
-        written, used = _stage_pieces(fs, plan, run, found)
+        written, used = _stage_pieces(fs, plan, run, texts)
     else:
-        written = [write_piece(fs, Piece(plan, None, None), found, run)]
+        written = [write_piece(fs, Piece(plan, None, None), texts, run)]
     finished = []
     for index, destination in enumerate(plan.destinations):
-        rows = sum(part.rows[index] for part in written)
+        rows = sum(piece.rows[index] for piece in written)
         if rows:
             runs = {c.name: [part.runs[c.name][index] for part in written if part.runs] for c in plan.schema.grouping}
-            finished.append(finish(fs, plan, index, rows, runs, used, found))
+            finished.append(finish(fs, plan, index, rows, runs, used, texts))
         else:
             fs.remove_tree(destination.stage_root / destination.internal)
     if plan.format != "deephaven":
-        finished = list(run(partial(write_parquet, fs), [ParquetTask(plan, each, now_ms) for each in finished]))
+        finished = list(run(partial(write_parquet, fs), [ParquetTask(plan, location, now_ms) for location in finished]))
     return written, finished
 
 
@@ -87,9 +87,9 @@ def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = (
     return load_unions(fs, plan)
 
 
-def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[StagedPiece]:
+def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions) -> list[StagedPiece]:
     """Orders one piece per worker; then writes the columns, those that take longest first."""
-    cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
+    cuts = [None, *bounds(Keys(fs, plan, texts), plan.options.workers), None]
     orders = [
         OrderTask(plan, lower, upper, plan.work / f"order-{index}")
         for index, (lower, upper) in enumerate(pairwise(cuts))
@@ -132,10 +132,10 @@ def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | No
 
 
 def _stage_pieces(
-    fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions
 ) -> tuple[list[StagedPiece], Mapping[str, npt.NDArray[np.bool_]]]:
     """The pieces, and per column and destination the symbols in use."""
-    cuts = tuple(bounds(Keys(fs, plan, found), plan.ranges()))
+    cuts = tuple(bounds(Keys(fs, plan, texts), plan.ranges()))
     stretches = [
         Stretch(plan, index, first, min(first + STRETCH_ROWS, len(source)), cuts)
         for index, source in enumerate(plan.sources)
@@ -150,11 +150,11 @@ def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> 
     """The tasks that write a date, each with its position in every destination."""
     before_rows = counts.rows.cumsum(axis=0) - counts.rows
     before_bytes = {name: array.cumsum(axis=0) - array for name, array in counts.blobs.items()}
-    found = []
+    cut = []
     for index in range(len(cuts) + 1):
         if not counts.rows[index].any():
             continue
-        found.append(
+        cut.append(
             Piece(
                 plan,
                 cuts[index - 1] if index else None,
@@ -165,4 +165,4 @@ def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> 
                 True,
             )
         )
-    return found
+    return cut
