@@ -26,6 +26,7 @@ from pathlib import Path
 import pyspark
 
 from benchmarks.ingest_files import SCHEMA, STREAM, write_feed
+from benchmarks.scratch import scratch
 from sparkhaven.jobs.session.fast_start import python_launcher
 from sparkhaven.jobs.session.spark_session import JVM_OPTIONS
 from sparkhaven.jobs.session.submit_zip import write_zip
@@ -108,8 +109,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=8, help="triggers of each job before those that count")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sparkhaven-bench-") as directory:
-        work = Path(directory)
+    with scratch() as work:
         make(work, args.rows, args.triggers)
         environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
         environ |= {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}

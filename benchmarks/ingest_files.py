@@ -20,9 +20,7 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -36,6 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.figures import add_record, record
+from benchmarks.scratch import scratch
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
@@ -205,8 +204,7 @@ def main() -> None:
     args = options.parse_args()
     if args.format != "json" and args.shape == "even":
         options.error("--format csv needs --shape large or small: the peers of even read JSON")
-    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
-    try:
+    with scratch() as work:
         started = time.perf_counter()
         files = {"even": 2, "large": 1, "small": args.rows // 2}[args.shape]  # files a trigger
         size = write_feed(work / "feed", args.rows // files, files * args.triggers, args.format)
@@ -222,8 +220,6 @@ def main() -> None:
             for reader in ("from_json", "json"):
                 times[f"{reader} -> {sink} sink"] = apart(run_sink, work, sink, reader)
         medians = report(times, args.rows)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     ours = medians["sparkhaven, fsync"]
     measured = {"files": ours}
     for name, path in FIGURES.items():

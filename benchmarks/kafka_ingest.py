@@ -12,9 +12,7 @@ processes. The profile adds what one process needs to read alone, and to read an
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +30,7 @@ from pyspark.sql import functions as f
 
 from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, profile, report
+from benchmarks.scratch import scratch
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
@@ -251,27 +250,23 @@ def main() -> None:
     options.add_argument("--parts", action="store_true", help="only our own path, without Spark, and its parts")
     add_record(options)
     args = options.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
-    try:
-        with Broker(Fs(), work / "broker", heap="1g") as broker:
-            started = time.perf_counter()
-            fill(broker.bootstrap, args.rows * args.batches)
-            filled = time.perf_counter() - started
-            print(f"topic: {args.rows * args.batches:,} messages in {filled:.0f} s", flush=True)
-            (work / "Bench.Trade.schema").write_text(SCHEMA)
-            (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, topic=TOPIC, rows=args.rows))
-            times = {}
-            if not args.parts:
-                times["sparkhaven, fsync"] = apart(run_ours, work)
-            times["the same without Spark"] = apart(run_without_spark, work, args.rows, args.batches)
-            apart(run_parts, work, broker.bootstrap, args.rows)
-            if not (args.no_peers or args.parts):
-                times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet", broker.bootstrap, args.rows)
-                if not args.no_delta:
-                    times["from_json -> Delta sink"] = apart(run_sink, work, "delta", broker.bootstrap, args.rows)
-            medians = report(times, args.rows)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with scratch() as work, Broker(Fs(), work / "broker", heap="1g") as broker:
+        started = time.perf_counter()
+        fill(broker.bootstrap, args.rows * args.batches)
+        filled = time.perf_counter() - started
+        print(f"topic: {args.rows * args.batches:,} messages in {filled:.0f} s", flush=True)
+        (work / "Bench.Trade.schema").write_text(SCHEMA)
+        (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, topic=TOPIC, rows=args.rows))
+        times = {}
+        if not args.parts:
+            times["sparkhaven, fsync"] = apart(run_ours, work)
+        times["the same without Spark"] = apart(run_without_spark, work, args.rows, args.batches)
+        apart(run_parts, work, broker.bootstrap, args.rows)
+        if not (args.no_peers or args.parts):
+            times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet", broker.bootstrap, args.rows)
+            if not args.no_delta:
+                times["from_json -> Delta sink"] = apart(run_sink, work, "delta", broker.bootstrap, args.rows)
+        medians = report(times, args.rows)
     measured = {name: medians[path] for name, path in PATHS.items() if path in medians}
     for peer in {"kafka.parquet", "kafka.delta"} & measured.keys():
         measured[f"{peer}.ratio"] = measured[peer] / measured["kafka"]

@@ -13,10 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from array import array
@@ -33,6 +31,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import SCHEMA, Watch, profile
 from benchmarks.kafka_ingest import STREAM, messages, parsed, peer
+from benchmarks.scratch import scratch
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.stream import RunOptions
@@ -158,9 +157,8 @@ def main() -> int:
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
     add_record(options)
     args = options.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     times = {}
-    try:
+    with scratch() as work:
         (work / "Bench.Trade.schema").write_text(SCHEMA)
         with Broker(Fs(), work / "broker", heap="512m") as broker:
             server = broker.bootstrap
@@ -174,8 +172,6 @@ def main() -> int:
             if not args.no_delta:
                 source, look = Source(server, "delta", args.rate), seen_of_delta(work)
                 times["from_json -> Delta"] = measure(serve_delta, (work, "delta", server), source, look, args.seconds)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     print(f"\n{'path':<22}{'rows':>10}{'p50 ms':>10}{'p99 ms':>10}{'most ms':>10}{'p50 against ours':>19}")
     ours = float(np.median(times["sparkhaven, fsync"]))
     for name, latencies in times.items():

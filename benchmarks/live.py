@@ -26,7 +26,6 @@ import platform
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,6 +38,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.figures import add_record, record
+from benchmarks.scratch import scratch
 from benchmarks.served.writer import COLUMNS, DAY, OWN, Kind, rows, schema, write
 from sparkhaven.jobs.cli.options import memory_bytes
 from sparkhaven.readers.live.live_locations import LiveLocation
@@ -226,8 +226,7 @@ def main() -> int:
         raise SettingsError("no Deephaven engine is installed", where=PYTHON, hint="make setup-deephaven")
     met = []
     measured: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="sparkhaven-bench-") as directory:
-        work = Path(directory)
+    with scratch() as work:
         print(f"{'milliseconds from commit to':<44}{'rows':>6}{'p50':>9}{'p99':>9}{'most':>9}{'target':>10}")
         for kind, callback_s in our_side(work, args.epochs).items():
             met.append(_report(f"our callback: {kind}", callback_s, OURS_MS[kind]))  # type: ignore[index]

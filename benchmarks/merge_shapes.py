@@ -29,10 +29,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +39,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.figures import add_record, record
+from benchmarks.scratch import scratch
 from sparkhaven.store.layout import Layout
 from tests.support.tables.intraday_rows import IntradayRows
 
@@ -191,7 +190,7 @@ def main() -> int:
     print(f"{'':10} {'rows':>10}" + "".join(f"{head:>{max(9, len(head) + 1)}}" for head in heads))
     helped, measured = True, dict[str, float]()
     for name in arguments.shapes or SHAPES:
-        with _place(arguments.dir) as directory:
+        with scratch("merge-shapes", arguments.dir) as directory:
             make(directory, SHAPES[name], arguments.scale)
             timings: list[list[tuple[float, float]]] = [[], [], []]
             for _ in range(arguments.repeat):
@@ -212,15 +211,6 @@ def main() -> int:
 
 
 FIGURES = {"numeric": "numbers", "texts": "texts", "sources": "sources"}
-
-
-@contextmanager
-def _place(above: Path | None) -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="merge-shapes-", dir=above))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

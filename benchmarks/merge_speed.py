@@ -17,7 +17,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -33,6 +32,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import add_record, record
 from benchmarks.ingest_files import STOCK_JVM
+from benchmarks.scratch import scratch
 from benchmarks.steps import StepFs
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.layout import Layout, TableName
@@ -192,11 +192,8 @@ def main() -> int:
     parser.add_argument("--no-spark", action="store_true")
     add_record(parser)
     arguments = parser.parse_args()
-    directory = Path(tempfile.mkdtemp(prefix="merge-speed-", dir=arguments.dir))
-    try:
+    with scratch("merge-speed", arguments.dir) as directory:
         best = _run(directory, arguments)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
     measured = {figure: best[name] for figure, name in FIGURES.items() if name in best}
     for ours in {"merge.local", "merge.spark"} & measured.keys():
         for peer in {"duckdb", "sort_in_spark"} & {name.removeprefix("merge.") for name in measured}:

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import zlib
 from pathlib import Path
@@ -28,6 +26,7 @@ import pyarrow as pa
 
 from benchmarks.figures import add_record, record
 from benchmarks.parts.commit_cost import TABLE, open_log, prepare
+from benchmarks.scratch import scratch
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.log import StreamLog
@@ -145,14 +144,11 @@ def main() -> int:
     if args.look:
         print(look(args.look, args.root, args.date))
         return 0
-    root = Path(tempfile.mkdtemp(prefix="open-table-", dir=args.root))
-    try:
+    with scratch("open-table", args.root) as root:
         fill(root, *(getattr(args, name) for name, _ in defaults))
         date = f"d{args.dates // 2:06}"
         reader, planner, writer = (milliseconds(what, root, date) for what in ("reader", "planner", "writer"))
         sizes = {path.suffix: path.stat().st_size for path in Layout(root).streams(TABLE).iterdir()}
-    finally:
-        shutil.rmtree(root)
     print(f"reader opens the table and reads one date: {reader:.1f} ms")
     print(f"writer's start: {writer:.0f} ms; planner's start: {planner:.0f} ms")
     print("bytes: " + ", ".join(f"{suffix} {size:,}" for suffix, size in sorted(sizes.items())))

@@ -16,9 +16,7 @@ import argparse
 import io
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -33,6 +31,7 @@ from pyarrow.json import ParseOptions, read_json
 
 from benchmarks.ingest_files import SCHEMA, apart, report
 from benchmarks.kafka_ingest import STREAM, TOPIC, fill, messages, run_ours
+from benchmarks.scratch import scratch
 from sparkhaven.jobs.session.jars import Artifact, jars
 from sparkhaven.store.io.fs import Fs
 from tests.support.servers.broker import Broker, free_port
@@ -143,8 +142,7 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=1_000_000, help="messages a batch")
     options.add_argument("--batches", type=int, default=5)
     args = options.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
-    try:
+    with scratch() as work:
         with Broker(Fs(), work / "broker", heap="1g") as broker:
             fill(broker.bootstrap, args.rows * args.batches)
             (work / "Bench.Trade.schema").write_text(SCHEMA)
@@ -153,8 +151,6 @@ def main() -> None:
         for name, send in (("questdb_rows", by_row), ("questdb_frames", by_frame)):
             times[name] = apart(run_questdb, work, name, send, args.rows, args.batches)
         report(times, args.rows)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,15 @@ from __future__ import annotations
 import argparse
 import gc
 import resource
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.parts.commit_cost import open_log, prepare
+from benchmarks.scratch import scratch
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
@@ -107,11 +106,8 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--root", type=Path, default=None)
     args = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="wide-epochs-", dir=args.root))
-    try:
+    with scratch("wide-epochs", args.root) as root:
         measured = run(root, args.epochs, args.locations, args.columns, args.keep)
-    finally:
-        shutil.rmtree(root)
     median = statistics.median(measured.batches)
     pauses = max(measured.pauses) / median
     epoch_bytes = statistics.median(measured.log_bytes)

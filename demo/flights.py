@@ -29,7 +29,7 @@ from demo.program import run_program
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 
@@ -46,6 +46,18 @@ class Demo:
     base: Path
     console: Console
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @staticmethod
+    def below(path: Path) -> Demo:
+        """A run in this directory, which is emptied first."""
+        return Demo(fresh(path.absolute()), Console(width=None if sys.stdout.isatty() else 110))
+
+    def verdict(self, compared: list[Figure], agreed: str = "All figures agree.") -> int:
+        """Prints figures and durations; the exit code: 1 if figures differ."""
+        if not show(self.console, compared, self.seconds):
+            return EXIT_BAD_DATA
+        self.console.print(agreed)
+        return EXIT_DONE
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -215,22 +227,21 @@ def main() -> int:
     """Runs the demo; exit code 1 on any mismatch."""
     parser = argparse.ArgumentParser(prog="demo.flights", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-db"), help="directory to fill (default demo-db)")
-    base = fresh(parser.parse_args().db.absolute())
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    demo = Demo(base, console)
-    compared = [*demo.year(), *demo.crash()]
-    if not show(console, compared, demo.seconds):
-        return EXIT_BAD_DATA
-    console.print("All figures agree. Three commands to try next:")
+    demo = Demo.below(parser.parse_args().db)
+    code = demo.verdict([*demo.year(), *demo.crash()], "All figures agree. Three commands to try next:")
     program = Path(sys.executable).with_name("sparkhaven")
-    line = f"{_short(program)} --root {_short(base / 'db')}"
+    line = f"{_short(program)} --root {_short(demo.base / 'db')}"
     for rest in (
-        "read Nyc13.Flight --dates 2013-07-04 --columns carrier,flight,dest,dep_delay --where 'dep_delay > 120'",
-        "stats Nyc13.Flight",
-        "epochs list Nyc13.Flight flights",
+        ()
+        if code
+        else (
+            "read Nyc13.Flight --dates 2013-07-04 --columns carrier,flight,dest,dep_delay --where 'dep_delay > 120'",
+            "stats Nyc13.Flight",
+            "epochs list Nyc13.Flight flights",
+        )
     ):
-        console.print(f"  {line} {rest}", highlight=False, markup=False, soft_wrap=True)
-    return 0
+        demo.console.print(f"  {line} {rest}", highlight=False, markup=False, soft_wrap=True)
+    return code
 
 
 def _short(path: Path) -> Path:

@@ -10,23 +10,20 @@ from __future__ import annotations
 import argparse
 import shutil
 import signal
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from rich.console import Console
-
 from demo import feed as flights
 from demo.figures import Figure, figures, same_as_package
-from demo.flights import WAIT_S, Demo, fresh, show
+from demo.flights import WAIT_S, Demo
 from demo.program import run_program
 from demo.topic import TOPIC, fill
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, TableNotFoundError
+from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.servers.broker import Broker
@@ -88,13 +85,8 @@ def main() -> int:
     """Runs the demo; exit code 1 on any mismatch."""
     parser = argparse.ArgumentParser(prog="demo.kafka_demo", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-kafka-db"), help="directory to fill")
-    base = fresh(parser.parse_args().db.absolute())
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    demo = Demo(base, console)
-    if not show(console, run(demo), demo.seconds):
-        return EXIT_BAD_DATA
-    console.print("All figures agree.")
-    return 0
+    demo = Demo.below(parser.parse_args().db)
+    return demo.verdict(run(demo))
 
 
 if __name__ == "__main__":

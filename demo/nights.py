@@ -16,18 +16,16 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from rich.console import Console
-
 from demo import feed as flights
 from demo.figures import Figure
-from demo.flights import Demo, fresh, show, stream_file
+from demo.flights import Demo, stream_file
 from demo.night_server import free_port, serve
 from demo.program import run_program
 from sparkhaven.jobs.session.fast_start import python_launcher
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.jobs.session.submit_zip import write_zip
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 
 NIGHT = "2013-01-02"
@@ -184,20 +182,16 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=PORT, help=f"port on 127.0.0.1 (default {PORT}, 0 = any free one)")
     args = parser.parse_args()
     port = free_port(args.port) if args.serve else PORT
-    base = fresh(args.db.absolute())
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    demo = Demo(base, console)
+    demo = Demo.below(args.db)
     airflow = Airflow(demo, "INFO" if args.serve else "WARNING")
     if args.serve:
-        flights.write_feed(Fs(), base / "feed", months=MONTH)
+        flights.write_feed(Fs(), demo.base / "feed", months=MONTH)
         airflow.prepare()
-        demo.command(airflow.root, "ingest", str(stream_file()), "--once", FLIGHTS_FEED=str(base / "feed"))
+        demo.command(airflow.root, "ingest", str(stream_file()), "--once", FLIGHTS_FEED=str(demo.base / "feed"))
         hint = f"try: trigger end_of_day with date {NIGHT}, or 2013-01-03..2013-01-05"
         return serve(airflow.python, airflow.environ(port), log=airflow.log, user=USER, port=port, hint=hint)
-    if not show(console, night(demo, airflow), demo.seconds):
-        return EXIT_BAD_DATA
-    console.print("All figures agree. `make airflow` starts Airflow's own pages over the same flights.")
-    return 0
+    agreed = "All figures agree. `make airflow` starts Airflow's own pages over the same flights."
+    return demo.verdict(night(demo, airflow), agreed)
 
 
 if __name__ == "__main__":

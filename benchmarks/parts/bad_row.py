@@ -14,10 +14,10 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.scratch import scratch
 from sparkhaven.jobs.session.spark_session import import_root
 
 WORST_S = 0.3
@@ -63,8 +63,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ROWS}
-    with tempfile.TemporaryDirectory(prefix="sparkhaven-bench-") as base:
-        work = Path(base)
+    with scratch() as work:
         (work / "feed").mkdir()
         (work / "Bench.Row.schema").write_text(SCHEMA)
         (work / "bench.toml").write_text(STREAM)

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import socket
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from benchmarks.figures import add_record, record
+from benchmarks.scratch import scratch
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Durability
@@ -123,9 +122,8 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=None)
     add_record(parser)
     args = parser.parse_args()
-    top = Path(tempfile.mkdtemp(prefix="commit-cost-", dir=args.root))
     first = last = worst = 0.0
-    try:
+    with scratch("commit-cost", args.root) as top:
         print(f"{'locations':>10} {'epoch':>8} {'commit ms':>10} {'publish ms':>11} {'ratio to the first':>19}")
         for others in (0, args.locations):
             root = top / str(others)
@@ -141,8 +139,6 @@ def main() -> int:
         root.mkdir()
         commit_s, publish_s = publish_many(root, args.locations)
         print(f"one batch over {args.locations} locations: commit {commit_s:.3f} s, publish {publish_s:.3f} s")
-    finally:
-        shutil.rmtree(top)
     print(f"worst ratio {worst:.2f}, limit {LIMIT}")
     record(parser, args, {"commit.cost": last, "commit.growth": last / first})
     return int(worst > LIMIT)

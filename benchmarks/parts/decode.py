@@ -15,9 +15,7 @@ import gzip
 import json
 import math
 import random
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.scratch import scratch
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
@@ -155,7 +154,6 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dir", type=Path, default=None)
     args = parser.parse_args()
-    top = Path(tempfile.mkdtemp(prefix="decode-", dir=args.dir))
     per_million = 1e6 / args.rows
     results: dict[str, float] = {}
 
@@ -167,7 +165,7 @@ def main() -> int:
         print(f"{name:<28} {size:>8.1f} {good:>10} {bad:>8} {results[name]:>10.2f} {ratio:>7.2f}", flush=True)
         path.unlink()
 
-    try:
+    with scratch("decode", args.dir) as top:
         print(f"{'feed':<28} {'MB':>8} {'good':>10} {'bad':>8} {'CPU s/M':>10} {'ratio':>7}")
         for name, text in JSON_FEEDS.items():
             path = top / "feed.json"
@@ -187,8 +185,6 @@ def main() -> int:
         path = top / "feed.parquet"
         pq.write_table(pa.Table.from_pylist(list(rows(args.rows))), path)
         show("parquet", path, "parquet")
-    finally:
-        shutil.rmtree(top)
     ratios = {name: results[f"json, {name}"] / results["json, clean"] for name in LIMITED}
     print(f"limit {WORST} times the clean feed:", ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
     return int(max(ratios.values()) > WORST)

@@ -13,10 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.figures import add_record, record
+from benchmarks.scratch import scratch
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.merge.date_merges import merge_dates
@@ -219,14 +218,11 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.child is not None:
         return child(arguments.child, arguments.memory_bytes, arguments.workers, arguments.processes)
-    directory = Path(tempfile.mkdtemp(prefix="merge-memory-", dir=arguments.dir))
     limit = arguments.memory << 20
-    try:
+    with scratch("merge-memory", arguments.dir) as directory:
         print(f"making {arguments.rows:,} rows, shape {arguments.shape}, in {SOURCES} sources", file=sys.stderr)
         make(directory / "db", arguments.rows, arguments.shape)
         report = run_child(directory / "db", limit, arguments.workers, processes=True)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
     print(
         f"{report['rows']:,} rows, shape {arguments.shape}, limit {arguments.memory} MiB per worker, "
         f"{arguments.workers} workers, "

@@ -16,7 +16,6 @@ import platform
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from pathlib import Path
 import pyspark
 
 from benchmarks.parts.decode import COLUMNS, Row, bad_one_in_a_hundred, line_text, rows
+from benchmarks.scratch import scratch
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.reports.progress import Progress
@@ -111,10 +111,9 @@ def main() -> int:
     options.add_argument("--rows", type=int, default=1_000_000, help="rows a trigger")
     options.add_argument("--triggers", type=int, default=5)
     args = options.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     warm: dict[str, list[BatchProgress]] = {name: [] for name in FEEDS}
     first: dict[str, float] = {}
-    try:
+    with scratch() as work:
         columns = "".join(f'  <Column name="{name}" dataType="{kind}"/>\n' for name, kind in COLUMNS.items())
         (work / "Bench.Rows.schema").write_text(SCHEMA + columns + "</Table>\n")
         write_feeds(work, args.rows, args.triggers)
@@ -122,8 +121,6 @@ def main() -> int:
             batches = run(work, name, number)
             first.setdefault(name, batches[0].seconds)
             warm[name].extend(batches[1:])
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     steps = f"{'tasks':>8}{'quar.':>8}{'commit':>8}{'first':>8}"
     header = f"{'feed':<10}{'rejected':>10}{'s a batch':>11}{steps}   warm batches"
     print("\n" + header)

@@ -11,7 +11,6 @@ import argparse
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,14 +23,14 @@ import pyarrow as pa
 from rich.console import Console
 
 from demo.figures import Figure
-from demo.flights import WAIT_S, Demo, fresh, show
+from demo.flights import WAIT_S, Demo
 from demo.live import browser
 from demo.live.trades import TABLE, VARIABLE, TradeSource, compare, create_topic
 from demo.program import run_program
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.jobs.session.watchdog import Watchdog
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.servers.broker import Broker
@@ -210,13 +209,8 @@ def main() -> int:
     args = parser.parse_args()
     if args.rows_a_second < 1 or args.seconds <= 0:
         parser.error("--rows-a-second and --seconds are positive")
-    base = fresh(args.db.absolute())
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    demo = Demo(base, console)
-    if not show(console, run(demo, args.rows_a_second, args.seconds), demo.seconds):
-        return EXIT_BAD_DATA
-    console.print("All figures agree.")
-    return 0
+    demo = Demo.below(args.db)
+    return demo.verdict(run(demo, args.rows_a_second, args.seconds))
 
 
 if __name__ == "__main__":

@@ -215,6 +215,12 @@ class CommandGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+def exit_with(code: int) -> None:
+    """Ends a command whose exit code is not 0."""
+    if code:
+        raise typer.Exit(code)
+
+
 def exit_code(cli: CliContext, error: BaseException) -> int:
     """Prints any error that ends a command; returns the exit code."""
     if isinstance(error, KeyboardInterrupt | typer.Abort):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparkhaven.ingest.feeds.base import LOOK_S, Trial
-from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.failed_streams import report_failed
 from sparkhaven.jobs.cli.options import (
     DryRun,
@@ -100,10 +100,10 @@ def ingest(
     consent = ACCEPTED if accept_schema else ADDITIONS
     if dry_run:
         _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings, consent))
-        _end(report_failed(cli, failed + unusable))
+        exit_with(report_failed(cli, failed + unusable))
         return
     if not streams:
-        _end(report_failed(cli, failed))
+        exit_with(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
     from sparkhaven.jobs.logs.log_writer import LogWriter
     from sparkhaven.jobs.streams.process import run_streams
@@ -135,12 +135,7 @@ def ingest(
             consent=consent,
         )
         runs = run_streams(fs, layout, streams, options, progress)
-    _end(_report(cli, runs, failed, verbose))
-
-
-def _end(code: int) -> None:
-    if code:
-        raise typer.Exit(code)
+    exit_with(_report(cli, runs, failed, verbose))
 
 
 def _report(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json
+from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.history.extended import follow
 from sparkhaven.jobs.cli.options import (
     DryRun,
@@ -136,8 +136,7 @@ def import_tree(
         code = _show(cli, name, tree, results, dry_run)
         if not dry_run:
             follow(cli, fs, cli.layout(), definition)
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def _lossy(schema: TableSchema, names: list[str]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json
+from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
     DatesOption,
@@ -117,8 +117,7 @@ def merge(
     cli: CliContext = ctx.obj
     if status:
         code = show_status(cli, Fs(), cli.database(), name)
-        if code:
-            raise typer.Exit(code)
+        exit_with(code)
         return
     if name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
@@ -168,8 +167,7 @@ def merge(
         code = _show(cli, name, results, dry_run)
         if not dry_run:
             _follow(cli, fs, layout, schema)
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def _spark_executor(

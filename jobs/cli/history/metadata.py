@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
@@ -115,8 +115,7 @@ def _each(cli: CliContext, words: str | None, run: Callable[[Fs, Layout, TableNa
             code = run(fs, layout, name) or code
         except SparkhavenError as error:
             code = report(cli, error, table=str(name)) or code
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:

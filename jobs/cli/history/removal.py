@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice
 from sparkhaven.store.epochs.reading.stream_state import newest_states
@@ -139,5 +139,4 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
         text = f"{value}: {done.phase} of {len(listed)} locations, {done.rows:,} rows{' (dry run)' if dry_run else ''}"
         cli.result({**result, "dry_run": dry_run}, text)
     cli.note(f"{locations:,} locations, {rows:,} rows in {time.monotonic() - begun:.1f} s")
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)

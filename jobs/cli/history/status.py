@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, Json, Verbose, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
@@ -113,8 +113,7 @@ def clean_command(
         lines = [f"{table_name}: {text}", *(f"  {old.path}" for old in gone)]
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
         cli.result({"table": str(table_name), "dry_run": dry_run, "bytes": size, **lists}, "\n".join(lines))
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def _tables(

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
@@ -66,8 +66,7 @@ def validate(
             code, wrong = code or EXIT_BAD_DATA, wrong + 1
         show_validation(cli, validation)
     cli.note(f"{len(values):,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def show_validation(cli: CliContext, validation: Validation) -> None:

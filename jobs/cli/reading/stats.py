@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.failed_streams import report_failed
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
@@ -105,8 +105,7 @@ def stats(
             code = code or failed
             continue
         cli.result(figures, lambda figures=figures: _show_stats(figures, verbose))  # type: ignore[misc]
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def _listed(layout: Layout, all_tables: bool) -> list[TableName]:

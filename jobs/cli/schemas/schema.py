@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json
+from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import Json, Verbose, group, help_end
 from sparkhaven.jobs.cli.schemas import deploy as deploy_commands
 from sparkhaven.jobs.cli.schemas import infer as infer_commands
@@ -67,8 +67,7 @@ def check(
             record |= {"version": change.schema.version, "before": change.before, **change.change.to_json()}
             text += f"\n{_would_do(change)}"
         cli.result(record, text)
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def _would_do(change: Deployment) -> str:

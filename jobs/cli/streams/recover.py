@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json
+from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, Json, Verbose, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
@@ -123,8 +123,7 @@ def recover(
         {"streams": streams, "findings": findings, "set_aside": aside, "rebuilt": rebuilt, "dry_run": dry_run},
         lambda: _show(streams, changes),
     )
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def _show(streams: list[dict[str, Any]], changes: list[str]) -> None:

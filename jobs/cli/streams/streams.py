@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, report
+from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.options import (
     AnyTableArgument,
     DryRun,
@@ -69,8 +69,7 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = Fal
         table(header, [_cells(summary, now) for summary in summaries])
 
     cli.result({"streams": [_json(summary) for summary in summaries]}, print_text)
-    if code:
-        raise typer.Exit(code)
+    exit_with(code)
 
 
 def remove(
