@@ -41,7 +41,7 @@ import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 EXIT_DONE, EXIT_BAD_DATA, EXIT_USAGE, EXIT_RETRY = 0, 1, 2, 3
 
@@ -98,8 +98,18 @@ class SparkhavenError(Exception):
         return (_rebuild, (type(self), self.what, parts))
 
 
+E = TypeVar("E", bound=SparkhavenError)
+
+
 def _rebuild(cls: type[SparkhavenError], what: str, parts: dict[str, Any]) -> SparkhavenError:
     return cls(what, **parts)
+
+
+def replaced(error: E, **parts: object) -> E:
+    """The same error with other parts."""
+    _, (cls, what, own) = error.__reduce__()
+    other: E = cls(what, **own | parts)
+    return other
 
 
 class FormatError(SparkhavenError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from sparkhaven.store.errors import RetryableStorageError
+from sparkhaven.store.errors import RetryableStorageError, replaced
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
@@ -46,13 +46,7 @@ def require_filled(fs: Fs, layout: Layout, namespace: str, names: Iterable[str])
             continue
         error = absent_volume(fs, partition)
         if error is not None and (missing := _named(fs, layout, namespace, name)):
-            raise RetryableStorageError(
-                error.what,
-                where=error.where,
-                expected=f"the merged dates that records name, among them {missing}",
-                found=error.found,
-                hint=error.hint,
-            )
+            raise replaced(error, expected=f"the merged dates that records name, among them {missing}")
 
 
 def _named(fs: Fs, layout: Layout, namespace: str, name: str) -> str | None:

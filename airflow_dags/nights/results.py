@@ -40,16 +40,16 @@ class Ended:
 
 def results_in(lines: Iterable[str]) -> list[Result]:
     """The JSON objects that end lines; spark-submit mixes its own lines with them, and may put one in front of them."""
-    found = []
+    results = []
     for line in lines:
         text = line.strip()
         start = text.find('{"')
         if start >= 0 and text.endswith("}"):
             try:
-                found.append(json.loads(text[start:]))
+                results.append(json.loads(text[start:]))
             except ValueError:
                 continue
-    return found
+    return results
 
 
 def what_next(ended: Ended, *, by_spark: bool = False) -> Next:
@@ -81,7 +81,7 @@ def has_error(ended: Ended, kind: str) -> bool:
 def help_of(ended: Ended) -> list[str]:
     """What to do, as the errors and findings of the command say."""
     hints = [error.get("hint") for error in _errors(ended.results)]
-    hints += [each.get("next") or each.get("hint") for each in _wrong(ended.results)]
+    hints += [finding.get("next") or finding.get("hint") for finding in _wrong(ended.results)]
     return list(dict.fromkeys(hint for hint in hints if hint))
 
 
@@ -92,12 +92,12 @@ def standing(before: Ended | None, now: Ended) -> bool:
     """
     if _errors(now.results) or not _wrong(now.results):
         return True
-    known = [_damage(each) for each in _wrong(before.results)] if before else []
-    return any(_damage(each) in known for each in _wrong(now.results))
+    before_damages = [_damage(finding) for finding in _wrong(before.results)] if before else []
+    return any(_damage(finding) in before_damages for finding in _wrong(now.results))
 
 
-def _damage(found: Result) -> tuple[Any, ...]:
-    return tuple(found.get(key) for key in ("path", "what", "expected", "found"))
+def _damage(finding: Result) -> tuple[Any, ...]:
+    return tuple(finding.get(key) for key in ("path", "what", "expected", "found"))
 
 
 def _errors(results: Sequence[Result]) -> list[Result]:
@@ -127,11 +127,11 @@ def _failed_rules(result: Result) -> list[str]:
 
 
 def _findings(result: Result) -> list[str]:
-    places = [(each.get("path"), each.get("what")) for each in _wrong([result])]
-    return [f"{path}: {what}" if path else str(what) for path, what in places]
+    findings = [(finding.get("path"), finding.get("what")) for finding in _wrong([result])]
+    return [f"{path}: {message}" if path else str(message) for path, message in findings]
 
 
 def _wrong(results: Sequence[Result]) -> list[Result]:
     """Findings of ``doctor`` and ``verify`` that are errors."""
-    found = [each for result in results for each in result.get("findings") or () if isinstance(each, dict)]
-    return [each for each in found if each.get("state") == "wrong" or each.get("severity") == "error"]
+    findings = [finding for result in results for finding in result.get("findings") or () if isinstance(finding, dict)]
+    return [finding for finding in findings if finding.get("state") == "wrong" or finding.get("severity") == "error"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
-from sparkhaven.store.errors import SchemaChangeError, SparkhavenError
+from sparkhaven.store.errors import SchemaChangeError, SparkhavenError, replaced
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scan.filled_columns import filled
@@ -29,14 +29,7 @@ def deploy_schema(
             raise
         names, table = str(error.columns).split(", "), TableName.parse(str(error.table))
         counted = counted_columns(fs, layout, table, names)
-        raise SchemaChangeError(
-            error.what,
-            where=error.where,
-            expected=error.expected,
-            found=error.found,
-            hint=error.hint,
-            **{**error.extra, "columns": counted},
-        ) from None
+        raise replaced(error, columns=counted) from None
 
 
 def counted_columns(fs: Fs, layout: Layout, table: TableName, names: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
 from sparkhaven.jobs.settings.toml_values import as_written, fill_environment, named_in
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.errors import InvalidNameError, SettingsError
+from sparkhaven.store.errors import InvalidNameError, SettingsError, replaced
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.types.frozen import frozen
@@ -103,15 +103,12 @@ def as_in_file(raw: dict[str, Any], environ: Mapping[str, str]) -> Iterator[None
     try:
         yield
     except (InvalidNameError, SettingsError) as error:
-        what, where, expected, found, hint = (
-            as_written(text, environ, names)
-            for text in (error.what, error.where, error.expected, error.found, error.hint)
-        )
-        extra = {
-            key: as_written(text, environ, names) if isinstance(text, str) else text
-            for key, text in error.extra.items()
+        texts = {"what": error.what, "where": error.where, "expected": error.expected, "found": error.found}
+        texts |= {"hint": error.hint, **error.extra}
+        shown = {
+            key: as_written(text, environ, names) if isinstance(text, str) else text for key, text in texts.items()
         }
-        raise type(error)(str(what), where=where, expected=expected, found=found, hint=hint, **extra) from None
+        raise type(error)(str(shown.pop("what")), **shown) from None
 
 
 @contextmanager
@@ -120,9 +117,7 @@ def names_of(path: Path) -> Iterator[None]:
     try:
         yield
     except InvalidNameError as error:
-        raise InvalidNameError(
-            error.what, where=path, expected=error.expected, found=error.found, hint=error.hint
-        ) from None
+        raise replaced(error, where=path) from None
 
 
 def _foreign_feed(raw: Mapping[str, Any], path: Path) -> str | None:
@@ -134,10 +129,7 @@ def _foreign_feed(raw: Mapping[str, Any], path: Path) -> str | None:
     try:
         planned_class(name)
     except SettingsError as error:
-        where = f"{path}: {error.where}"
-        raise SettingsError(
-            error.what, where=where, expected=error.expected, found=error.found, hint=error.hint
-        ) from error
+        raise replaced(error, where=f"{path}: {error.where}") from error
     return name
 
 
