@@ -34,7 +34,7 @@ class LogWriter:
     """The log tables of one database root, for one process. Thread-safe.
 
     ``clock``: seconds since 1970. ``warn`` receives a sentence, ``on_failure`` the name of the log table and the
-    number of rows that are lost for good, each time that a write fails or rows are lost.
+    number of rows that are lost for good, each time that a write fails or more than ``max_rows`` of a table wait.
     As a context manager it writes every ``every_s`` seconds and at the end.
     """
 
@@ -48,10 +48,11 @@ class LogWriter:
         clock: Callable[[], float] = time.time,
         every_s: float = EVERY_S,
         end_s: float = END_S,
+        max_rows: int = MAX_ROWS,
     ) -> None:
         self.run_id = str(uuid.uuid4())
         self._fs, self._layout, self._warn, self._on_failure = fs, layout, warn, on_failure or _ignore
-        self._clock, self._every_s, self._end_s = clock, every_s, end_s
+        self._clock, self._every_s, self._end_s, self._max_rows = clock, every_s, end_s, max_rows
         self._host = socket.gethostname()
         self._waiting: dict[LogTable, deque[LogRow]] = {}
         self._lost: dict[LogTable, int] = {}
@@ -64,8 +65,8 @@ class LogWriter:
         """Buffers a row, with the time, the run and the host; returns at once."""
         whole = {TIMESTAMP: int(self._clock() * 1000) * 1_000_000, "RunId": self.run_id, "Host": self._host, **row}
         with self._adding:
-            rows = self._waiting.setdefault(table, deque(maxlen=MAX_ROWS))
-            if len(rows) == MAX_ROWS:
+            rows = self._waiting.setdefault(table, deque(maxlen=self._max_rows))
+            if len(rows) == self._max_rows:
                 self._lost[table] = self._lost.get(table, 0) + 1
             rows.append(whole)
 
@@ -82,7 +83,7 @@ class LogWriter:
             self._waiting[table].clear()
         if lost:
             self._on_failure(str(table.table), lost)
-            self._warn(f"{lost:,} rows of {table.table} are lost: more than {MAX_ROWS:,} waited to be written")
+            self._warn(f"{lost:,} rows of {table.table} are lost: more than {self._max_rows:,} waited to be written")
         if not rows:
             return
         try:
@@ -105,7 +106,7 @@ class LogWriter:
     def _failed(self, table: LogTable, rows: list[LogRow], error: Exception) -> None:
         with self._adding:
             newer = self._waiting[table]
-            retried = rows[max(0, len(rows) + len(newer) - MAX_ROWS) :]
+            retried = rows[max(0, len(rows) + len(newer) - self._max_rows) :]
             newer.extendleft(reversed(retried))
         self._on_failure(str(table.table), len(rows) - len(retried))
         reason = as_ours(error) if isinstance(error, OSError | SparkhavenError) else f"{type(error).__name__}: {error}"

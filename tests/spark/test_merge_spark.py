@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkhaven.store.merges.merge_records import newest
-from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -33,7 +32,7 @@ def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
     db.commit({("a", day): as_table(rows[:50]) for day in DAYS[1:]})
     for name in ("0", "1"):
         add_partition(FS, db.layout, "Test", name)
-    options = MergeOptions(sort=(SortKey("D"),), memory=memory, workers=2)
+    options = MergeOptions(sort=(SortKey("D"),), memory=memory, workers=2, parallel_rows=2000)  # the first day is cut
     found = list(merge_dates(db.fs, db.layout, TABLE, DAYS, options, executor=executor, clock=lambda: 1.7e9))
     assert [result.error for result in found] == [None] * 3
     assert {result.value: result.rows_out for result in found} == {DAY: 20_000, DAYS[1]: 50, DAYS[2]: 50}
@@ -52,10 +51,7 @@ class TestSparkExecutor(ExecutorContract):
         return SparkExecutor(spark.sparkContext, tmp_path.parent, marker)
 
 
-def test_tasks_in_spark_write_the_same_bytes(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
+def test_tasks_in_spark_write_the_same_bytes(tmp_path: Path, spark: SparkSession) -> None:
     here = run(tmp_path / "here", LocalExecutor(), 1 << 30)
     marker = tmp_path / "marker"  # which workers must see
     marker.write_bytes(b"here")

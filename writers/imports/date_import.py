@@ -53,7 +53,7 @@ from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.date_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import text_bytes
@@ -314,7 +314,7 @@ class _Import:
     def _merge(self, part: Part, plan: MergePlan, record: MergeRecord, written: WrittenLeaf) -> MergeRecord:
         """Stages, syncs and checks; the record of phase ``check``."""
         task = WholeDate(plan, record, record.time_ms)
-        if plan.ranges() > 1 and plan.rows >= PARALLEL_ROWS // 2:
+        if plan.large:
             reporting = ProgressExecutor(self.executor, part.value, self.clock, self.on_progress)
             result: MergeRecord | Failure = run_large(self.fs, self.layout, task, reporting.run)
         else:

@@ -26,7 +26,7 @@ from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, plan_merge
 from sparkhaven.writers.merge.plan.merge_inputs import holds, still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.progress import ProgressExecutor
 from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import clean_after
@@ -51,20 +51,10 @@ class _Date:
     def value(self) -> str:
         return self.plan.value
 
-    @property
-    def long(self) -> bool:
-        """Whether its task is worth a start of its own."""
-        return self.plan.rows >= PARALLEL_ROWS // 2
-
-    @property
-    def large(self) -> bool:
-        """Whether all workers merge it together."""
-        return self.plan.ranges() > 1 and self.long
-
     def fitted(self, share: float) -> _Date:
         """The same for one worker, if it has at most ``share`` rows and fits a worker's memory."""
         alone = replace(self, plan=replace(self.plan, options=replace(self.plan.options, workers=1)))
-        return self if self.plan.rows > share or alone.large else alone
+        return self if self.plan.rows > share or alone.plan.large else alone
 
     @property
     def task(self) -> WholeDate:
@@ -198,9 +188,9 @@ class _Merge:
             return
         share = sum(each.plan.rows for each in taken) / self.options.workers
         taken = [each.fitted(share) for each in taken]
-        yield from self._small([each for each in taken if not each.large])
+        yield from self._small([each for each in taken if not each.plan.large])
         for each in taken:
-            if each.large:
+            if each.plan.large:
                 yield from self._large(each)
 
     # --- up to the check ---
@@ -212,8 +202,8 @@ class _Merge:
             store_records(self.fs, self.layout, self.table, records)
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
-        groups = [[each] for each in sorted(taken, key=lambda each: -each.plan.rows) if each.long]
-        short = [each for each in taken if not each.long]
+        groups = [[each] for each in sorted(taken, key=lambda each: -each.plan.rows) if each.plan.long]
+        short = [each for each in taken if not each.plan.long]
         size = min(GROUP_DATES, -(-len(short) // (GROUPS * self.options.workers))) or 1
         groups += [short[first : first + size] for first in range(0, len(short), size)]
         tasks = [[each.task for each in group] for group in groups]

@@ -18,12 +18,13 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 DEFAULT_MEMORY = 1 << 30
 BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow, and one block of each array
 ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
-PARALLEL_ROWS = 1 << 20  # a date below this is one task, whatever the workers
+PARALLEL_ROWS = 1 << 20
 
 
 @frozen
 class MergeOptions:
-    """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once.
+    """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once; ``parallel_rows``: a date
+    with fewer is one task, whatever the workers.
 
     ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``rewrite`` merges a merged
     date again, as a new generation. ``format`` None is that of the date's last merge, of a first one the schema's.
@@ -37,6 +38,7 @@ class MergeOptions:
     max_supplements: int = 4
     verify_sources: bool = True
     format: Format | None = None
+    parallel_rows: int = PARALLEL_ROWS
 
     @property
     def usable(self) -> int:
@@ -151,8 +153,18 @@ class MergePlan:
         fits = max(order, self.rows * (8 + self._column_cost())) <= self.usable()
         return fits and self.rows < 1 << 32  # row numbers of the order are u4
 
+    @property
+    def long(self) -> bool:
+        """Whether its task is worth a start of its own."""
+        return self.rows >= self.options.parallel_rows // 2
+
+    @property
+    def large(self) -> bool:
+        """Whether all workers merge it together."""
+        return self.ranges() > 1 and self.long
+
     def ranges(self) -> int:
         """Number of pieces of the date: as memory requires, and at least one per worker if it is large."""
         by_memory = -(-self.rows * self.row_cost() // self.usable())
-        by_workers = self.options.workers if self.rows >= PARALLEL_ROWS else 1
+        by_workers = self.options.workers if self.rows >= self.options.parallel_rows else 1
         return max(1, by_memory, by_workers)

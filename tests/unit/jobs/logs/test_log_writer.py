@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.logs import append, log_writer
+from sparkhaven.jobs.logs import append
 from sparkhaven.jobs.logs.append import stream_name
 from sparkhaven.jobs.logs.log_tables import ADMIN
 from sparkhaven.jobs.logs.log_writer import LogWriter
@@ -94,11 +94,10 @@ def test_a_root_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     assert log.flush() and not (tmp_path / "db").exists()
 
 
-def test_more_rows_than_may_wait_lose_the_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_writer, "MAX_ROWS", 3)
+def test_more_rows_than_may_wait_lose_the_oldest(tmp_path: Path) -> None:
     said: list[str] = []
     lost: list[tuple[str, int]] = []
-    log = LogWriter(Fs(), Layout(tmp_path), warn=said.append, on_failure=lambda *what: lost.append(what))
+    log = LogWriter(Fs(), Layout(tmp_path), warn=said.append, on_failure=lambda *what: lost.append(what), max_rows=3)
     for number in range(5):
         log.add(ADMIN, {"Affected": number})
     assert log.flush()

@@ -21,7 +21,6 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table, newest, store_record
 from sparkhaven.store.scan.column_file import read_grouping
-from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan import merge_source
@@ -94,8 +93,9 @@ def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monke
         root = tmp_path / str(pieces)
         db, _ = make(root, 500, seed=4)
         monkeypatch.setattr(MergePlan, "ranges", lambda plan, pieces=pieces: pieces)
-        monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 1 if pieces == 7 else 1 << 20)  # tasks over all workers
-        (result,) = merge(db.layout, sort=(SortKey("Venue"), SortKey("D", True), SortKey("Note")), workers=pieces % 3)
+        least = 1 if pieces == 7 else 1 << 20  # tasks over all workers
+        sort = SortKey("Venue"), SortKey("D", True), SortKey("Note")
+        (result,) = merge(db.layout, sort=sort, workers=pieces % 3, parallel_rows=least)
         assert result.pieces == pieces
         results[pieces] = history_bytes(db.layout)
     assert results[1]

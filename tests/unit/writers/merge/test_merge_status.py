@@ -123,12 +123,10 @@ def test_a_dry_run_names_rows_and_destination(tmp_path: Path) -> None:
     assert not db.layout.partitions("Test").exists()
 
 
-def test_a_large_date_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_date_tells_how_far_it_is(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 400)
-    monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 10)
     said: list[str] = []
-    options, executor = MergeOptions(memory=1, workers=2), LocalExecutor()
-    monkeypatch.setattr("sparkhaven.writers.merge.plan.merge_plan.PARALLEL_ROWS", 10)
+    options, executor = MergeOptions(memory=1, workers=2, parallel_rows=10), LocalExecutor()
     where = FS, db.layout, TABLE, [DAY], options
     (done,) = date_merges.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
     assert done.outcome == "merged"

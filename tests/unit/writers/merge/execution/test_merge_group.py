@@ -172,25 +172,23 @@ def test_more_dates_do_not_wait_for_the_disk_more_often(tmp_path: Path) -> None:
 def test_only_a_date_beyond_a_share_of_all_rows_is_cut_over_the_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], pieces: list[int]
 ) -> None:
-    assert pieces_of(tmp_path, monkeypatch, rows, workers=2) == pieces
+    assert pieces_of(tmp_path, rows, workers=2) == pieces
 
 
 def test_a_date_that_does_not_fit_the_memory_of_a_worker_is_cut_over_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merge_plan.MergePlan, "usable", lambda _: 4000)
-    assert pieces_of(tmp_path, monkeypatch, [100, 100, 100, 100], workers=3) == [3, 3, 3, 3]
+    assert pieces_of(tmp_path, [100, 100, 100, 100], workers=3) == [3, 3, 3, 3]
 
 
-def pieces_of(root: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], workers: int) -> list[int]:
+def pieces_of(root: Path, rows: list[int], workers: int) -> list[int]:
     """In how many pieces dates of so many rows are merged, where 100 rows are enough for all workers."""
-    for module in (date_merges, merge_plan):
-        monkeypatch.setattr(module, "PARALLEL_ROWS", 100)
     db, rng = IntradayRows(root, SCHEMA, fs=FS), random.Random(4)
     days = DAYS[: len(rows)]
     for day, number in zip(days, rows, strict=True):
         db.commit({("a", day): as_table([random_row(rng) for _ in range(number)])})
-    where = FS, db.layout, TABLE, days, MergeOptions(workers=workers)
+    where = FS, db.layout, TABLE, days, MergeOptions(workers=workers, parallel_rows=100)
     found = {each.value: each for each in merge_dates(*where, executor=LocalExecutor(2), clock=lambda: 1.7e9)}
     assert [found[day].rows_out for day in days] == rows
     return [found[day].pieces for day in days]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError, phase_of
-from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.write import phases
 from sparkhaven.writers.merge.write.date_survey import verify_file
@@ -39,7 +38,6 @@ class SyncFs(QuickFs):
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IntradayRows:
     """A date whose tasks are spread over the workers."""
     monkeypatch.setattr(MergePlan, "ranges", lambda _: 2)
-    monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 1)
     return make(tmp_path, 100)[0]
 
 
@@ -56,7 +54,7 @@ def test_sources_are_compared_while_files_are_synced(db: IntradayRows, monkeypat
             raise AssertionError("no source was compared before the sync had ended")
 
     monkeypatch.setattr(phases, "verify_file", verify)
-    merge(db.layout, fs=SyncFs(wait), workers=2)
+    merge(db.layout, fs=SyncFs(wait), workers=2, parallel_rows=1)
     assert len(found) == len({(task.index, task.name) for task in found}) > 10
 
 
@@ -67,7 +65,7 @@ def test_a_damaged_source_is_not_merged(db: IntradayRows, workers: int) -> None:
     raw[-3] ^= 1
     path.write_bytes(raw)
     with pytest.raises(CorruptFileError, match="differs from what was committed"):
-        merge(db.layout, workers=workers)
+        merge(db.layout, workers=workers, parallel_rows=1)
     assert not history_bytes(db.layout)
 
 
@@ -77,5 +75,5 @@ def test_a_failed_sync_publishes_nothing(db: IntradayRows, workers: int) -> None
         raise OSError(5, "Input/output error")
 
     with pytest.raises(OSError, match="Input/output error") as reported:
-        merge(db.layout, fs=SyncFs(fail), workers=workers)
+        merge(db.layout, fs=SyncFs(fail), workers=workers, parallel_rows=1)
     assert phase_of(reported.value) == "sync" and not history_bytes(db.layout)

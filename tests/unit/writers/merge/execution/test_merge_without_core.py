@@ -9,7 +9,6 @@ import pytest
 
 from sparkhaven.store.native import library
 from sparkhaven.store.native.library import core
-from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.plan import merge_source
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
@@ -36,7 +35,6 @@ def test_the_same_bytes_with_the_core_and_without(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(MergePlan, "ranges", lambda _: pieces)
     monkeypatch.setattr(MergePlan, "by_columns", lambda _: by_columns)
-    monkeypatch.setattr(date_merges, "PARALLEL_ROWS", 1)
     found = []
     for switch, room in (("1", 3), ("0", 1 << 20)):  # with the core, texts find no room at first
         monkeypatch.setenv(library.SWITCH, switch)
@@ -44,7 +42,7 @@ def test_the_same_bytes_with_the_core_and_without(tmp_path: Path, monkeypatch: p
         core.cache_clear()
         assert (core() is None) == (switch == "0")
         db, _ = make(tmp_path / switch, 300, seed=6)
-        (result,) = merge(db.layout, sort=SORT, workers=2)
+        (result,) = merge(db.layout, sort=SORT, workers=2, parallel_rows=1)
         assert result.pieces == pieces
         found.append(history_bytes(db.layout))
     core.cache_clear()
