@@ -30,12 +30,14 @@ class QuarantineRows:
     """The rows of one stream in the Delta table at ``place``; ``owner`` is namespace, table and stream.
 
     ``dead`` epochs (after, up to and including; None: all later) are left out, and rows that they requeued are pending.
+    ``at_once``: rows whose payloads are held together, at most.
     """
 
     fs: Fs
     place: Path
     owner: tuple[str, str, str]
     dead: Dead = ()
+    at_once: int = AT_ONCE
 
     def count(self, chosen: Chosen) -> int:
         """How many rows are chosen."""
@@ -74,7 +76,7 @@ class QuarantineRows:
             return
         keys = keys.sort_by(_SORTED)
         keys = keys.slice(0, limit) if limit else keys
-        for start, end in _portions(keys["PayloadBytes"].to_numpy()):
+        for start, end in portions(keys["PayloadBytes"].to_numpy(), self.at_once):
             yield from self._whole(paths, keys.slice(start, end - start))
 
     def _keys(self, paths: Sequence[Path], chosen: Chosen) -> Iterator[tuple[int, pa.Table]]:
@@ -105,15 +107,17 @@ class QuarantineRows:
             yield row | {"RequeuedEpoch": None, "RequeuedTime": None} if is_undone else row
 
 
-def _portions(payloads: np.ndarray[Any, np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
-    """Start and end of runs of rows whose payloads fit into memory together."""
-    start, size = 0, 0
+def portions(
+    payloads: np.ndarray[Any, np.dtype[np.int64]], at_once: int = AT_ONCE, size: int = AT_ONCE_BYTES
+) -> Iterator[tuple[int, int]]:
+    """Start and end of runs of at most ``at_once`` rows, of at most ``size`` bytes of payload unless it is one row."""
+    start, held = 0, 0
     for row, payload in enumerate(payloads.tolist()):
-        held = min(payload or 0, PAYLOAD_BYTES)
-        if row > start and (size + held > AT_ONCE_BYTES or row - start >= AT_ONCE):
+        bytes_of = min(payload or 0, PAYLOAD_BYTES)
+        if row > start and (held + bytes_of > size or row - start >= at_once):
             yield start, row
-            start, size = row, 0
-        size += held
+            start, held = row, 0
+        held += bytes_of
     if start < len(payloads):
         yield start, len(payloads)
 

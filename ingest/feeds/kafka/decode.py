@@ -9,12 +9,11 @@ from confluent_kafka import Message
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
 from sparkhaven.ingest.feeds.kafka.blocks import MessageBlock, Messages
-from sparkhaven.ingest.feeds.kafka.broker.batches import BLOCK_BYTES, BLOCK_MESSAGES
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
-from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import BlockLimits, KafkaOptions
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
@@ -22,8 +21,6 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.types.model import TableSchema
-
-HELD_BYTES, HELD_MESSAGES = 64 << 20, 4 * BLOCK_MESSAGES  # of a range that is looked at twice without a second fetch
 
 Sized = tuple[Messages, int]
 
@@ -46,12 +43,12 @@ def message_blocks(
     targets = resolve_targets(spec, schema)
     decoder = MessageRows(targets, options, spec)
     place = partition_name(split.topic, split.partition)
-    blocks: Iterable[Sized] = _blocks(reader.read(split))
+    blocks: Iterable[Sized] = _blocks(reader.read(split), options.blocks)
     chosen = spec.partition.clock
     clock_ns = chosen.now_ns(clock)
     if chosen.kind == "batch" and spec.partition.value.column is not None:
-        clock_ns, held = _newest(decoder, blocks, place, targets, spec)
-        blocks = _blocks(reader.read(split)) if held is None else held
+        clock_ns, held = _newest(decoder, blocks, place, targets, options.blocks, spec)
+        blocks = _blocks(reader.read(split), options.blocks) if held is None else held
     router = Router(targets, spec.partition, place, clock_ns, "offset")
     for block, _ in blocks:
         with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
@@ -60,7 +57,7 @@ def message_blocks(
         rejects.complete = None
 
 
-def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages]) -> Iterator[Sized]:
+def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: BlockLimits) -> Iterator[Sized]:
     """Messages in blocks worth decoding together, with the bytes of their values."""
     held: list[Message] = []
     size = 0
@@ -70,7 +67,7 @@ def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages]) -> Iterato
             continue
         held += some
         size += sum(map(len, some))
-        if len(held) >= BLOCK_MESSAGES or size >= BLOCK_BYTES:
+        if len(held) >= limits.messages or size >= limits.bytes:
             yield MessageBlock.of(held), size
             held, size = [], 0
     if held:
@@ -78,7 +75,12 @@ def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages]) -> Iterato
 
 
 def _newest(
-    decoder: MessageRows, blocks: Iterable[Sized], place: str, targets: Sequence[Target], spec: StreamSpec
+    decoder: MessageRows,
+    blocks: Iterable[Sized],
+    place: str,
+    targets: Sequence[Target],
+    limits: BlockLimits,
+    spec: StreamSpec,
 ) -> tuple[int, list[Sized] | None]:
     """The newest instant of a range, and its blocks; None where they are more than is held, and have to be read again.
 
@@ -94,5 +96,7 @@ def _newest(
         newest = newest_instant(rows, targets, rule)
         found += [] if newest is None else [newest]
         size, messages = size + bytes_of, messages + len(block.offsets)
-        held = None if held is None or size > HELD_BYTES or messages > HELD_MESSAGES else [*held, (block, bytes_of)]
+        if held is not None:
+            fits = size <= limits.held_bytes and messages <= limits.held_messages
+            held = [*held, (block, bytes_of)] if fits else None
     return max(found, default=0), held

@@ -60,6 +60,19 @@ class Start:
 
 
 @frozen
+class BlockLimits:
+    """How many messages, and bytes of values and keys, are decoded together; the last message may be large.
+
+    ``held_messages``, ``held_bytes``: of a range that is looked at twice without a second fetch.
+    """
+
+    messages: int = 100_000
+    bytes: int = 16 << 20
+    held_messages: int = 400_000
+    held_bytes: int = 64 << 20
+
+
+@frozen
 class KafkaOptions:
     """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
 
@@ -92,6 +105,7 @@ class KafkaOptions:
     frame: Frame | None = None
     key_frame: Frame | None = None
     binary_as_text: bool = False
+    blocks: BlockLimits = BlockLimits()
 
     @property
     def path(self) -> str:

@@ -22,8 +22,6 @@ from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.kafka_messages import Longs, MessageFacts, Pointers, frame, look, release
 
-BLOCK_MESSAGES = 100_000
-BLOCK_BYTES = 16 << 20  # of values and keys
 _MS = 1000
 
 _ErrorCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -67,7 +65,7 @@ class BatchClient:
 
     def __init__(self, library: Librdkafka, feed: KafkaOptions, troubles: Troubles, topic: str, partition: int) -> None:
         """SettingsError for settings that librdkafka refuses."""
-        self._library, self._topic, self._partition = library, topic.encode(), partition
+        self._library, self._topic, self._partition, self._limits = library, topic.encode(), partition, feed.blocks
         self._handles = _open(library, feed, troubles)
         self._facts, self._size = MessageFacts.room(0), 0
         self.last = self.end = -1
@@ -123,15 +121,15 @@ class BatchClient:
 
     def take(self, stop: int, *, whole: bool) -> FramedMessages | None:
         """A block of messages before ``stop``, None where they do not fill one; ``whole``: those that there are."""
-        handles = self._handles
-        if not whole and handles.stop - handles.first < BLOCK_MESSAGES and self._size < BLOCK_BYTES:
+        handles, limits = self._handles, self._limits
+        if not whole and handles.stop - handles.first < limits.messages and self._size < limits.bytes:
             return None
-        facts = self._facts.part(slice(handles.first, min(handles.stop, handles.first + BLOCK_MESSAGES)))
+        facts = self._facts.part(slice(handles.first, min(handles.stop, handles.first + limits.messages)))
         count = int(np.searchsorted(facts.offsets, stop))
         if not count:
             return None
         sizes = np.cumsum(_sizes(facts))
-        count = min(count, int(np.searchsorted(sizes, BLOCK_BYTES)) + 1)  # the last one may be large
+        count = min(count, int(np.searchsorted(sizes, limits.bytes)) + 1)  # the last one may be large
         facts, pointers = facts.part(slice(count)), handles.pointers[handles.first : handles.first + count]
         values = FramedPart(*frame(pointers, facts.values, keys=False), facts.values >= 0)
         keys = FramedPart(*frame(pointers, facts.keys, keys=True), facts.keys >= 0)

@@ -16,7 +16,7 @@ from sparkhaven.store.errors import CommitError, SettingsError, UnsupportedVersi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
-from sparkhaven.writers.quarantine import quarantined_rows
+from sparkhaven.writers.quarantine.quarantined_rows import portions
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log
 from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at
@@ -96,9 +96,7 @@ def test_a_table_that_is_no_quarantine_is_not_written(tmp_path: Path) -> None:
     assert len(FS.names(quarantine.place / LOG)) == 2
 
 
-def test_rows_are_read_in_portions_of_their_payloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quarantined_rows, "AT_ONCE_BYTES", 100)
-    monkeypatch.setattr(quarantined_rows, "AT_ONCE", 3)
+def test_rows_are_read_in_portions_of_their_payloads() -> None:
     payloads = np.array([60, 30, 20, 200, 1, 1, 1, 1], np.int64)
-    assert list(quarantined_rows._portions(payloads)) == [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
-    assert list(quarantined_rows._portions(payloads[:0])) == []
+    assert list(portions(payloads, 3, 100)) == [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
+    assert list(portions(payloads[:0])) == []

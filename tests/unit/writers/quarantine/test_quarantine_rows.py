@@ -15,7 +15,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.quarantine import quarantined_rows as quarantine_rows
 from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.streams.stream_logs import open_stream_log
@@ -54,9 +53,8 @@ ALL = [("f/1", 1), ("f/1", 2), ("f/10", 1), ("f/2", 1), ("t*/0", 7)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 2, 10_000])
-def test_rows_are_those_of_the_stream_in_order(place: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(quarantine_rows, "AT_ONCE", at_once)
-    table = QuarantineRows(Fs(), place, OWNER)
+def test_rows_are_those_of_the_stream_in_order(place: Path, at_once: int) -> None:
+    table = QuarantineRows(Fs(), place, OWNER, at_once=at_once)
     assert places(table) == ALL and places(table, limit=3) == ALL[:3]
     found = list(table.rows(Chosen()))
     assert {each["Time"] for each in found} == {TIME.replace(tzinfo=UTC)}

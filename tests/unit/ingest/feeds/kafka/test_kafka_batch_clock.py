@@ -6,15 +6,15 @@ import json
 import time
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
-from sparkhaven.ingest.feeds.kafka import decode as kafka_decode
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
-from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import BlockLimits, KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema, values
@@ -77,19 +77,15 @@ class Reader:
 
 
 @pytest.mark.parametrize(
-    ("held", "reads", "most"), [({}, 1, COUNT), ({"HELD_BYTES": 9_000}, 2, 700), ({"HELD_MESSAGES": 150}, 2, 700)]
+    ("held", "reads", "most"), [({}, 1, COUNT), ({"held_bytes": 9_000}, 2, 700), ({"held_messages": 150}, 2, 700)]
 )
-def test_a_range_that_is_too_large_to_hold_is_read_twice(
-    monkeypatch: pytest.MonkeyPatch, held: dict[str, int], reads: int, most: int
-) -> None:
-    monkeypatch.setattr(kafka_decode, "BLOCK_MESSAGES", AT_ONCE)
-    for name, value in held.items():
-        monkeypatch.setattr(kafka_decode, name, value)
+def test_a_range_that_is_too_large_to_hold_is_read_twice(held: dict[str, int], reads: int, most: int) -> None:
+    feed = replace(FEED, blocks=BlockLimits(messages=AT_ONCE, **held))
     reader: Any = Reader()
     rejects = Rejects(PLENTY)
     found: list[int] = []
     split = OffsetRange("t", 0, 0, COUNT)
-    blocks = message_blocks(reader, split, SPEC, FEED, schema(v="int", at="Instant"), rejects, time.time)
+    blocks = message_blocks(reader, split, SPEC, feed, schema(v="int", at="Instant"), rejects, time.time)
     for routed in route(blocks, rejects):
         found += values([routed])
     assert sorted(found) == list(range(1, COUNT))

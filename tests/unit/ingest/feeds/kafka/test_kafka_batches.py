@@ -5,17 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from sparkhaven.ingest.feeds.kafka.broker import batches
 from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import CONSUMER, librdkafka
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
-from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import BlockLimits, ClientSettings, KafkaOptions
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
@@ -23,8 +23,9 @@ from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_b
 FEED = KafkaOptions("nowhere:1", ("ticks",))
 
 
-def opened(library: FakeLibrary, offset: int | None = 0) -> BatchClient:
-    client = BatchClient(library.library, FEED, Troubles(FEED), "ticks", PARTITION)
+def opened(library: FakeLibrary, offset: int | None = 0, **limits: int) -> BatchClient:
+    feed = replace(FEED, blocks=BlockLimits(**limits))
+    client = BatchClient(library.library, feed, Troubles(feed), "ticks", PARTITION)
     library.reader = client
     if offset is not None:
         client.assign(offset)
@@ -61,11 +62,10 @@ def test_messages_come_as_they_are() -> None:
         assert client.take(91, whole=True) is None
 
 
-def test_a_block_is_handed_out_when_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BLOCK_MESSAGES", 10)
+def test_a_block_is_handed_out_when_it_is_full() -> None:
     library = FakeLibrary(numbered(25), portion=9)
     with all_given_back(library):
-        client = opened(library)
+        client = opened(library, messages=10)
         client.fetch(9, 0)
         assert client.take(25, whole=False) is None and len(library.alive) == 9
         client.fetch(1, 0)
@@ -77,14 +77,13 @@ def test_a_block_is_handed_out_when_it_is_full(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("keys", [False, True])
-def test_a_block_ends_with_the_message_that_fills_it(monkeypatch: pytest.MonkeyPatch, keys: bool) -> None:
-    monkeypatch.setattr(batches, "BLOCK_BYTES", 100)
+def test_a_block_ends_with_the_message_that_fills_it(keys: bool) -> None:
     sizes = [40, 59, 1, 30, 500, 98, 2, 3]
     library = FakeLibrary(
         [Fake(n, None if keys else b"x" * size, b"x" * size if keys else None) for n, size in enumerate(sizes)]
     )
     with all_given_back(library):
-        client = opened(library)
+        client = opened(library, bytes=100)
         client.fetch(2, 0)
         assert client.take(8, whole=False) is None  # 99 bytes
         client.fetch(1, 0)
@@ -116,10 +115,9 @@ def test_what_is_behind_the_range_is_held_for_the_next() -> None:
         assert library.asked("assign") == [(12, b"ticks", PARTITION, 0)] * 2
 
 
-def test_skipped_and_forgotten_messages_do_not_fill_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BLOCK_BYTES", 50)
+def test_skipped_and_forgotten_messages_do_not_fill_a_block() -> None:
     library = FakeLibrary([Fake(n, b"x" * 20) for n in range(10)])
-    client = opened(library)
+    client = opened(library, bytes=50)
     client.fetch(4, 0)
     assert client.skip(3) and client.take(9, whole=False) is None
     client.assign(6)
@@ -130,14 +128,13 @@ def test_skipped_and_forgotten_messages_do_not_fill_a_block(monkeypatch: pytest.
     client.close()
 
 
-def test_room_is_made_and_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_made_and_used_again() -> None:
     """Whatever is held while more is fetched, nothing is lost, and a steady stream needs no more room."""
-    monkeypatch.setattr(batches, "BLOCK_MESSAGES", 7)
     log = numbered(400)
     library = FakeLibrary(log, portion=13)
     found, rooms = [], []
     with all_given_back(library):
-        client = opened(library)
+        client = opened(library, messages=7)
         for _ in range(40):
             client.fetch(13, 0)
             while (some := client.take(1000, whole=False)) is not None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.feeds.kafka import decode as kafka_decode
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
-from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import BlockLimits, KafkaOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema
@@ -46,12 +44,10 @@ class Reader:
             yield [Watched(start + n, None) for n in range(COUNT)]
 
 
-def test_the_collector_is_paused_while_a_block_is_decoded_and_not_while_its_rows_are_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(kafka_decode, "BLOCK_MESSAGES", COUNT)
+def test_the_collector_is_paused_while_a_block_is_decoded_and_not_while_its_rows_are_used() -> None:
+    feed = replace(FEED, blocks=BlockLimits(messages=COUNT))
     reader: Any = Reader()
     split = OffsetRange("t", 0, 0, 2 * COUNT)
-    blocks = message_blocks(reader, split, SPEC, FEED, schema(v="int"), Rejects(PLENTY), time.time)
+    blocks = message_blocks(reader, split, SPEC, feed, schema(v="int"), Rejects(PLENTY), time.time)
     assert [(len(rows), gc.isenabled()) for _, rows, _ in blocks] == [(COUNT, True)] * 2
     assert Watched.collecting == {False}
