@@ -15,14 +15,14 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 LISTED = 100  # locations of a table whose files a merge looks at for its rows of StorageLog
 
 
-def storage_rows(fs: Fs, layout: Layout, table: TableName) -> Iterator[LogRow]:
+def storage_rows(fs: Fs, layout: Layout, table: TableName, listed: int = LISTED) -> Iterator[LogRow]:
     """A row a volume; raises the errors of reading the table.
 
-    Of a table of more than ``LISTED`` locations no files are looked at: then ``Bytes`` has the committed bytes,
+    Of a table of more than ``listed`` locations no files are looked at: then ``Bytes`` has the committed bytes,
     ``Files`` and ``WasteBytes`` are null.
     """
     slices = _committed(fs, layout, table)
-    if len(slices) > LISTED and fs.stat(layout.extended(table)) is None:
+    if len(slices) > listed and fs.stat(layout.extended(table)) is None:
         sizes = Counter({"intraday": 0})
         for slice_ in slices:
             volume = "intraday" if slice_.tier == "intraday" else without_generation(slice_.key.internal)
@@ -32,7 +32,7 @@ def storage_rows(fs: Fs, layout: Layout, table: TableName) -> Iterator[LogRow]:
         return
     from sparkhaven.readers.table_stats import disk_use  # which a small merge of a large table does not need
 
-    use = disk_use(fs, layout, table, most=LISTED, partly=False)
+    use = disk_use(fs, layout, table, most=listed, partly=False)
     for volume, (size, wasted) in sorted(use.volumes.items()):
         looked_at = {} if use.unlisted else {"Files": use.files.get(volume, 0), "WasteBytes": wasted}
         yield {**named(table), "Volume": volume, "Bytes": size, **looked_at}

@@ -13,7 +13,7 @@ from pathlib import Path
 from sparkhaven.jobs.doctor.checks import of_data, of_machine
 from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding
 from sparkhaven.jobs.page.facts import PageFacts, TableFacts
-from sparkhaven.jobs.page.table_facts import table_facts
+from sparkhaven.jobs.page.table_facts import PageLimits, table_facts
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import SparkhavenError
@@ -23,7 +23,6 @@ from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.quarantine.ledger import read_ledger
 from sparkhaven.store.types.frozen import frozen
 
-MOST_TABLES = 12
 KEPT_S, CHECKED_S = 600.0, 60.0
 Signature = tuple[object, ...]
 
@@ -47,6 +46,7 @@ class FactCollector:
     clock: Callable[[], float]
     host: str
     environ: Mapping[str, str]
+    limits: PageLimits = field(default_factory=PageLimits)
     _tables: dict[TableName, tuple[Signature, float, TableFacts]] = field(default_factory=dict)
     _machine: tuple[float, list[DoctorFinding]] | None = None
     _data: tuple[list[Signature], float, list[DoctorFinding]] | None = None
@@ -62,7 +62,7 @@ class FactCollector:
             names = [name for name in context.tables if only or name.namespace != INTERNAL_NAMESPACE]
         except (SparkhavenError, OSError):  # a finding of ``of_data``
             names = []
-        shown = names if only else sorted(names, key=lambda name: (-self._changed_ns(name), name))[:MOST_TABLES]
+        shown = names if only else sorted(names, key=lambda name: (-self._changed_ns(name), name))[: self.limits.tables]
         signed = {name: self._signed(name, now_s) for name in sorted(shown)}
         return PageFacts(
             str(self.layout.root),
@@ -77,7 +77,7 @@ class FactCollector:
     def _table(self, context: CheckContext, name: TableName, signature: Signature) -> TableFacts:
         cached, now_s = self._tables.get(name), context.now_s
         if cached is None or cached[0] != signature or now_s >= cached[1] + KEPT_S:
-            cached = signature, now_s, table_facts(context, name)
+            cached = signature, now_s, table_facts(context, name, self.limits)
             if all(feed.table != name for feed in context.feeds):  # their sources change without a file of ours
                 self._tables[name] = cached
         return cached[2]

@@ -30,11 +30,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import load_validation
+from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.unfinished_work import DateStatus, SourceRows
 
-MOST_LISTED = 2000  # directories whose files are looked at
 MOST_ERRORS, MOST_DATES = 50, 20
-MOST_QUARANTINE = 64 << 20  # bytes
 ASK_SECONDS = 5.0
 T = TypeVar("T")
 
@@ -56,7 +55,16 @@ class _Parts:
             return None
 
 
-def table_facts(context: CheckContext, name: TableName) -> TableFacts:
+@frozen
+class PageLimits:
+    """What a page looks at: tables, directories of a table, and bytes of a quarantine."""
+
+    tables: int = 12
+    directories: int = 2000
+    quarantine_bytes: int = 64 << 20
+
+
+def table_facts(context: CheckContext, name: TableName, limits: PageLimits) -> TableFacts:
     """All facts of a table."""
     fs, layout = context.fs, context.layout
     parts = _Parts(name, context.now_s)
@@ -72,13 +80,13 @@ def table_facts(context: CheckContext, name: TableName) -> TableFacts:
         numbers = state.epoch, state.floor, state.durability
         streams.append(StreamFacts(stream, *numbers, _epochs(entries), waiting, remarks))
         parts.errors += _gaps(f"{name} {stream}", entries)
-        quarantine = parts.read(f"quarantine of {stream}", partial(_quarantine, fs, layout, name, state))
+        quarantine = parts.read(f"quarantine of {stream}", partial(_quarantine, fs, layout, name, state, limits))
         if quarantine is not None:
             quarantines.append(quarantine[0])
             parts.errors += quarantine[1]
     dates = parts.read("dates", partial(context.dates, name)) or []
     parts.errors += parts.read("validations", lambda: list(_validations(fs, layout, name, dates))) or []
-    look = partial(disk_use, fs, layout, name, most=MOST_LISTED)
+    look = partial(disk_use, fs, layout, name, most=limits.directories)
     usage = parts.read("disk use", look) or DiskUse({}, {}, {})
     parts.errors += parts.read("disk use", lambda: list(_short(context, name, usage, look))) or []
     return TableFacts(
@@ -188,13 +196,13 @@ def _symbols(usage: DiskUse) -> tuple[SymbolFacts, ...]:
 
 
 def _quarantine(
-    fs: Fs, layout: Layout, name: TableName, state: StreamState
+    fs: Fs, layout: Layout, name: TableName, state: StreamState, limits: PageLimits
 ) -> tuple[QuarantineFacts, list[ErrorFacts]]:
     rows = rejected_rows(fs, layout, name, state)
     if rows is None:
         return QuarantineFacts(state.stream), []
     size = rows.size()
-    if size > MOST_QUARANTINE:
+    if size > limits.quarantine_bytes:
         return QuarantineFacts(state.stream, unread=f"its files have {size >> 20:,} MiB"), []
     pending, last = rows.pending(MOST_ERRORS)
     return QuarantineFacts(state.stream, pending), [_row(f"{name} {state.stream}", row) for row in last]

@@ -16,7 +16,7 @@ from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.feeds.kafka.options import BlockLimits, ClientSettings, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.native import kafka_messages as native
@@ -85,7 +85,7 @@ def test_any_messages_in_any_ranges(broker: Broker, both: tuple[KafkaReader, Bat
     whole = seen(both[0], OffsetRange(topic, 0, 0, count))
     assert len(whole) == count and {value for _, value, _, _ in whole} > {None, b"", b"\n"}
     for most in (100_000, 700):
-        batched = batch_reader(KafkaOptions(broker.bootstrap, blocks=BlockLimits(messages=most)))
+        batched = batch_reader(KafkaOptions(broker.bootstrap, limits=ReadLimits(messages=most)))
         for _ in range(12):
             start = chance.randrange(count)
             wanted = OffsetRange(topic, 0, start, min(count, start + chance.choice([1, 50, 2500])))
@@ -129,7 +129,7 @@ def test_holes_and_errors_are_the_same(broker: Broker, both: tuple[KafkaReader, 
 def test_blocks_have_the_size_that_they_should(broker: Broker) -> None:
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, [b"x" * 99] * 5000 + [b"y" * 50_000] * 9)
-    reader = batch_reader(KafkaOptions(broker.bootstrap, blocks=BlockLimits(3000, 100_000)))
+    reader = batch_reader(KafkaOptions(broker.bootstrap, limits=ReadLimits(3000, 100_000)))
     sizes = [len(listed(some)) for some in reader.read(OffsetRange(topic, 0, 0, 5009))]
     reader.close()
     assert sum(sizes) == 5009
@@ -157,7 +157,7 @@ def test_each_message_is_given_back(broker: Broker, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(batches, "release", released)
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, [b"x"] * 9000)
-    reader = batch_reader(KafkaOptions(broker.bootstrap, blocks=BlockLimits(messages=500)))
+    reader = batch_reader(KafkaOptions(broker.bootstrap, limits=ReadLimits(messages=500)))
     found = reader.read(OffsetRange(topic, 0, 0, 7000))
     if way == "error":
         with pytest.raises(ValueError, match="broken"):

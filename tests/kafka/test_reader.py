@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkhaven.ingest.feeds.kafka.broker import reader as kafka_reader
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import librdkafka
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, MessageRangeReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
-from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
 from tests.support.kafka.messages import listed, messages
@@ -175,12 +174,11 @@ def test_settings_that_are_wrong_show_no_secret() -> None:
         KafkaTopics(KafkaOptions("127.0.0.1:1", ("t",), client=ClientSettings((("auto.offset.reset", "latest"),))))
 
 
-def test_few_consumers_are_kept(broker: Broker, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_reader, "MAX_CONSUMERS", 1)
+def test_few_consumers_are_kept(broker: Broker, kind: str) -> None:
     topics = [make_topic(broker.bootstrap) for _ in range(2)]
     for topic in topics:
         send(broker.bootstrap, topic, numbered(0, 20))
-    reader = made(kind, KafkaOptions(broker.bootstrap))
+    reader = made(kind, KafkaOptions(broker.bootstrap, limits=ReadLimits(consumers=1)))
     for start in (0, 10):
         for topic in topics:
             assert values(reader, topic, start, start + 10) == numbered(start, start + 10)

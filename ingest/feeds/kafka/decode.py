@@ -13,7 +13,7 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
 from sparkhaven.ingest.feeds.kafka.messages import MessageRows
-from sparkhaven.ingest.feeds.kafka.options import BlockLimits, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.router import Router, newest_instant
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
@@ -43,12 +43,12 @@ def message_blocks(
     targets = resolve_targets(spec, schema)
     decoder = MessageRows(targets, options, spec)
     place = partition_name(split.topic, split.partition)
-    blocks: Iterable[Sized] = _blocks(reader.read(split), options.blocks)
+    blocks: Iterable[Sized] = _blocks(reader.read(split), options.limits)
     chosen = spec.partition.clock
     clock_ns = chosen.now_ns(clock)
     if chosen.kind == "batch" and spec.partition.value.column is not None:
-        clock_ns, held = _newest(decoder, blocks, place, targets, options.blocks, spec)
-        blocks = _blocks(reader.read(split), options.blocks) if held is None else held
+        clock_ns, held = _newest(decoder, blocks, place, targets, options.limits, spec)
+        blocks = _blocks(reader.read(split), options.limits) if held is None else held
     router = Router(targets, spec.partition, place, clock_ns, "offset")
     for block, _ in blocks:
         with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
@@ -57,7 +57,7 @@ def message_blocks(
         rejects.complete = None
 
 
-def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: BlockLimits) -> Iterator[Sized]:
+def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: ReadLimits) -> Iterator[Sized]:
     """Messages in blocks worth decoding together, with the bytes of their values."""
     held: list[Message] = []
     size = 0
@@ -79,7 +79,7 @@ def _newest(
     blocks: Iterable[Sized],
     place: str,
     targets: Sequence[Target],
-    limits: BlockLimits,
+    limits: ReadLimits,
     spec: StreamSpec,
 ) -> tuple[int, list[Sized] | None]:
     """The newest instant of a range, and its blocks; None where they are more than is held, and have to be read again.

@@ -60,16 +60,20 @@ class Start:
 
 
 @frozen
-class BlockLimits:
+class ReadLimits:
     """How many messages, and bytes of values and keys, are decoded together; the last message may be large.
 
-    ``held_messages``, ``held_bytes``: of a range that is looked at twice without a second fetch.
+    ``held_messages``, ``held_bytes``: of a range that is looked at twice without a second fetch. ``fetched``: messages
+    of one call of the client; larger calls wait longer for less. ``consumers``: those that a worker keeps; each has
+    threads and buffers of its own.
     """
 
     messages: int = 100_000
     bytes: int = 16 << 20
     held_messages: int = 400_000
     held_bytes: int = 64 << 20
+    fetched: int = 2000
+    consumers: int = 64
 
 
 @frozen
@@ -105,7 +109,7 @@ class KafkaOptions:
     frame: Frame | None = None
     key_frame: Frame | None = None
     binary_as_text: bool = False
-    blocks: BlockLimits = BlockLimits()
+    limits: ReadLimits = ReadLimits()
 
     @property
     def path(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError, KafkaException
 
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.reader import WAIT_SECONDS, MessageRangeReader
-from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 
 FEED = KafkaOptions("nowhere:1", ("ticks",), client=ClientSettings((("sasl.password", "tiger"),)))
@@ -81,8 +81,8 @@ class Client:
 class Reader(MessageRangeReader[list[int]]):
     """Of offsets."""
 
-    def __init__(self, script: Script) -> None:
-        super().__init__(FEED, patience=10.0, clock=lambda: script.now)
+    def __init__(self, script: Script, **limits: int) -> None:
+        super().__init__(replace(FEED, limits=ReadLimits(**limits)), patience=10.0, clock=lambda: script.now)
         self.script = script
 
     def _open(self, topic: str, partition: int) -> Client:

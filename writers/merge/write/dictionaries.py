@@ -61,21 +61,21 @@ class SortBudget:
 class TextFiles:
     """Distinct texts in order, appended to two work files; ``where`` is for the error if they are too many."""
 
-    def __init__(self, fs: Fs, path: Path, where: str) -> None:
+    def __init__(self, fs: Fs, path: Path, where: str, most: int = MAX_BYTES) -> None:
         self.fs, self.texts, self.ends = fs, _texts(path), _ends(path)
-        self.where, self.count, self.size = where, 0, 0
+        self.where, self.most, self.count, self.size = where, most, 0, 0
         fs.write_new(self.texts, b"")
         fs.write_new(self.ends, bytes(4))
 
     def append(self, values: pa.BinaryArray) -> None:
-        """Appends values without null. MergeError: more than 2 GiB in all."""
+        """Appends values without null. MergeError: more than ``most`` bytes in all."""
         ends = _offsets(values)
         low, high = int(ends[0]), int(ends[-1])
-        if self.size + high - low > MAX_BYTES:
+        if self.size + high - low > self.most:
             raise MergeError(
                 "distinct texts of a column are too large to merge",
                 where=self.where,
-                expected=f"at most {MAX_BYTES} bytes of UTF-8",
+                expected=f"at most {self.most} bytes of UTF-8",
                 found=f"{self.size + high - low} bytes or more",
                 hint='declare the column with symbolTable="None": texts that rarely repeat need no symbol table',
                 phase="stage",

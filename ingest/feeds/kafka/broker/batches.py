@@ -65,7 +65,7 @@ class BatchClient:
 
     def __init__(self, library: Librdkafka, feed: KafkaOptions, troubles: Troubles, topic: str, partition: int) -> None:
         """SettingsError for settings that librdkafka refuses."""
-        self._library, self._topic, self._partition, self._limits = library, topic.encode(), partition, feed.blocks
+        self._library, self._topic, self._partition, self._limits = library, topic.encode(), partition, feed.limits
         self._handles = _open(library, feed, troubles)
         self._facts, self._size = MessageFacts.room(0), 0
         self.last = self.end = -1

@@ -38,10 +38,8 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import PositionGapError
 
-AT_ONCE = 2000  # messages of one call; larger calls wait longer for less
 WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
-MAX_CONSUMERS = 64  # a worker's; each has threads and buffers of its own
 
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -156,7 +154,7 @@ class MessageRangeReader(ABC, Generic[Some]):
     def _fetch(self, held: _Held[Some], wanted: OffsetRange, due: int) -> None:
         try:
             # a call returns when it has as many as it asks for: more than are due may not come
-            held.client.fetch(min(AT_ONCE, due), WAIT_SECONDS)
+            held.client.fetch(min(self._feed.limits.fetched, due), WAIT_SECONDS)
         except KafkaException as error:
             raise self._error(held, wanted, error.args[0]) from None
 
@@ -166,7 +164,7 @@ class MessageRangeReader(ABC, Generic[Some]):
             held.client.close()
             held = None
         if held is None:
-            while len(self._held) >= MAX_CONSUMERS:
+            while len(self._held) >= self._feed.limits.consumers:
                 self._drop(next(iter(self._held)))
             held = _Held(self._open(*partition), wanted.topic_id, wanted.start)
             held.client.assign(wanted.start)

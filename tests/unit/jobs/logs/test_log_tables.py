@@ -11,11 +11,11 @@ import pytest
 
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import CheckContext
-from sparkhaven.jobs.logs import storage_rows
 from sparkhaven.jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows, writing
 from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.logged_commands import LOGGED, logged_command
+from sparkhaven.jobs.logs.storage_rows import storage_rows
 from sparkhaven.readers.table_stats import disk_use
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
@@ -146,7 +146,7 @@ def test_commands_that_change_a_table_are_logged_and_dry_runs_are_not(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_merge_and_its_validation_are_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_and_its_validation_are_logged(tmp_path: Path) -> None:
     root, file = tmp_path / "db", make(tmp_path)
     put(tmp_path, 1)
     run(root, "--no-logs", "ingest", file, "--once")
@@ -172,10 +172,10 @@ def test_a_merge_and_its_validation_are_logged(tmp_path: Path, monkeypatch: pyte
         ("partitions add", None),
         ("truncate", 1),
     ]
-    monkeypatch.setattr(storage_rows, "LISTED", 1)  # there are two locations
-    short = {row["Volume"]: row for row in storage_rows.storage_rows(Fs(), Layout(root), TableName("Test", "Event"))}
+    place = Fs(), Layout(root), TableName("Test", "Event")
+    short = {row["Volume"]: row for row in storage_rows(*place, listed=1)}  # there are two locations
     assert short["intraday"].keys() == short["0"].keys() == {"Namespace", "TableName", "Volume", "Bytes"}
-    committed = disk_use(Fs(), Layout(root), TableName("Test", "Event"), most=0).volumes
+    committed = disk_use(*place, most=0).volumes
     assert {volume: row["Bytes"] for volume, row in short.items()} == {name: use[0] for name, use in committed.items()}
 
 

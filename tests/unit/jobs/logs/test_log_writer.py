@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.logs import append
-from sparkhaven.jobs.logs.append import stream_name
+from sparkhaven.jobs.logs.append import STREAMS, stream_name
 from sparkhaven.jobs.logs.log_tables import ADMIN
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.streams.reports.metrics import Metrics
@@ -21,6 +21,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.streams.log_rows import DAY, NOW, add, rows_of
+from tests.support.writers.merge_runs import QuickFs
 
 
 def test_two_processes_at_once_have_a_stream_each_and_a_later_one_takes_the_first(tmp_path: Path) -> None:
@@ -53,14 +54,15 @@ def test_many_writers_at_once_lose_no_row(tmp_path: Path) -> None:
     assert 1 <= len(table.epochs) <= 4  # a stream for each that wrote at the same time
 
 
-def test_all_streams_locked_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(append, "STREAMS", 1)
+def test_all_streams_locked_is_an_error(tmp_path: Path) -> None:
     schema = deploy(Fs(), Layout(tmp_path), ADMIN.schema())
     args: dict[str, Any] = {"schema": schema, "query_id": "q", "clock": lambda: NOW, "pid": 1, "host": "h"}
     said: list[str] = []
     log = LogWriter(Fs(), Layout(tmp_path), warn=said.append)
     log.add(ADMIN, {"Command": "a"})
-    with StreamLog.open(Fs(), Layout(tmp_path), ADMIN.table, stream_name(0), **args):
+    with ExitStack() as others:
+        for number in range(STREAMS):
+            others.enter_context(StreamLog.open(QuickFs(), Layout(tmp_path), ADMIN.table, stream_name(number), **args))
         assert not log.flush() and not log.flush()
         assert len(said) == 1 and "cannot be written, the job goes on: " in said[0]  # said once
     assert log.flush()  # the row was kept

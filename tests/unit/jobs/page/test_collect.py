@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding
-from sparkhaven.jobs.page import collect
 from sparkhaven.jobs.page import table_facts as facts_of_tables
 from sparkhaven.jobs.page.collect import Asked, FactCollector
 from sparkhaven.jobs.page.document import page
 from sparkhaven.jobs.page.drawing import Drawings
 from sparkhaven.jobs.page.facts import Cell, PageFacts, QuarantineFacts, TableFacts
-from sparkhaven.jobs.page.table_facts import table_facts
+from sparkhaven.jobs.page.table_facts import PageLimits, table_facts
 from sparkhaven.readers.table_stats import DiskUse
 from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.io.fs import Fs
@@ -67,9 +66,11 @@ def small(tmp_path: Path) -> SmallTable:
     return made
 
 
-def collector(root: Path, fs: Fs | None = None, *, now: float = NOW, asked: Asked | None = None) -> FactCollector:
+def collector(
+    root: Path, fs: Fs | None = None, *, now: float = NOW, asked: Asked | None = None, **limits: int
+) -> FactCollector:
     environ: Mapping[str, str] = {"JAVA_HOME": "/no/such/jdk", "HOME": os.environ.get("HOME", "/")}
-    return FactCollector(fs or Fs(), Layout(root), asked or Asked(), lambda: now, "here", environ)
+    return FactCollector(fs or Fs(), Layout(root), asked or Asked(), lambda: now, "here", environ, PageLimits(**limits))
 
 
 def one(found: PageFacts) -> TableFacts:
@@ -98,7 +99,7 @@ def test_the_facts_of_a_table(small: SmallTable) -> None:
 
 def test_tiers_of_a_date_on_its_way(small: SmallTable) -> None:
     def tiers() -> dict[tuple[str, str], tuple[int, str]]:
-        found = table_facts(CheckContext(small.fs, small.layout, NOW, "here", {}), small.table)
+        found = table_facts(CheckContext(small.fs, small.layout, NOW, "here", {}), small.table, PageLimits())
         assert found.errors == ()
         return {(cell.date, cell.source): (cell.rows, cell.tier) for cell in found.cells}
 
@@ -136,7 +137,7 @@ def test_gaps_and_rejected_rows_of_epochs(tmp_path: Path) -> None:
         "q", 2, (), (small.append("a", "d", {"Size": [1]}),), 1, 1, ranges=(OffsetRange("t", 0, 5, 6),), gaps=(gap,)
     )
     small.log().commit(replace(batch, counts={"rejected": 3, "rejected.late": 3, "ignored.x": 9}))
-    found = table_facts(CheckContext(small.fs, small.layout, NOW, "here", {}), small.table)
+    found = table_facts(CheckContext(small.fs, small.layout, NOW, "here", {}), small.table, PageLimits())
     epoch = found.streams[0].epochs[1]
     assert (epoch.lag, dict(epoch.rejected)) == (None, {"late": 3})
     (error,) = found.errors
@@ -167,10 +168,9 @@ def test_pending_rows_by_reason_without_what_they_say(small: SmallTable) -> None
     assert b"hunter2" not in page(collected, Drawings())
 
 
-def test_a_large_quarantine_is_not_read(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_quarantine_is_not_read(small: SmallTable) -> None:
     quarantined(small)
-    monkeypatch.setattr(facts_of_tables, "MOST_QUARANTINE", 10)
-    found = one(collector(small.root).collect())
+    found = one(collector(small.root, quarantine_bytes=10).collect())
     assert found.quarantine[0].unread and not found.errors
 
 
@@ -207,13 +207,12 @@ def test_facts_and_findings_share_one_look_at_the_dates(small: SmallTable, monke
     assert one(again.collect()).cells[2].tier == "merged", "each page looks anew"
 
 
-def test_only_so_many_directories_are_looked_at(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_directories_are_looked_at(small: SmallTable) -> None:
     stray = small.location("b", "2026-01-03") / "left.dat"
     stray.write_bytes(b"x" * 1000)
     whole = one(collector(small.root).collect())
     assert {volume.name: volume.waste for volume in whole.volumes}["intraday"] == 1000 and whole.unlisted == 0
-    monkeypatch.setattr(facts_of_tables, "MOST_LISTED", 1)
-    some = one(collector(small.root).collect())
+    some = one(collector(small.root, directories=1).collect())
     assert some.unlisted == 7  # of six intraday and two historical
     assert 0 < sum(volume.used for volume in some.volumes) < sum(volume.used for volume in whole.volumes)
 
@@ -267,19 +266,18 @@ def test_a_table_whose_schema_is_lost_is_shown_with_the_error(small: SmallTable)
     assert "wrong" in {each.state for each in found.findings if each.check == "dates"}
 
 
-def test_an_empty_root_and_one_with_many_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_root_and_one_with_many_tables(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     found = collector(tmp_path / "db").collect()
     assert found.tables == () and "no stream has run" in next(f for f in found.findings if f.check == "streams").what
-    monkeypatch.setattr(collect, "MOST_TABLES", 2)
     made = [SmallTable(tmp_path / "db", SCHEMA.replace('"T"', f'"T{number}"')) for number in range(4)]
     for number, table in enumerate(made):
         table.add("a", "2026-01-01", {"Size": [1]})
         log = table.layout.stream_log(table.table, "s")
         os.utime(log, (1_700_000_000 + number, 1_700_000_000 + number))
-    found = collector(tmp_path / "db").collect()
+    found = collector(tmp_path / "db", tables=2).collect()
     assert [table.name for table in found.tables] == ["NS.T2", "NS.T3"] and found.others == ("NS.T0", "NS.T1")
-    named = collector(tmp_path / "db", asked=Asked([table.table for table in made])).collect()
+    named = collector(tmp_path / "db", asked=Asked([table.table for table in made]), tables=2).collect()
     assert len(named.tables) == 4 and named.others == ()
 
 

@@ -144,9 +144,8 @@ def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
     assert (taken < ranks + 8 * size) == split
 
 
-def test_more_than_arrow_can_point_into_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionaries, "MAX_BYTES", 10)
-    found = dictionaries.TextFiles(FS, tmp_path / "union", "Ns.T 2024-01-01, column Sym")
+def test_more_than_arrow_can_point_into_is_reported(tmp_path: Path) -> None:
+    found = dictionaries.TextFiles(FS, tmp_path / "union", "Ns.T 2024-01-01, column Sym", 10)
     found.append(pa.array([b"12345", b"678"]))
     with pytest.raises(MergeError, match=r"(?s)too large to merge.*2024-01-01, column Sym"):
         found.append(pa.array([b"9ab"]))

@@ -14,7 +14,7 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
-from sparkhaven.ingest.feeds.kafka.options import BlockLimits, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema, values
@@ -80,7 +80,7 @@ class Reader:
     ("held", "reads", "most"), [({}, 1, COUNT), ({"held_bytes": 9_000}, 2, 700), ({"held_messages": 150}, 2, 700)]
 )
 def test_a_range_that_is_too_large_to_hold_is_read_twice(held: dict[str, int], reads: int, most: int) -> None:
-    feed = replace(FEED, blocks=BlockLimits(messages=AT_ONCE, **held))
+    feed = replace(FEED, limits=ReadLimits(messages=AT_ONCE, **held))
     reader: Any = Reader()
     rejects = Rejects(PLENTY)
     found: list[int] = []

@@ -15,7 +15,7 @@ from sparkhaven.ingest.feeds.kafka.broker.batches import BatchClient, reason_for
 from sparkhaven.ingest.feeds.kafka.broker.clients import Troubles
 from sparkhaven.ingest.feeds.kafka.broker.librdkafka import CONSUMER, librdkafka
 from sparkhaven.ingest.feeds.kafka.framed import FramedMessages
-from sparkhaven.ingest.feeds.kafka.options import BlockLimits, ClientSettings, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, ReadLimits
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
@@ -24,7 +24,7 @@ FEED = KafkaOptions("nowhere:1", ("ticks",))
 
 
 def opened(library: FakeLibrary, offset: int | None = 0, **limits: int) -> BatchClient:
-    feed = replace(FEED, blocks=BlockLimits(**limits))
+    feed = replace(FEED, limits=ReadLimits(**limits))
     client = BatchClient(library.library, feed, Troubles(feed), "ticks", PARTITION)
     library.reader = client
     if offset is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.decode import message_blocks
-from sparkhaven.ingest.feeds.kafka.options import BlockLimits, KafkaOptions
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from tests.support.ingest.ingest_cases import PLENTY, schema
@@ -45,7 +45,7 @@ class Reader:
 
 
 def test_the_collector_is_paused_while_a_block_is_decoded_and_not_while_its_rows_are_used() -> None:
-    feed = replace(FEED, blocks=BlockLimits(messages=COUNT))
+    feed = replace(FEED, limits=ReadLimits(messages=COUNT))
     reader: Any = Reader()
     split = OffsetRange("t", 0, 0, 2 * COUNT)
     blocks = message_blocks(reader, split, SPEC, feed, schema(v="int"), Rejects(PLENTY), time.time)

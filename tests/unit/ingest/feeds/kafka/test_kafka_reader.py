@@ -48,9 +48,8 @@ def test_jumps() -> None:
     assert reader.called() == [("t/0", "assign", 8), ("t/0", "fetch", 1)]
 
 
-def test_portions_and_how_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 5)
-    reader = Reader(Script([[10, 11, 12, 13, 14], [17], [18, 19, 21]]))
+def test_portions_and_how_many_are_asked_for() -> None:
+    reader = Reader(Script([[10, 11, 12, 13, 14], [17], [18, 19, 21]]), fetched=5)
     assert offsets(reader, 10, 20) == [[10, 11, 12, 13, 14], [17, 18, 19]]
     assert [call[2] for call in reader.called() if call[1] == "fetch"] == [5, 5, 2]
 
@@ -68,9 +67,8 @@ def test_an_end_before_the_range_does_not_finish_it() -> None:
     assert offsets(reader, 0, 8) == [[1, 2, 7]]
 
 
-def test_each_partition_and_topic_has_its_consumer_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CONSUMERS", 2)
-    reader = Reader(Script([[0], [0], [1], [0], [1]]))
+def test_each_partition_and_topic_has_its_consumer_and_few_are_kept() -> None:
+    reader = Reader(Script([[0], [0], [1], [0], [1]]), consumers=2)
     for topic, start in (("a", 0), ("b", 0), ("a", 1), ("c", 0)):  # b is the one that was not used for longest
         assert offsets(reader, start, start + 1, topic) == [[start]]
     assert [call for call in reader.called() if call[1] in ("open", "close")] == [
