@@ -67,11 +67,12 @@ class ParquetFile:
     """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
 
     ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC, whoever wrote them; else the footer
-    decides (``store.conversions.int96``). pa.ArrowInvalid or OSError: no Parquet file, or a damaged one.
+    decides (``store.conversions.int96``). ``batch_bytes``: of a batch at most, unless it is one row. pa.ArrowInvalid or
+    OSError: no Parquet file, or a damaged one.
     """
 
-    def __init__(self, fs: Fs, split: FileId, utc96: bool) -> None:
-        self._fs, self._split = fs, split
+    def __init__(self, fs: Fs, split: FileId, utc96: bool, batch_bytes: int = BATCH_BYTES) -> None:
+        self._fs, self._split, self._batch_bytes = fs, split, batch_bytes
         self._file = self._open()
         self._metadata = checked_chunks(self._file.metadata, split.size)
         self._groups = self._groups_of(split)
@@ -105,9 +106,9 @@ class ParquetFile:
         few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
         plain = (self._plain(rows) for rows in read)
-        for rows in plain if few == size or wide else _joined(plain, size):
+        for rows in plain if few == size or wide else _joined(plain, size, self._batch_bytes):
             whole = ParquetBatch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
-            for start, stop in _cuts(rows):
+            for start, stop in _cuts(rows, self._batch_bytes):
                 yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
 
     def _groups_of(self, split: FileId) -> list[int]:
@@ -163,7 +164,7 @@ class ParquetFile:
         for group, rows, column in self._chunks(names):
             if column.path_in_schema not in wide:
                 widths[group] = widths.get(group, 0.0) + column.total_uncompressed_size / rows
-        return max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(*widths.values(), 1.0, 1.0))))
+        return max(1, min(BATCH_ROWS, int(self._batch_bytes / max(*widths.values(), 1.0, 1.0))))
 
     def _wide(self, names: Sequence[str]) -> list[str]:
         """Text columns whose dictionaries have texts so wide that a batch of them might not fit."""
@@ -173,16 +174,15 @@ class ParquetFile:
             text = column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page
             if not text or name in found or name not in names:
                 continue
-            if column.total_uncompressed_size * most > SPREAD * BATCH_BYTES and self._widest(group, name) * most > (
-                SPREAD * BATCH_BYTES
-            ):
+            spread = SPREAD * self._batch_bytes
+            if column.total_uncompressed_size * most > spread and self._widest(group, name) * most > spread:
                 found[name] = None
         return list(found)
 
     def _uneven(self, names: Sequence[str], wide: Sequence[str]) -> bool:
         """Whether a column that is read as it is has so many bytes of texts that a few rows may be most of them."""
         return any(
-            column.physical_type == "BYTE_ARRAY" and column.total_uncompressed_size > SPREAD * BATCH_BYTES
+            column.physical_type == "BYTE_ARRAY" and column.total_uncompressed_size > SPREAD * self._batch_bytes
             for _, _, column in self._chunks(names)
             if column.path_in_schema not in wide
         )
@@ -215,12 +215,12 @@ class _Taken:
         return table.slice(0, count)
 
 
-def _joined(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """Batches put together as long as they have at most so many rows, and ``BATCH_BYTES``."""
+def _joined(batches: Iterator[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Batches put together as long as they have at most so many rows and bytes."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if held and (rows + batch.num_rows > most or size + batch.nbytes > BATCH_BYTES):
+        if held and (rows + batch.num_rows > most or size + batch.nbytes > most_bytes):
             yield from pa.Table.from_batches(held).combine_chunks().to_batches()
             held, rows, size = [], 0, 0
         held.append(batch)
@@ -229,7 +229,7 @@ def _joined(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordB
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
-def _cuts(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+def _cuts(rows: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[int, int]]:
     """Where to cut a batch so that the texts of its dictionaries stay small; a single row is never cut."""
     sizes: npt.NDArray[np.int64] = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
@@ -240,7 +240,7 @@ def _cuts(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     start = 0
     while start < rows.num_rows:
         before = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, before + most_bytes, side="right")))
         yield start, stop
         start = stop
 

@@ -186,16 +186,13 @@ def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path, shape: dict[
     assert seen == count
 
 
-def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.parquet_batches.BATCH_BYTES", 1 << 20)
+def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     texts = [str(n) * (1000 if n < 2000 else 1) for n in range(60_000)]
     old = pa.array([n * 1_000_000_000 for n in range(60_000)], pa.timestamp("ns"))
     path = tmp_path / "a"
     table = pa.table({"n": range(60_000), "v": texts, "old": old})
     pq.write_table(table, path, use_dictionary=False, use_deprecated_int96_timestamps=True)
-    batches = [batch.rows for batch in ParquetFile(Fs(), file_id(path), True).batches(None)]
+    batches = [batch.rows for batch in ParquetFile(Fs(), file_id(path), True, 1 << 20).batches(None)]
     assert max(rows.nbytes for rows in batches) < 2 << 20
     assert len(batches) < 30
     assert [text for rows in batches for text in rows.column("v").to_pylist()] == texts
@@ -203,12 +200,11 @@ def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
     assert pa.concat_arrays([rows.column("old") for rows in batches]).view("int64") == old.view("int64")
 
 
-def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkhaven.ingest.formats.parquet.parquet_batches.BATCH_BYTES", 1 << 20)
+def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path) -> None:
     texts = [f"{n:08}" * 2000 for n in range(2000)]  # 32 MB
     path = tmp_path / "a"
     pq.write_table(pa.table({"v": texts}), path, use_dictionary=False, compression="zstd")
-    batches = [batch.rows for batch in ParquetFile(Fs(), file_id(path), False).batches(["v"])]
+    batches = [batch.rows for batch in ParquetFile(Fs(), file_id(path), False, 1 << 20).batches(["v"])]
     assert sum(rows.num_rows for rows in batches) == 2000
     assert max(rows.nbytes for rows in batches) < 2 << 20
 

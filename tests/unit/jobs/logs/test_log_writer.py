@@ -54,6 +54,7 @@ def test_many_writers_at_once_lose_no_row(tmp_path: Path) -> None:
     assert 1 <= len(table.epochs) <= 4  # a stream for each that wrote at the same time
 
 
+@pytest.mark.slow
 def test_all_streams_locked_is_an_error(tmp_path: Path) -> None:
     schema = deploy(Fs(), Layout(tmp_path), ADMIN.schema())
     args: dict[str, Any] = {"schema": schema, "query_id": "q", "clock": lambda: NOW, "pid": 1, "host": "h"}
