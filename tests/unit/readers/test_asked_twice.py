@@ -47,6 +47,12 @@ def _rows(found: pa.Table | pa.RecordBatchReader) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
+def by_duckdb(t: Table) -> list[Any]:
+    """By a connection of its own: the default one refuses a second thread."""
+    with duckdb.connect() as connection:
+        return list(connection.sql("select Sym, sum(Size) from t group by Sym order by Sym").fetchall())
+
+
 QUESTIONS: dict[str, Question] = {
     "all": lambda t: _rows(t.to_arrow()),
     "plain texts": lambda t: _rows(t.to_arrow(dictionaries=False)),
@@ -65,7 +71,7 @@ QUESTIONS: dict[str, Question] = {
     "values and sources": lambda t: (t.values(), t.sources(), t.values(tier="history")),
     "pyarrow": lambda t: _rows(pa.table(t)),
     "polars": lambda t: polars.DataFrame(t).to_dicts(),
-    "duckdb": lambda t: duckdb.sql("select Sym, sum(Size) from t group by Sym order by Sym").fetchall(),
+    "duckdb": by_duckdb,
     "a schema": lambda t: _rows(pa.RecordBatchReader.from_stream(t, t.arrow_schema(dictionaries=False))),
 }
 
