@@ -48,6 +48,7 @@ from sparkhaven.jobs.streams.stream import RunOptions, open_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
@@ -199,7 +200,7 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
     settings = load_stream_file(Fs(), work / "bench.toml", {})
     feed = settings.spec.feed
     assert isinstance(feed, KafkaOptions)  # noqa: S101
-    schema = load_deployed(Fs(), Layout(work / "loop-db"), settings.table)
+    schema = load_deployed(TablePlace(Fs(), Layout(work / "loop-db"), settings.table))
     topic_id = KafkaTopics(feed).look()[TOPIC].topic_id
     library = librdkafka()
     assert library is not None  # noqa: S101

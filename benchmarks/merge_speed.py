@@ -36,6 +36,7 @@ from benchmarks.scratch import scratch
 from benchmarks.steps import StepFs
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -131,7 +132,7 @@ def ours(name: str, root: Path, executor: Executor, sort: tuple[SortKey, ...], m
     fs = StepFs()
 
     def merge() -> None:
-        (result,) = merge_dates(fs, layout, TABLE, [DAY], options, executor=executor, clock=time.time)
+        (result,) = merge_dates(TablePlace(fs, layout, TABLE), [DAY], options, executor=executor, clock=time.time)
         if result.error is not None:
             raise result.error
 

@@ -36,6 +36,7 @@ from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import TableSchema
@@ -99,7 +100,7 @@ def fill(root: Path, locations: int, dates: int, files: int, removals: int, colu
                 Removal(LocationKey("old", f"o{n}"), 1, 1000, RemovalPhase.DELETE, 2, proof if n == start else {})
                 for n in some
             ]
-            write_removals(fs, layout, TABLE, STREAM, gone)
+            write_removals(StreamPlace(fs, layout, TABLE, STREAM), gone)
         log.refresh()
         log.write_head()
 
@@ -113,7 +114,7 @@ def look(what: str, root: Path, date: str) -> float:
         case "reader":
             assert open_table(root, str(TABLE)).to_arrow(dates=[date]).num_rows  # noqa: S101
         case "planner":
-            files = load_positions(Fs(), Layout(root), TABLE, STREAM)[0].copy()
+            files = load_positions(StreamPlace(Fs(), Layout(root), TABLE, STREAM))[0].copy()
             assert files.known("/feed/of/files/none.json") is None  # noqa: S101
         case _:
             opened = open_log(root)

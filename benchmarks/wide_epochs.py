@@ -27,6 +27,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 TABLE = TableName("Bench", "Commits")
@@ -93,7 +94,7 @@ def run(
         floor = log.state.floor
     gc.collect()
     before = time.perf_counter()
-    load_stream(Fs(), Layout(root), TABLE, "bench")
+    load_stream(StreamPlace(Fs(), Layout(root), TABLE, "bench"))
     opened = time.perf_counter() - before
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Found(batches, pauses, grown, floor, memory, opened)

@@ -32,6 +32,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 
 MARK = ".sparkhaven-demo"  # only a directory of a demo is ever emptied
 STREAM = "flights"
@@ -96,7 +97,7 @@ class Demo:
             self.console.print(f"{sum(written.values()):,} rows in {len(written)} files below {feed}")
         with self.stage("ingest: feed files to intraday locations"):
             self.command(root, "ingest", str(stream_file()), "--once", "--spark", FLIGHTS_FEED=str(feed))
-        state = load_stream(Fs(), Layout(root), TableName.parse(flights.TABLE), STREAM)
+        state = load_stream(StreamPlace(Fs(), Layout(root), TableName.parse(flights.TABLE), STREAM))
         intraday = {key: location.rows for key, location in state.locations.items()}
         with self.stage("merge: 365 dates into two writable partitions"):
             for name in ("0", "1"):
@@ -156,7 +157,7 @@ class Demo:
             finally:
                 running.send_signal(signal.SIGKILL)
                 running.communicate()
-        state = load_stream(Fs(), layout, table, STREAM)
+        state = load_stream(StreamPlace(Fs(), layout, table, STREAM))
         committed = sum(location.rows for location in state.locations.values())
         open_locations = sum(
             LocationKey(source, value) not in state.locations

@@ -26,6 +26,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from tests.support.servers.broker import Broker
 
 STREAM = "flights-kafka"
@@ -48,7 +49,7 @@ def run(demo: Demo) -> list[Figure]:
             demo.console.print("Spark's checkpoint deleted as well: it is only a cache")
         with demo.stage("ingest: started again, to the end of the topic"):
             demo.command(root, "ingest", str(settings), "--once", "--spark", KAFKA=broker.bootstrap)
-        state = load_stream(Fs(), layout, table, STREAM)
+        state = load_stream(StreamPlace(Fs(), layout, table, STREAM))
         with demo.stage("read: everything back through Arrow"):
             whole = open_table(root, flights.TABLE).to_arrow()
             rows = {key: location.rows for key, location in state.locations.items()}
@@ -76,7 +77,7 @@ def _killed(demo: Demo, root: Path, settings: Path, broker: Broker) -> str:
 
 def _state(root: Path) -> StreamState | None:
     try:
-        return load_stream(Fs(), Layout(root), TableName.parse(flights.TABLE), STREAM)
+        return load_stream(StreamPlace(Fs(), Layout(root), TableName.parse(flights.TABLE), STREAM))
     except TableNotFoundError:
         return None
 

@@ -13,8 +13,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_strea
 from sparkhaven.store.epochs.recovery.removed_stream import REST
 from sparkhaven.store.epochs.state.position_kinds import PositionKind, source_of
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 Left = Literal["rows", "truncated locations", "log", "files without a log", "unfinished removal"]
@@ -40,46 +39,46 @@ class StreamSummary:
     left: Left
 
 
-def table_streams(fs: Fs, layout: Layout, table: TableName) -> list[StreamSummary]:
+def table_streams(place: TablePlace) -> list[StreamSummary]:
     """Every stream that has a commit log, or other files that a start or a removal left, sorted by name."""
-    with_log = set(list_streams(fs, layout, table))
+    with_log = set(list_streams(place))
     return [
-        _summary(fs, layout, table, stream) if stream in with_log else _remains(fs, layout, table, stream)
-        for stream in sorted(with_log | streams_with_files(fs, layout, table))
+        (_summary if stream in with_log else _remains)(place.of_stream(stream))
+        for stream in sorted(with_log | streams_with_files(place))
     ]
 
 
-def streams_with_files(fs: Fs, layout: Layout, table: TableName) -> set[str]:
+def streams_with_files(place: TablePlace) -> set[str]:
     """Streams with files beside a log, whether or not that is there."""
-    names = [name for name in fs.names(layout.streams(table)) if not name.startswith(".")]
+    names = [name for name in place.fs.names(place.streams) if not name.startswith(".")]
     return {name.removesuffix(suffix) for name in names for suffix in (*REST, ".lock") if name.endswith(suffix)}
 
 
-def _summary(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSummary:
-    state = load_stream(fs, layout, table, stream)
-    live = [e for e in list_epochs(fs, layout, table, stream) if e.live and e.kind == "commit"]
+def _summary(place: StreamPlace) -> StreamSummary:
+    state = load_stream(place)
+    live = [e for e in list_epochs(place) if e.live and e.kind == "commit"]
     times = [e.time_ms for e in live] or [location.time_ms for location in state.locations.values()]
     rows = sum(location.rows for location in state.locations.values())
     begun = max((made for restored, made in state.rolled_back if restored == 0), default=0)
     return StreamSummary(
-        table=str(table),
-        stream=stream,
+        table=str(place.table),
+        stream=place.stream,
         feed=_feed(state),
         epoch=state.epoch,
         epochs=state.epoch - begun,
         rows=rows,
         locations=len(state.locations),
         last_ms=max(times, default=None),
-        running=lock_owner(fs, layout.stream_lock(table, stream)),
+        running=lock_owner(place.fs, place.stream_lock),
         left="rows" if rows else "truncated locations" if state.locations else "log",
     )
 
 
-def _remains(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSummary:
-    is_removed = fs.stat(layout.stream_removed(table, stream)) is not None
+def _remains(place: StreamPlace) -> StreamSummary:
+    is_removed = place.fs.stat(place.stream_removed) is not None
     left: Left = "unfinished removal" if is_removed else "files without a log"
-    running = lock_owner(fs, layout.stream_lock(table, stream))
-    return StreamSummary(str(table), stream, "", 0, 0, 0, 0, None, running, left)
+    running = lock_owner(place.fs, place.stream_lock)
+    return StreamSummary(str(place.table), place.stream, "", 0, 0, 0, 0, None, running, left)
 
 
 def _feed(state: StreamState) -> str:

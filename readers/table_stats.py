@@ -23,6 +23,7 @@ from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import Layout, TableName, without_generation
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.ranges import Slice
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.store.types.frozen import frozen
@@ -76,14 +77,15 @@ def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> 
     return found
 
 
-def table_stats(fs: Fs, layout: Layout, name: TableName, *, as_of: str | None = None) -> dict[str, Any]:
+def table_stats(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any]:
     """Statistics of one table, as a JSON object: of its newest snapshot, or of that at the time ``as_of``.
 
     ``rows`` counts each row once; ``tiers`` and ``dates`` also count each tier by itself. ``bytes``: committed data
     regions; ``waste``: bytes in the directories that no read of the newest snapshot needs, None with ``as_of``.
     ``extended``: the tree beside history, whose bytes are in neither; None without one.
     """
-    table, is_newest = open_pinned(layout.root, str(name), as_of=as_of, skip_set_aside=True, fs=fs), as_of is None
+    table = open_pinned(place.layout.root, str(place.table), as_of=as_of, skip_set_aside=True, fs=place.fs)
+    is_newest = as_of is None
     whole = table.plan().slices
     tiers = {tier: table.plan(tier=tier).slices for tier in ("intraday", "history")}
     dates: dict[str, dict[str, int]] = {}
@@ -105,14 +107,12 @@ def table_stats(fs: Fs, layout: Layout, name: TableName, *, as_of: str | None = 
         "table": table.name,
         "rows": sum(slice_.stop - slice_.start for slice_ in whole),
         "bytes": used,
-        "waste": sum(_waste(live.get(at), _sizes(fs, at)) for at in _directories(fs, layout, name))
-        if is_newest
-        else None,
+        "waste": sum(_waste(live.get(at), _sizes(place.fs, at)) for at in _directories(place)) if is_newest else None,
         "tiers": {tier: total.to_json() for tier, total in totals.items()},
-        "extended": _extended(fs, layout, name, table.schema.extended),
+        "extended": _extended(place, table.schema.extended),
         "set_aside": [asdict(each) for each in table.set_aside],
         "streams": [
-            _stream(fs, layout, name, stream, None if is_newest else epoch, table.schema.version)
+            _stream(place.of_stream(stream), None if is_newest else epoch, table.schema.version)
             for stream, epoch in table.epochs.items()
         ],
         "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
@@ -148,29 +148,29 @@ class DiskUse:
     short: frozenset[Path] = frozenset()
 
 
-def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None, partly: bool = True) -> DiskUse:
+def disk_use(place: TablePlace, *, most: int | None = None, partly: bool = True) -> DiskUse:
     """The disk use of a table. A volume is ``intraday``, a storage partition with all of its generations, or
     ``extended``, the tree beside history.
 
     ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes,
     and a tree of more leaves with what its manifest says. Not ``partly``: of a table that has more, none is listed.
     """
-    table = open_pinned(layout.root, str(name), skip_set_aside=True, fs=fs)
+    table = open_pinned(place.layout.root, str(place.table), skip_set_aside=True, fs=place.fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
-    directories = sorted(_directories(fs, layout, name), key=lambda at: at.parts[-2], reverse=True)
+    directories = sorted(_directories(place), key=lambda at: at.parts[-2], reverse=True)
     files: Counter[str] = Counter()
     short = live.keys() - directories
     listed = len(directories) if most is None else most
     if not partly and listed < len(directories):
         listed = most = 0
-    intraday = layout.intraday(name).parts
+    intraday = place.intraday.parts
     for number, directory in enumerate(directories):
         *above, internal, _, _ = directory.parts
         volume = "intraday" if tuple(above) == intraday else without_generation(internal)
         used, wasted = volumes.get(volume, (0, 0))
         if number < listed:
-            sizes, slice_ = _sizes(fs, directory), live.get(directory)
+            sizes, slice_ = _sizes(place.fs, directory), live.get(directory)
             used, files[volume] = used + sum(sizes.values()), files[volume] + len(sizes)
             wasted += _waste(slice_, sizes)
             if slice_ is not None and _is_short(slice_, sizes):
@@ -179,15 +179,15 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
             used += _bytes(live[directory]) if directory in live else 0
         volumes[volume] = used, wasted
     unlisted = max(0, len(directories) - listed)
-    if (tree := extended_use(fs, layout, name, most=most)) is not None:
+    if (tree := extended_use(place, most=most)) is not None:
         files["extended"], volumes["extended"] = tree.files, (tree.bytes, tree.waste)
         unlisted += tree.unlisted
     symbol_files = _symbol_files(live.values())
     return DiskUse(volumes, *_symbols(live.values()), unlisted, dict(files), symbol_files, frozenset(short))
 
 
-def _extended(fs: Fs, layout: Layout, name: TableName, kind: str | None) -> dict[str, Any] | None:
-    tree = extended_use(fs, layout, name)
+def _extended(place: TablePlace, kind: str | None) -> dict[str, Any] | None:
+    tree = extended_use(place)
     if tree is None:
         return None
     return {"layout": EXTENDED.get(kind or ""), "files": tree.files, "bytes": tree.bytes, "waste": tree.waste}
@@ -225,19 +225,17 @@ def _bytes(slice_: Slice) -> int:
     return sum(state.size for state in slice_.files.values())
 
 
-def _stream(
-    fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int | None = None, deployed: int = 0
-) -> dict[str, Any]:
-    state = load_stream(fs, layout, table, stream, epoch=epoch)
+def _stream(place: StreamPlace, epoch: int | None = None, deployed: int = 0) -> dict[str, Any]:
+    state = load_stream(place, epoch=epoch)
     positions, late = state.offsets.positions(), state.offsets.unsettled
-    epochs = [entry for entry in list_epochs(fs, layout, table, stream) if entry.epoch <= state.epoch]
+    epochs = [entry for entry in list_epochs(place) if entry.epoch <= state.epoch]
     ignored: dict[str, int] = {}
     for entry in epochs:
         for name, rows in (entry.counts if entry.live else {}).items():
             add_count(ignored, name, rows)
-    parts = (layout.stream_log, layout.stream_checkpoint, layout.stream_removals)
+    parts = (place.stream_log, place.stream_checkpoint, place.stream_removals)
     return {
-        "stream": stream,
+        "stream": place.stream,
         "epoch": state.epoch,
         "floor": state.floor,
         "generation": state.generation,
@@ -253,7 +251,7 @@ def _stream(
         **({"positionsUnknown": {"rowsUpTo": late.stop, "knownUpTo": late.last_start}} if late else {}),
         "rates": _rates(epochs, positions) if positions else {},
         "ignored": ignored_in(ignored),
-        "logBytes": sum(_size(fs, part(table, stream)) for part in parts),
+        "logBytes": sum(_size(place.fs, part) for part in parts),
     }
 
 
@@ -276,17 +274,19 @@ def _size(fs: Fs, path: Path) -> int:
     return found.size if found and not found.is_dir else 0
 
 
-def _directories(fs: Fs, layout: Layout, table: TableName) -> Iterator[Path]:
+def _directories(place: TablePlace) -> Iterator[Path]:
     """Every directory of intraday data and history that holds, or once held, rows of the table."""
-    root = layout.intraday(table)
-    for internal in fs.names(root):
+    root = place.intraday
+    for internal in place.fs.names(root):
         if not internal.startswith("."):
-            yield from (root.joinpath(internal, value, table.table) for value in _inside(fs, root / internal))
-    root = layout.partitions(table.namespace)
-    for internal in fs.names(root):
-        for value in _inside(fs, root / internal):
-            if fs.stat(root / internal / value / table.table) is not None:
-                yield root / internal / value / table.table
+            yield from (
+                root.joinpath(internal, value, place.table.table) for value in _inside(place.fs, root / internal)
+            )
+    root = place.partitions
+    for internal in place.fs.names(root):
+        for value in _inside(place.fs, root / internal):
+            if place.fs.stat(root / internal / value / place.table.table) is not None:
+                yield root / internal / value / place.table.table
 
 
 def _inside(fs: Fs, path: Path) -> list[str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sparkhaven.store.errors import RetryableStorageError, replaced
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 
@@ -53,8 +54,9 @@ def _named(fs: Fs, layout: Layout, namespace: str, name: str) -> str | None:
     """A table and date whose newest merge has a location in a storage partition."""
     for table in deployed_tables(fs, layout):
         if table.namespace == namespace:
-            for value in all_values(fs, layout, table):
-                record = newest(fs, layout, table, value)
+            place = TablePlace(fs, layout, table)
+            for value in all_values(place):
+                record = newest(place, value)
                 if record is not None and any(output.internal == name for output in record.outputs):
                     return f"{value} of {table}"
     return None
@@ -66,14 +68,14 @@ def require_volume(fs: Fs, location: Path) -> None:
         raise error
 
 
-def require_named(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> None:
+def require_named(place: TablePlace, key: LocationKey) -> None:
     """The same if the newest merge of the date still has that location; else a newer merge has replaced it."""
-    record = newest(fs, layout, table, key.value)
+    record = newest(place, key.value)
     if record is not None and any(output.internal == key.internal for output in record.outputs):
-        require_volume(fs, layout.history_location(table, key))
+        require_volume(place.fs, place.history_location(key))
 
 
-def require_volumes(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+def require_volumes(place: TablePlace, record: MergeRecord) -> None:
     """The same for every location of a merge record."""
     for output in record.outputs:
-        require_volume(fs, layout.history_location(table, LocationKey(output.internal, record.value)))
+        require_volume(place.fs, place.history_location(LocationKey(output.internal, record.value)))

@@ -19,12 +19,14 @@ from pathlib import Path
 
 from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Durability
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 TABLE = TableName("Bench", "Commits")
@@ -38,16 +40,15 @@ def open_log(
 ) -> StreamLog:
     """A stream that keeps some epochs."""
     return StreamLog.open(
-        fs or Fs(),
-        Layout(root),
-        TABLE,
-        "bench",
-        schema=None,
-        query_id="bench",
-        clock=time.time,
-        pid=os.getpid(),
-        host=socket.gethostname(),
-        retention=Retention(CommitPolicy(durability), keep_epochs=keep, compact_bytes=least, head_bytes=least),
+        StreamPlace(fs or Fs(), Layout(root), TABLE, "bench"),
+        Opening(
+            schema=None,
+            query_id="bench",
+            clock=time.time,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            retention=Retention(CommitPolicy(durability), keep_epochs=keep, compact_bytes=least, head_bytes=least),
+        ),
     )
 
 

@@ -29,6 +29,7 @@ from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -178,7 +179,7 @@ def child(root: Path, memory: int, workers: int, processes: bool) -> int:
     begun = time.perf_counter()
     before, executor = peak(), MeasuringExecutor(LocalExecutor(workers, processes=processes))
     options = MergeOptions(sort=(SortKey("EventTime"),), memory=memory, workers=workers)
-    (result,) = merge_dates(Fs(), Layout(root), TABLE, [DAY], options, executor=executor, clock=time.time)
+    (result,) = merge_dates(TablePlace(Fs(), Layout(root), TABLE), [DAY], options, executor=executor, clock=time.time)
     executor.inner.close()
     if result.error is not None:
         raise result.error

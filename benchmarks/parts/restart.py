@@ -40,6 +40,7 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
@@ -115,14 +116,14 @@ def profile(work: Path) -> dict[str, float]:
     """Seconds of each part of a start that reads the log."""
     fs, layout = Fs(), Layout(work / "db")
     settings = load_stream_file(fs, work / "bench.toml", {})
-    where = fs, layout, settings.table, "bench"
+    place = StreamPlace(fs, layout, settings.table, "bench")
     seconds, before = {}, time.perf_counter()
     with ExitStack() as opened:
         open_stream(fs, layout, settings, opened, Progress())
         seconds["driver opens and recovers"] = time.perf_counter() - before
     for name, part in (("planner asks where to go on", load_positions), ("reader loads the state", load_stream)):
         before = time.perf_counter()
-        part(*where)
+        part(place)
         seconds[name] = time.perf_counter() - before
     return seconds
 

@@ -29,6 +29,7 @@ from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.errors import TableNotFoundError, carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scratch.batch_plan import leave_plan, noted_tasks
 
 RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, task int, waiting bigint"
@@ -131,7 +132,7 @@ class RangeStream(Generic[Feed]):
 def committed_ends(fs: Fs, stream: RangeStream[Any]) -> Offsets:
     """The positions that the commit log has; none before the first epoch of a stream."""
     try:
-        return load_positions(fs, Layout(stream.root), stream.table, stream.stream)[1]
+        return load_positions(StreamPlace(fs, Layout(stream.root), stream.table, stream.stream))[1]
     except TableNotFoundError:
         return Offsets()
 

@@ -37,6 +37,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 
@@ -203,8 +204,8 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
     done = deploy_schema(Fs(), layout, settings.schema_file, consent=consent, dry_run=True)
-    has_run = spec.stream in list_streams(Fs(), layout, settings.table)
-    state = load_stream(Fs(), layout, settings.table, spec.stream) if has_run else None
+    has_run = spec.stream in list_streams(TablePlace(Fs(), layout, settings.table))
+    state = load_stream(StreamPlace(Fs(), layout, settings.table, spec.stream)) if has_run else None
     waiting = settings.feed.waiting(Fs(), state, LOOK_S)
     record = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
     trial = settings.feed.trial(Fs(), state, schema)

@@ -17,6 +17,7 @@ from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import FrameDecoder
 from sparkhaven.jobs.streams.quarantines import catch_up, settle
 from sparkhaven.store.epochs.files.logfile import Lease
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
@@ -25,6 +26,7 @@ from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
@@ -50,8 +52,9 @@ class FrameStream:
     def target(self) -> StreamTarget:
         """What tasks must know."""
         options, log = self.options, self.log
-        layout = Layout(options.root)
-        return StreamTarget(layout, options.table, options.stream, self.schema, log.state.generation, options.policy)
+        return StreamTarget(
+            Layout(options.root), options.table, options.stream, self.schema, log.state.generation, options.policy
+        )
 
     def remove_unwritten(self, fs: Fs) -> None:
         """After the log is closed: removes a new stream into which nothing was written."""
@@ -87,7 +90,7 @@ def quarantine_of(fs: Fs, options: FrameOptions) -> Quarantine | None:
     """The quarantine of these options; None: the first row that cannot be stored stops its batch."""
     if options.quarantine is None:
         return None
-    return Quarantine(fs, Layout(options.root), options.table, options.stream, options.quarantine, clock=time.time)
+    return Quarantine(_place(fs, options), options.quarantine, clock=time.time)
 
 
 def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quarantine | None = None) -> FrameStream:
@@ -96,37 +99,36 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
 
     SettingsError: the schema is of another table. Others as ``deploy``, ``StreamLog.open`` and ``require_writable``.
     """
-    layout, table = Layout(options.root), options.table
+    place = _place(fs, options)
     source = options.schema
     if source is None:
-        schema = load_deployed(fs, layout, table)
+        schema = load_deployed(place)
     else:
         given = (parse_schema(source, "") if isinstance(source, bytes) else load_schema(fs, source)).schema
-        if given.full_name != str(table):
-            raise SettingsError("the schema is of another table", expected=table, found=given.full_name)
-        fs.mkdirs(layout.root)
-        schema = deploy_schema(fs, layout, source).schema
-    is_new = has_no_files(fs, layout, table, options.stream)
+        if given.full_name != str(place.table):
+            raise SettingsError("the schema is of another table", expected=place.table, found=given.full_name)
+        fs.mkdirs(place.layout.root)
+        schema = deploy_schema(fs, place.layout, source).schema
+    is_new = has_no_files(place)
     log = StreamLog.open(
-        fs,
-        layout,
-        table,
-        options.stream,
-        schema=schema,
-        query_id=query_id or str(uuid.uuid4()),
-        clock=time.time,
-        pid=os.getpid(),
-        host=socket.gethostname(),
-        retention=_retention(options),
-        zone=options.spec.partition.value.day_zone,
+        place,
+        Opening(
+            schema=schema,
+            query_id=query_id or str(uuid.uuid4()),
+            clock=time.time,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            retention=_retention(options),
+            zone=options.spec.partition.value.day_zone,
+        ),
     )
     stream = FrameStream(options, log, schema, log.state.epoch if is_new else None)
     try:
-        require_writable(fs, layout, schema)
-        remove_stale_scratch(fs, layout, table, options.stream)
-        catch_up(fs, layout, table, log.state)
+        require_writable(fs, place.layout, schema)
+        remove_stale_scratch(place)
+        catch_up(place, log.state)
         if quarantine is not None:
-            settle(fs, layout, table, log.state, quarantine, f"stream {options.stream}: bad_rows.quarantine")
+            settle(place, log.state, quarantine, f"stream {options.stream}: bad_rows.quarantine")
     except BaseException as error:
         log.__exit__(type(error), error, error.__traceback__)
         stream.remove_unwritten(fs)
@@ -136,29 +138,25 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
 
 def remove_unwritten(fs: Fs, options: FrameOptions, begun: int, generation: int) -> None:
     """Removes a stream that is still as its first write has opened it, and that nobody holds; an error is a warning."""
-    layout, table = Layout(options.root), options.table
+    place = _place(fs, options)
     try:
-        if options.stream not in list_streams(fs, layout, table):
+        if options.stream not in list_streams(place):
             return
-        state = load_stream(fs, layout, table, options.stream)
+        state = load_stream(place)
         if (state.epoch, state.generation) == (begun, generation):
-            from sparkhaven.writers.removal.stream_removal import (
-                remove_stream,  # 50 modules that other writes do not need
-            )
+            # 50 modules that other writes do not need
+            from sparkhaven.writers.removal.stream_removal import remove_stream
 
-            remove_stream(fs, layout, table, options.stream, clock=time.time)
+            remove_stream(place, clock=time.time)
     except (SparkhavenError, OSError) as error:
         warnings.warn(f"stream {options.stream} stays without an epoch: {as_ours(error)}", stacklevel=2)
 
 
 def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: Lease) -> FrameStream:
     """Continues the generation of a lease; errors as ``StreamLog.take_over`` and ``require_writable``."""
-    layout = Layout(options.root)
+    place = _place(fs, options)
     log = StreamLog.take_over(
-        fs,
-        layout,
-        options.table,
-        options.stream,
+        place,
         lease,
         clock=time.time,
         pid=os.getpid(),
@@ -166,11 +164,15 @@ def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: 
         retention=_retention(options),
     )
     try:
-        require_writable(fs, layout, schema)
+        require_writable(fs, place.layout, schema)
     except BaseException as error:
         log.__exit__(type(error), error, error.__traceback__)
         raise
     return FrameStream(options, log, schema)
+
+
+def _place(fs: Fs, options: FrameOptions) -> StreamPlace:
+    return StreamPlace(fs, Layout(options.root), options.table, options.stream)
 
 
 def _retention(options: FrameOptions) -> Retention:

@@ -45,6 +45,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
@@ -229,7 +230,7 @@ def _earlier(fs: Fs, frame: FrameOptions, source: FrameSource) -> tuple[int, int
     """Bad and all rows that the query has committed in the last hour; the process of a commit remembers no other."""
     if source.query_id == FRAME:
         return 0, 0
-    epochs = list_epochs(fs, Layout(frame.root), frame.table, frame.stream)
+    epochs = list_epochs(StreamPlace(fs, Layout(frame.root), frame.table, frame.stream))
     return rows_of_hour((epoch for epoch in epochs if epoch.query_id == source.query_id), time.time())
 
 

@@ -13,6 +13,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import standing_tables
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.unfinished_work import DateStatus, table_status
@@ -65,11 +66,11 @@ class CheckContext:
     def streams(self) -> Iterator[tuple[TableName, str, StreamState | Exception]]:
         """Every stream with its newest state, or with the error of reading it."""
         for table in self.tables:
-            for stream in list_streams(self.fs, self.layout, table):
+            for stream in list_streams(TablePlace(self.fs, self.layout, table)):
                 key = table, stream
                 if key not in self._states:
                     try:
-                        self._states[key] = load_stream(self.fs, self.layout, table, stream)
+                        self._states[key] = load_stream(StreamPlace(self.fs, self.layout, table, stream))
                     except (SparkhavenError, OSError) as error:
                         self._states[key] = error
                 yield table, stream, self._states[key]
@@ -77,7 +78,7 @@ class CheckContext:
     def dates(self, table: TableName) -> list[DateStatus]:
         """The dates of a table, read once; raises what ``table_status`` raises."""
         if table not in self._dates:
-            self._dates[table] = table_status(self.fs, self.layout, table, self.now_s)
+            self._dates[table] = table_status(TablePlace(self.fs, self.layout, table), self.now_s)
         return self._dates[table]
 
     def command(self, *words: object) -> str:

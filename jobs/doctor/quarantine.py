@@ -9,6 +9,7 @@ from sparkhaven.jobs.doctor.finding import CheckContext, Found, each
 from sparkhaven.jobs.operations.quarantined_stream import rejected_rows
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.quarantine.row_choice import Chosen
 
 
@@ -27,7 +28,7 @@ def quarantined(context: CheckContext) -> Iterator[Found]:
 
 
 def _of_stream(context: CheckContext, table: TableName, state: StreamState, command: str) -> Iterator[Found]:
-    rows = rejected_rows(context.fs, context.layout, table, state)
+    rows = rejected_rows(TablePlace(context.fs, context.layout, table), state)
     count = rows.count(Chosen(state="pending")) if rows is not None else 0
     if count:
         yield "note", f"{table} {state.stream}: {count:,} rows are in quarantine", command

@@ -10,6 +10,7 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.errors import InvalidNameError, SchemaError
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 
 
@@ -29,7 +30,7 @@ def schemas(context: CheckContext) -> Iterator[Found]:
 
 
 def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
-    schema = load_deployed(context.fs, context.layout, table)
+    schema = load_deployed(TablePlace(context.fs, context.layout, table))
     gone = [column.name for column in schema.retired if column.id not in schema.dropped]
     if gone:
         message = f"{table}: no command dropped {', '.join(gone)}. A merge of a date with values of it is refused"

@@ -15,6 +15,7 @@ from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 
 ASK_SECONDS = 5.0
 WHOLE_LOG = 16 << 20  # bytes; a larger one is left to `verify`
@@ -57,8 +58,9 @@ def logs(context: CheckContext) -> Iterator[Found]:
     """Damaged, torn or missing commit logs: the checks of ``verify`` that read no column."""
     sound = 0
     for table in context.tables:
-        yield from of_damage(context, table, list(stray_stream_files(context.fs, context.layout, table)))
-        streams = list_streams(context.fs, context.layout, table)
+        place = TablePlace(context.fs, context.layout, table)
+        yield from of_damage(context, table, list(stray_stream_files(place)))
+        streams = list_streams(place)
         if not streams and _has_locations(context, table):
             message = f"{table} has intraday directories and no commit log. Readers see none of its committed rows"
             yield "wrong", message, f"restore {context.layout.streams(table)} from a backup. Delete nothing"
@@ -70,7 +72,7 @@ def logs(context: CheckContext) -> Iterator[Found]:
                 getattr(state, "hint", None) or context.command("verify", table)
             )  # fmt: skip
             continue
-        unsettled = list(check_positions(context.fs, context.layout, table, state))
+        unsettled = list(check_positions(TablePlace(context.fs, context.layout, table), state))
         context.told.update((finding.path, finding.what) for finding in unsettled)
         yield from (("wrong", f"{table} {stream}: {finding.what}", finding.hint) for finding in unsettled)
         stat = context.fs.stat(path)
@@ -89,8 +91,8 @@ def logs(context: CheckContext) -> Iterator[Found]:
 
 
 def _of_log(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
-    where = context.fs, context.layout, table, stream
-    yield from of_damage(context, table, [*check_log(*where), *check_head(*where)])
+    place = StreamPlace(context.fs, context.layout, table, stream)
+    yield from of_damage(context, table, [*check_log(place), *check_head(place)])
 
 
 def clock(context: CheckContext) -> Iterator[Found]:

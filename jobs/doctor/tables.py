@@ -11,6 +11,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import TablePlace
 
 
 def tables(context: CheckContext) -> Iterator[Found]:
@@ -34,5 +35,7 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
 
 
 def _runs(context: CheckContext, table: TableName) -> bool:
-    locks = (context.layout.stream_lock(table, name) for name in list_streams(context.fs, context.layout, table))
+    locks = (
+        context.layout.stream_lock(table, name) for name in list_streams(TablePlace(context.fs, context.layout, table))
+    )
     return any(lock_owner(context.fs, lock) is not None for lock in locks)

@@ -15,11 +15,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from sparkhaven.jobs.logs.log_tables import TIMESTAMP, LogRow, LogTable
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
@@ -57,7 +59,7 @@ def append_rows(
     schema = _deployed(fs, layout, table)
     with _open(fs, layout, table, schema, run_id, clock) as log:
         stream, offsets = log.state.stream, log.state.offsets
-        remove_stale_scratch(fs, layout, table.table, stream)
+        remove_stale_scratch(StreamPlace(fs, layout, table.table, stream))
         start = offsets[PLACE].stop if PLACE in offsets else 0
         added = OffsetRange(*PLACE, start, start + len(rows))
         target = StreamTarget(layout, table.table, stream, schema, log.state.generation)
@@ -92,7 +94,7 @@ def _deployed(fs: Fs, layout: Layout, table: LogTable) -> TableSchema:
     try:
         return deploy(fs, layout, table.schema())
     except SchemaChangeError:
-        return load_deployed(fs, layout, table.table)
+        return load_deployed(TablePlace(fs, layout, table.table))
 
 
 def by_day(schema: TableSchema, internal: str, rows: Sequence[LogRow]) -> list[tuple[LocationKey, pa.RecordBatch]]:
@@ -117,16 +119,10 @@ def _open(
     while True:
         try:
             return StreamLog.open(
-                fs,
-                layout,
-                table.table,
-                stream_name(number),
-                schema=schema,
-                query_id=run_id,
-                clock=clock,
-                pid=os.getpid(),
-                host=socket.gethostname(),
-                zone="UTC",
+                StreamPlace(fs, layout, table.table, stream_name(number)),
+                Opening(
+                    schema=schema, query_id=run_id, clock=clock, pid=os.getpid(), host=socket.gethostname(), zone="UTC"
+                ),
             )
         except LockLostError:
             number += 1

@@ -16,6 +16,7 @@ from sparkhaven.jobs.logs.storage_rows import storage_rows
 from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
@@ -43,7 +44,7 @@ def log_command(
         if table is not None and any("rows_out" in result for result in results):
             with writing(writer):
                 try:
-                    rows = list(storage_rows(fs, layout, table))
+                    rows = list(storage_rows(TablePlace(fs, layout, table)))
                 except (SparkhavenError, OSError) as error:
                     rows = []
                     warn(f"{STORAGE.table} has no row of this merge: {error}")

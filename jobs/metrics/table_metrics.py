@@ -22,10 +22,9 @@ from sparkhaven.readers.checks.symbol_tables import SymbolTables
 from sparkhaven.readers.table_stats import DiskUse, disk_use
 from sparkhaven.store.epochs.pins import Pin, held
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values
+from sparkhaven.store.places import TablePlace
 
 LEAST_S, SHARE = 10.0, 20
 Labels = tuple[str, ...]  # those after the table's
@@ -45,10 +44,10 @@ class Merges:
 class TableFigures:
     """The figures of one table. ``clock`` is monotonic, in seconds. For one thread at a time."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
-        self._fs, self._layout, self.table, self._clock = fs, layout, table, clock
+    def __init__(self, place: TablePlace, clock: Callable[[], float]) -> None:
+        self._place, self.table, self._clock = place, place.table, clock
         self._values: dict[str, dict[Labels, float]] = {}
-        self._symbols = SymbolTables(fs)
+        self._symbols = SymbolTables(place.fs)
         self._pins: WeakKeyDictionary[Pin, float] = WeakKeyDictionary()  # and when they were first seen
         self._read_at: float | None = None
         self._due = 0.0
@@ -59,8 +58,8 @@ class TableFigures:
         now = self._clock()
         if self._read_at is None or now >= self._due:
             with suppress(SparkhavenError, OSError):  # their age shows it, and `verify` reports the damage
-                merges = read_merges(self._fs, self._layout, self.table)
-                usage = disk_use(self._fs, self._layout, self.table)
+                merges = read_merges(self._place)
+                usage = disk_use(self._place)
                 duplicates = self._symbols.duplicates(usage.symbol_files)
                 self._values = _of_merges(merges) | _of_disk(usage) | {named.DUPLICATES.name: duplicates}
                 self._read_at = now
@@ -69,12 +68,12 @@ class TableFigures:
         return self._values | self._of_process(now)
 
     def _of_process(self, now: float) -> dict[str, dict[Labels, float]]:
-        pins = held(self._fs, self._layout, self.table)
+        pins = held(self._place)
         ages = [now - self._pins.setdefault(pin, now) for pin in pins]
         return {
             named.PINS.name: {(): len(pins)},
             named.OLDEST_PIN.name: {(): max(ages, default=0.0)},
-            named.OPEN_FILES.name: {(): _open_files(self._fs, self._layout, self.table)},
+            named.OPEN_FILES.name: {(): _open_files(self._place)},
             named.FIGURES_AGE.name: {(): float("inf") if self._read_at is None else now - self._read_at},
         }
 
@@ -104,11 +103,11 @@ class TableCollector(Collector):
             yield family
 
 
-def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
+def read_merges(place: TablePlace) -> Merges:
     """Totals of the merge records of a table; raises the errors of reading one."""
     totals, newest_ms = Merges(), -1
-    for date in all_values(fs, layout, table):
-        history = load_history(fs, layout, table, date)
+    for date in all_values(place):
+        history = load_history(place, date)
         if history.last is None:
             continue
         totals.results["merged" if history.last.complete else "unfinished"] += 1
@@ -160,9 +159,9 @@ def _of_disk(usage: DiskUse) -> dict[str, dict[Labels, float]]:
     }
 
 
-def _open_files(fs: Fs, layout: Layout, table: TableName) -> int:
+def _open_files(place: TablePlace) -> int:
     """Open files of this process in the intraday directory of the table, or in its namespace's history."""
-    below = layout.intraday(table), layout.system(table.namespace)
+    below = place.intraday, place.layout.system(place.table.namespace)
     own = Path("/proc/self/fd")
-    opened = (fs.resolve(own / number) for number in fs.names(own))
+    opened = (place.fs.resolve(own / number) for number in place.fs.names(own))
     return sum(any(directory in path.parents for directory in below) for path in opened)

@@ -10,8 +10,7 @@ from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
@@ -25,16 +24,13 @@ from sparkhaven.writers.quarantine.table import Quarantine, requeued_rows
 class QuarantinedStream:
     """A stream that has a quarantine."""
 
-    fs: Fs
-    layout: Layout
-    table: TableName
-    stream: str
+    place: StreamPlace
     ledger: Ledger
 
     def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[QuarantinedRow]:
         """Rejected rows by source and position, ``limit`` 0: all; those of the running batch are left out."""
-        state = load_stream(self.fs, self.layout, self.table, self.stream)
-        ledger = follow_log(self.fs, self.layout, self.table, state, read_only=True)
+        state = load_stream(self.place)
+        ledger = follow_log(self.place, state, read_only=True)
         without = [*(ledger.dead if ledger else ()), (state.epoch, None)]
         return self._read(without).rows(chosen, limit)
 
@@ -49,37 +45,37 @@ class QuarantinedStream:
 
     def requeued(self) -> dict[tuple[str, int], int]:
         """Rows that a requeue has committed and not marked yet: their source and position, and its epoch."""
-        state = load_stream(self.fs, self.layout, self.table, self.stream)
-        committed, _ = leftovers(self.fs, self.layout, self.table, state)
-        return {key: requeue.epoch for requeue in committed for key in requeued_rows(self.fs, requeue)}
+        state = load_stream(self.place)
+        committed, _ = leftovers(self.place, state)
+        return {key: requeue.epoch for requeue in committed for key in requeued_rows(self.place.fs, requeue)}
 
     def quarantine(self) -> Quarantine:
         """The quarantine, to be changed."""
-        owner = self.fs, self.layout, self.table, self.stream, Path(self.ledger.place)
-        return Quarantine(*owner, clock=time.time, file=self.ledger.file)
+        return Quarantine(self.place, Path(self.ledger.place), clock=time.time, file=self.ledger.file)
 
     def _read(self, without: list[tuple[int, int | None]]) -> QuarantineRows:
-        owner = self.table.namespace, self.table.table, self.stream
-        return QuarantineRows(self.fs, Path(self.ledger.place), owner, without)
+        table = self.place.table
+        owner = table.namespace, table.table, self.place.stream
+        return QuarantineRows(self.place.fs, Path(self.ledger.place), owner, without)
 
 
-def rejected_rows(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> QuarantineRows | None:
+def rejected_rows(place: TablePlace, state: StreamState) -> QuarantineRows | None:
     """The rows that a stream has rejected, without those of a running batch; None: it has no quarantine."""
-    ledger = follow_log(fs, layout, table, state, read_only=True)
-    if ledger is None or not ledger.place or not is_table(fs, Path(ledger.place)):
+    ledger = follow_log(place, state, read_only=True)
+    if ledger is None or not ledger.place or not is_table(place.fs, Path(ledger.place)):
         return None
-    owner = table.namespace, table.table, state.stream
-    return QuarantineRows(fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])
+    owner = place.table.namespace, place.table.table, state.stream
+    return QuarantineRows(place.fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])
 
 
-def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> QuarantinedStream | None:
+def find(place: StreamPlace) -> QuarantinedStream | None:
     """The stream with its quarantine, None if it has no rejected rows; an unknown stream is a TableNotFoundError."""
-    if stream not in list_streams(fs, layout, table):
-        raise no_stream(layout.streams(table), stream)
-    ledger = ledger_of(fs, layout, table, stream)
-    if ledger is None or not is_table(fs, Path(ledger.place)):
+    if place.stream not in list_streams(place):
+        raise no_stream(place.streams, place.stream)
+    ledger = ledger_of(place)
+    if ledger is None or not is_table(place.fs, Path(ledger.place)):
         return None
-    return QuarantinedStream(fs, layout, table, stream, ledger)
+    return QuarantinedStream(place, ledger)
 
 
 def no_stream(where: object, stream: str) -> TableNotFoundError:
@@ -88,17 +84,17 @@ def no_stream(where: object, stream: str) -> TableNotFoundError:
     return TableNotFoundError(f"no stream {stream}", where=where, found="no commit log", hint=hint)
 
 
-def ledger_of(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger | None:
+def ledger_of(place: StreamPlace) -> Ledger | None:
     """The ledger of a stream; a lost one is derived from the commit log and the default place of quarantines."""
-    ledger = read_ledger(fs, layout, table, stream)
+    ledger = read_ledger(place)
     if ledger is not None:
         return ledger
-    ledger = follow_log(fs, layout, table, load_stream(fs, layout, table, stream), read_only=True)
+    ledger = follow_log(place, load_stream(place), read_only=True)
     if ledger is not None and not ledger.place:
         raise CorruptFileError(
             "the ledger of a quarantine is missing, and its rows are not in the default place",
-            where=layout.stream_quarantine(table, stream),
-            expected=f"the ledger, or rows in {layout.quarantine(stream)}",
+            where=place.stream_quarantine,
+            expected=f"the ledger, or rows in {place.layout.quarantine(place.stream)}",
             found="neither",
             hint="start the stream once. It writes the ledger again, with the place of its settings",
         )

@@ -17,9 +17,10 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.table_versions import packed
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
 from sparkhaven.store.instants import NS_PER_SECOND
-from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table
+from sparkhaven.store.places import StreamPlace
 
 LATER = (
     "the stream ingests nothing until its positions are given. Run --from-locations again with --position"
@@ -64,9 +65,7 @@ def _moment(text: str | None) -> int | None:
 
 
 def rebuild_stream(
-    layout: Layout,
-    table: TableName,
-    stream: str,
+    place: StreamPlace,
     choice: PositionChoice,
     aside: list[LocationKey],
     *,
@@ -74,49 +73,49 @@ def rebuild_stream(
     note: Callable[[str], None],
 ) -> dict[str, Any]:
     """Rebuilds a commit log, or with ``dry_run`` only plans it; returns the result as a JSON object."""
-    fs, now = Fs(), int(time.time() * 1000)
-    _refuse_sound(fs, layout, table, stream)  # before locks are created
-    with _locked(fs, layout, table, stream, dry_run=dry_run) as commit_lock:
-        _refuse_sound(fs, layout, table, stream)
-        found = find(fs, layout, table, stream)
+    now = int(time.time() * 1000)
+    _refuse_sound(place)  # before locks are created
+    with _locked(place, dry_run=dry_run) as commit_lock:
+        _refuse_sound(place)
+        found = find(place)
         if not (found.locations or found.damaged or found.unpublished or found.epoch or found.generation):
             raise TableNotFoundError(
-                f"no data of a stream {stream!r}", where=layout.intraday(table), expected="a location of this stream"
+                f"no data of a stream {place.stream!r}", where=place.intraday, expected="a location of this stream"
             )
         if dry_run:
-            state = plan_state(layout, table, found, choice, aside=aside)
+            state = plan_state(place, found, choice, aside=aside)
         else:
-            state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
+            state = rebuild(place, found, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
     result = _result(found, state, choice)
-    note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
+    note(f"{place.stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
     for line in result["unknown"]:
         note(f"  not known: {line}")
-    return {"stream": stream, "dry_run": dry_run, **result}
+    return {"stream": place.stream, "dry_run": dry_run, **result}
 
 
 @contextmanager
-def _locked(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: bool) -> Iterator[Lock | None]:
-    path = layout.stream_lock(table, stream)
+def _locked(place: StreamPlace, *, dry_run: bool) -> Iterator[Lock | None]:
+    path = place.stream_lock
     if dry_run:
-        with take_lock_if_there(fs, path):
+        with take_lock_if_there(place.fs, path):
             yield None
         return
-    fs.keep_dirs(layout.streams(table), layout.root)
-    removals = layout.stream_removals(table, stream)
-    with take_lock(fs, path), lock_table(fs, layout, table), take_commit_lock(fs, removals) as commit_lock:
+    place.fs.keep_dirs(place.streams, place.layout.root)
+    removals = place.stream_removals
+    with take_lock(place.fs, path), lock_table(place), take_commit_lock(place.fs, removals) as commit_lock:
         yield commit_lock
 
 
-def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+def _refuse_sound(place: StreamPlace) -> None:
     """SettingsError: nothing is to be rebuilt. TableNotFoundError: no file names a stream that would have a log."""
     try:
-        state = require_stream(fs, layout, table, stream)
+        state = require_stream(place)
     except CorruptFileError:
         return
     if state.offsets.unsettled is None:
         raise SettingsError(
             "the commit log of this stream is complete",
-            where=layout.stream_log(table, stream),
+            where=place.stream_log,
             expected="a log that is missing, damaged or older than what was published",
             found=f"epoch {state.epoch}",
             hint="nothing needs a rebuild. After a crash run `sparkhaven recover` without --from-locations",

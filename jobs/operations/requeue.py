@@ -35,6 +35,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.position_kinds import REQUEUED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -181,7 +182,8 @@ def try_pending(
     done: Requeued,
 ) -> None:
     """The dry run of ``requeue_pending``."""
-    schema, state = checked_schema(fs, settings), load_stream(fs, layout, settings.table, settings.spec.stream)
+    schema = checked_schema(fs, settings)
+    state = load_stream(StreamPlace(fs, layout, settings.table, settings.spec.stream))
     closed = frozenset(key for key, location in state.locations.items() if location.truncated)
     for rows in portions(pending, repairs, done):
         good, refused = try_rows(rows, settings.spec, schema, closed)

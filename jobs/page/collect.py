@@ -20,6 +20,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
 from sparkhaven.store.types.frozen import frozen
 
@@ -102,16 +103,16 @@ class FactCollector:
         """What is different after any commit, merge, validation, removal, or write to the quarantine."""
         streams, merges = self.layout.streams(name), self.layout.merges(name)
         paths = [streams / file for file in self.fs.names(streams) if not file.endswith((".lock", ".head"))]
-        paths += [merges / date for date in all_values(self.fs, self.layout, name)]
+        paths += [merges / date for date in all_values(TablePlace(self.fs, self.layout, name))]
         paths += [self.layout.schema(name), *self._quarantines(name)]
         for path in paths:
             stat = self.fs.stat(path)
             yield str(path), stat and (stat.inode, stat.size, stat.mtime_ns)
 
     def _quarantines(self, name: TableName) -> Iterator[Path]:
-        for stream in list_streams(self.fs, self.layout, name):
+        for stream in list_streams(TablePlace(self.fs, self.layout, name)):
             try:
-                ledger = read_ledger(self.fs, self.layout, name, stream)
+                ledger = read_ledger(StreamPlace(self.fs, self.layout, name, stream))
             except (SparkhavenError, OSError):  # found by the facts too
                 continue
             yield (Path(ledger.place) if ledger and ledger.place else self.layout.quarantine(stream)) / "_delta_log"
@@ -119,7 +120,9 @@ class FactCollector:
     def _changed_ns(self, name: TableName) -> int:
         """When a log of the table was last written to; 0 if that is not known."""
         try:
-            logs = [self.layout.stream_log(name, stream) for stream in list_streams(self.fs, self.layout, name)]
+            logs = [
+                self.layout.stream_log(name, stream) for stream in list_streams(TablePlace(self.fs, self.layout, name))
+            ]
             return max((stat.mtime_ns for log in logs if (stat := self.fs.stat(log)) is not None), default=0)
         except OSError:  # its facts say it
             return 0

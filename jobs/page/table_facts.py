@@ -27,9 +27,10 @@ from sparkhaven.store.epochs.reading.stream_state import EpochEntry, StreamState
 from sparkhaven.store.epochs.state.log_values import REJECTED
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import load_validation
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.unfinished_work import DateStatus, SourceRows
 
@@ -66,27 +67,27 @@ class PageLimits:
 
 def table_facts(context: CheckContext, name: TableName, limits: PageLimits) -> TableFacts:
     """All facts of a table."""
-    fs, layout = context.fs, context.layout
+    place = TablePlace(context.fs, context.layout, name)
     parts = _Parts(name, context.now_s)
     streams: list[StreamFacts] = []
     quarantines: list[QuarantineFacts] = []
-    for stream in parts.read("streams", lambda: list_streams(fs, layout, name)) or ():
-        state = parts.read(stream, partial(load_stream, fs, layout, name, stream))
+    for stream in parts.read("streams", lambda: list_streams(place)) or ():
+        state = parts.read(stream, partial(load_stream, place.of_stream(stream)))
         if state is None:
             continue
         feed = next((feed for feed in context.feeds if (feed.table, feed.spec.stream) == (name, stream)), None)
-        entries = parts.read(stream, partial(list_epochs, fs, layout, name, stream)) or []
-        waiting, remarks = parts.read(stream, partial(_waiting, fs, state, feed)) or (None, ())
+        entries = parts.read(stream, partial(list_epochs, place.of_stream(stream))) or []
+        waiting, remarks = parts.read(stream, partial(_waiting, place.fs, state, feed)) or (None, ())
         numbers = state.epoch, state.floor, state.durability
         streams.append(StreamFacts(stream, *numbers, _epochs(entries), waiting, remarks))
         parts.errors += _gaps(f"{name} {stream}", entries)
-        quarantine = parts.read(f"quarantine of {stream}", partial(_quarantine, fs, layout, name, state, limits))
+        quarantine = parts.read(f"quarantine of {stream}", partial(_quarantine, place, state, limits))
         if quarantine is not None:
             quarantines.append(quarantine[0])
             parts.errors += quarantine[1]
     dates = parts.read("dates", partial(context.dates, name)) or []
-    parts.errors += parts.read("validations", lambda: list(_validations(fs, layout, name, dates))) or []
-    look = partial(disk_use, fs, layout, name, most=limits.directories)
+    parts.errors += parts.read("validations", lambda: list(_validations(place, dates))) or []
+    look = partial(disk_use, place, most=limits.directories)
     usage = parts.read("disk use", look) or DiskUse({}, {}, {})
     parts.errors += parts.read("disk use", lambda: list(_short(context, name, usage, look))) or []
     return TableFacts(
@@ -167,18 +168,18 @@ def _tier(date: DateStatus, rows: SourceRows) -> str:
     return "validated" if date.validation == "passed" else "merged"
 
 
-def _validations(fs: Fs, layout: Layout, name: TableName, dates: Sequence[DateStatus]) -> Iterator[ErrorFacts]:
+def _validations(place: TablePlace, dates: Sequence[DateStatus]) -> Iterator[ErrorFacts]:
     """The rules that the newest dates whose validation has failed do not pass."""
     for date in [status for status in dates if status.validation == "failed"][-MOST_DATES:]:
-        record = newest(fs, layout, name, date.value)
-        validation = load_validation(fs, layout, name, record) if record else None
+        record = newest(place, date.value)
+        validation = load_validation(place, record) if record else None
         if validation is None:
             continue
         for rule in (*validation.failed, *(() if validation.tolerant else validation.unevaluated)):
             subject = f"{rule.rule}{f' of {rule.column}' if rule.column else ''}"
             failed = "failed" if rule.passed is False else "was not evaluated"
             message = f"validation: {subject} {failed}{f': {rule.message}' if rule.message else ''}"
-            yield ErrorFacts(validation.time_ms or None, f"{name} {date.value}", message)
+            yield ErrorFacts(validation.time_ms or None, f"{place.table} {date.value}", message)
 
 
 def _volumes(usage: DiskUse) -> tuple[VolumeFacts, ...]:
@@ -195,17 +196,15 @@ def _symbols(usage: DiskUse) -> tuple[SymbolFacts, ...]:
     )
 
 
-def _quarantine(
-    fs: Fs, layout: Layout, name: TableName, state: StreamState, limits: PageLimits
-) -> tuple[QuarantineFacts, list[ErrorFacts]]:
-    rows = rejected_rows(fs, layout, name, state)
+def _quarantine(place: TablePlace, state: StreamState, limits: PageLimits) -> tuple[QuarantineFacts, list[ErrorFacts]]:
+    rows = rejected_rows(place, state)
     if rows is None:
         return QuarantineFacts(state.stream), []
     size = rows.size()
     if size > limits.quarantine_bytes:
         return QuarantineFacts(state.stream, unread=f"its files have {size >> 20:,} MiB"), []
     pending, last = rows.pending(MOST_ERRORS)
-    return QuarantineFacts(state.stream, pending), [_row(f"{name} {state.stream}", row) for row in last]
+    return QuarantineFacts(state.stream, pending), [_row(f"{place.table} {state.stream}", row) for row in last]
 
 
 def _row(where: str, row: dict[str, Any]) -> ErrorFacts:

@@ -9,6 +9,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stre
 from sparkhaven.store.errors import SchemaChangeError, SparkhavenError, replaced
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.filled_columns import filled
 from sparkhaven.store.scan.ranges import Snapshot, make_plan
 from sparkhaven.store.schema.deployed.deploy import Deployment, deployment, load_deployed
@@ -28,28 +29,30 @@ def deploy_schema(
         if error.columns is None:
             raise
         names, table = str(error.columns).split(", "), TableName.parse(str(error.table))
-        counted = counted_columns(fs, layout, table, names)
+        counted = counted_columns(TablePlace(fs, layout, table), names)
         raise replaced(error, columns=counted) from None
 
 
-def counted_columns(fs: Fs, layout: Layout, table: TableName, names: Sequence[str]) -> str:
+def counted_columns(place: TablePlace, names: Sequence[str]) -> str:
     """Columns with the rows that have values in them, as text; where rows cannot be read, it says so."""
     try:
-        rows = filled_rows(fs, layout, table, names)
+        rows = filled_rows(place, names)
     except (SparkhavenError, OSError) as error:
         return f"{', '.join(names)} (values not counted: {str(error).splitlines()[0]})"
     return ", ".join(f"{name} ({count:,} rows with values)" for name, count in rows.items())
 
 
-def filled_rows(fs: Fs, layout: Layout, table: TableName, names: Sequence[str]) -> dict[str, int]:
+def filled_rows(place: TablePlace, names: Sequence[str]) -> dict[str, int]:
     """In how many rows of the table each column has a value. Raises what reading the table raises."""
-    schema = load_deployed(fs, layout, table)
-    states = [load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table)]
-    slices = make_plan(fs, layout, Snapshot(table, schema, tuple(states))).slices
+    schema = load_deployed(place)
+    states = [load_stream(place.of_stream(stream)) for stream in list_streams(place)]
+    slices = make_plan(place, Snapshot(place.table, schema, tuple(states))).slices
     columns = [column for column in (*schema.stored, *schema.retired) if column.name in names]
     return {
         column.name: sum(
-            filled(fs, slice_.directory, column, slice_.files, slice_.stats, (slice_.start, slice_.stop, slice_.rows))
+            filled(
+                place.fs, slice_.directory, column, slice_.files, slice_.stats, (slice_.start, slice_.stop, slice_.rows)
+            )
             for slice_ in slices
         )
         for column in columns

@@ -27,6 +27,7 @@ from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 
@@ -61,8 +62,8 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Run
 
     With ``once`` that is also a source that does not answer, or a schema that a start may not deploy.
     """
-    table, stream = settings.table, settings.spec.stream
-    if not has_no_files(fs, layout, table, stream):
+    place = StreamPlace(fs, layout, settings.table, settings.spec.stream)
+    if not has_no_files(place):
         return FirstStart(settings, False)
     remote = settings.feed.remote()
     if remote is not None:
@@ -73,7 +74,7 @@ def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: Run
     if waiting.nothing:
         deploy_schema(fs, layout, settings.schema_file, consent=options.consent, dry_run=True)
         with suppress(TableNotFoundError):
-            require_stream(fs, layout, table, stream)  # a lost log is an error, also without input
+            require_stream(place)  # a lost log is an error, also without input
     return FirstStart(settings, True, waiting)
 
 
@@ -113,6 +114,6 @@ def remove_uncommitted(
             )
 
             try:
-                remove_stream(fs, layout, run.settings.table, run.name, clock=time.time)
+                remove_stream(StreamPlace(fs, layout, run.settings.table, run.name), clock=time.time)
             except (SparkhavenError, OSError) as error:
                 progress.warn(run.name, as_ours(error))

@@ -10,7 +10,8 @@ from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
 from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.table import Quarantine
@@ -23,33 +24,34 @@ def place_of(layout: Layout, settings: StreamSettings) -> Path:
 
 def quarantine_of(fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
     """The quarantine of a stream file."""
-    owner = fs, layout, settings.table, settings.spec.stream, place_of(layout, settings)
-    return Quarantine(*owner, clock=time.time, file=str(settings.file.absolute()))
+    place = StreamPlace(fs, layout, settings.table, settings.spec.stream)
+    file = str(settings.file.absolute())
+    return Quarantine(place, place_of(layout, settings), clock=time.time, file=file)
 
 
-def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
+def catch_up(place: TablePlace, state: StreamState) -> None:
     """Updates the ledger from a log that was just opened and removes uncommitted requeues.
 
     Called at every start, also of a stream without bad rows: the log forgets its rollbacks.
     """
-    follow_log(fs, layout, table, state)
-    for requeue in leftovers(fs, layout, table, state)[1]:
-        fs.unlink(requeue.path)
+    follow_log(place, state)
+    for requeue in leftovers(place, state)[1]:
+        place.fs.unlink(requeue.path)
 
 
-def settle(fs: Fs, layout: Layout, table: TableName, state: StreamState, quarantine: Quarantine, where: object) -> None:
+def settle(place: TablePlace, state: StreamState, quarantine: Quarantine, where: object) -> None:
     """Updates the quarantine from its ledger, before rows are written to it. The table is only read if there is work.
 
     SettingsError when the settings at ``where`` name another place than the one that has the rows.
     """
-    ledger = read_ledger(fs, layout, table, state.stream)
-    moved = ledger is not None and ledger.place not in ("", str(quarantine.place))
-    if ledger is not None and moved and is_table(fs, Path(ledger.place)):
+    ledger = read_ledger(place.of_stream(state.stream))
+    moved = ledger is not None and ledger.place not in ("", str(quarantine.directory))
+    if ledger is not None and moved and is_table(place.fs, Path(ledger.place)):
         raise SettingsError(
             "the stream's quarantine is in another place than its settings name",
             where=where,
             expected=ledger.place,
-            found=quarantine.place,
+            found=quarantine.directory,
             hint="move the directory there, or requeue its rows and remove it",
         )
-    quarantine.settle(leftovers(fs, layout, table, state)[0])
+    quarantine.settle(leftovers(place, state)[0])

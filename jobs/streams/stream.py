@@ -31,11 +31,13 @@ from sparkhaven.jobs.streams.reports.source_watch import SourceState
 from sparkhaven.jobs.streams.restarts import keep_running
 from sparkhaven.jobs.streams.runners import Runner
 from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
@@ -135,22 +137,21 @@ def open_stream(
         options.recorder(settings.spec.table, settings.spec.stream, settings).deployed(done, settings.schema_file)
     log = opened.enter_context(
         StreamLog.open(
-            fs,
-            layout,
-            settings.table,
-            settings.spec.stream,
-            schema=schema,
-            query_id=str(uuid.uuid4()),
-            clock=time.time,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            retention=Retention(settings.policy, settings.keep_epochs, settings.feed.resume.remember_s),
-            zone=settings.spec.partition.value.day_zone,
+            StreamPlace(fs, layout, settings.table, settings.spec.stream),
+            Opening(
+                schema=schema,
+                query_id=str(uuid.uuid4()),
+                clock=time.time,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                retention=Retention(settings.policy, settings.keep_epochs, settings.feed.resume.remember_s),
+                zone=settings.spec.partition.value.day_zone,
+            ),
         )
     )
     require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
-    catch_up(fs, layout, settings.table, log.state)
+    catch_up(TablePlace(fs, layout, settings.table), log.state)
     return StreamRun(settings, schema, log, opened_s=time.monotonic() - began, begun=log.state.epoch)
 
 
@@ -205,7 +206,7 @@ def run_one(app: Application, run: StreamRun) -> None:
         progress=app.progress,
         metrics=metrics,
         recorder=options.recorder(spec.table, run.name, settings),
-        schemas=SchemaWatch(fs, layout, run.schema),
+        schemas=SchemaWatch(TablePlace(fs, layout, settings.table), run.schema),
         budget=budget,
     )
     plan = StreamPlan(
@@ -222,7 +223,7 @@ def run_one(app: Application, run: StreamRun) -> None:
     try:
         if quarantine is not None:
             where = f"{settings.file}: bad_rows.quarantine"
-            settle(fs, layout, settings.table, run.log.state, quarantine, where)
+            settle(TablePlace(fs, layout, settings.table), run.log.state, quarantine, where)
         run.totals = app.runner.run(fs, settings, run.log, target, plan, app.stop)
         reporter.ended(run.totals)
     except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended

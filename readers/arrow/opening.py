@@ -20,6 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from sparkhaven.store.scan.ranges import Snapshot
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
@@ -72,43 +73,39 @@ def open_pinned(
     fs: Fs | None = None,
 ) -> PinnedTable:
     """The snapshot of ``open_table``, for programs of ours that plan reads."""
-    fs, layout, table = fs or Fs(), Layout(local_path(root)), TableName.parse(name)
+    place = TablePlace(fs or Fs(), Layout(local_path(root)), TableName.parse(name))
     mode = chosen_mode(checksum_verify, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
     with as_storage_errors():
-        return _opened(fs, layout, table, epoch, as_of, checks_of(mode), skip_set_aside)
+        return _opened(place, epoch, as_of, checks_of(mode), skip_set_aside)
 
 
 def _opened(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     epoch: int | Mapping[str, int] | None,
     as_of: datetime | str | None,
     checks: Checks | None,
     skip_set_aside: bool,
 ) -> PinnedTable:
     try:
-        schema = load_deployed(fs, layout, table)
+        schema = load_deployed(place)
     except TableNotFoundError:
-        raise _no_table(fs, layout, table) from None
-    streams = list_streams(fs, layout, table)
+        raise _no_table(place) from None
+    streams = list_streams(place)
     if not streams:
-        refuse(Witnesses(fs, layout, table, ()).locations())
+        refuse(Witnesses(place, ()).locations())
     if as_of is None:
-        pins = _pins(table, streams, epoch)
+        pins = _pins(place.table, streams, epoch)
     else:
         moment = _milliseconds(as_of)
-        pins = {stream: _epoch_at(fs, layout, table, stream, moment) for stream in streams}
-    held = [Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams]
-    return pinned_table(fs, layout, table, schema, held, checks, skip_set_aside=skip_set_aside)
+        pins = {stream: _epoch_at(place.of_stream(stream), moment) for stream in streams}
+    held = [Pin.of(place.of_stream(stream), epoch=pins.get(stream)) for stream in streams]
+    return pinned_table(place, schema, held, checks, skip_set_aside=skip_set_aside)
 
 
 def pinned_table(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     schema: TableSchema,
     held: Sequence[Pin],
     checks: Checks | None,
@@ -120,13 +117,13 @@ def pinned_table(
 
     Of streams that are not in ``seen`` the snapshot has no rows; None: all are.
     """
-    witnesses = Witnesses(fs, layout, table, [pin.state for pin in held])
+    witnesses = Witnesses(place, [pin.state for pin in held])
     refuse(witnesses.beside_logs())
     for pin in held:
         refuse(witnesses.removed_by(pin.state.stream, pin.named))
     states = [p.state if seen is None or p.state.stream in seen else StreamState(p.state.stream) for p in held]
-    snapshot = Snapshot(table, schema, tuple(states))
-    return PinnedTable(fs, layout, snapshot, held, checks, skip_set_aside=skip_set_aside)
+    snapshot = Snapshot(place.table, schema, tuple(states))
+    return PinnedTable(place, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 
 def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -152,20 +149,20 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
     return dict(epoch)
 
 
-def _epoch_at(fs: Fs, layout: Layout, table: TableName, stream: str, time_ms: int) -> int:
+def _epoch_at(place: StreamPlace, time_ms: int) -> int:
     """The newest epoch committed at that time and not rolled back since; 0 before the first one."""
-    past = [entry.epoch for entry in list_epochs(fs, layout, table, stream) if entry.live and entry.time_ms <= time_ms]
+    past = [entry.epoch for entry in list_epochs(place) if entry.live and entry.time_ms <= time_ms]
     if past:
         return past[-1]
-    newest = load_stream(fs, layout, table, stream)
-    floor = load_stream(fs, layout, table, stream, epoch=newest.floor)
+    newest = load_stream(place)
+    floor = load_stream(place, epoch=newest.floor)
     if any(location.time_ms > time_ms for location in floor.locations.values()):
         raise TableNotFoundError(
-            f"stream {stream!r} retains no epoch of that time",
-            where=layout.stream_log(table, stream),
+            f"stream {place.stream!r} retains no epoch of that time",
+            where=place.stream_log,
             expected=f"epoch {newest.floor} or newer, by its time",
             found=datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(),
-            hint=f"`sparkhaven epochs list {table} {stream}` lists the retained epochs with their times",
+            hint=f"`sparkhaven epochs list {place.table} {place.stream}` lists the retained epochs with their times",
         )
     return newest.floor
 
@@ -181,12 +178,16 @@ def _milliseconds(moment: datetime | str) -> int:
     return int(zoned.timestamp() * 1000)
 
 
-def _no_table(fs: Fs, layout: Layout, table: TableName) -> TableNotFoundError:
-    names = [str(name) for name in deployed_tables(fs, layout)]
-    if fs.stat(layout.root) is None:
+def _no_table(place: TablePlace) -> TableNotFoundError:
+    names = [str(name) for name in deployed_tables(place.fs, place.layout)]
+    if place.fs.stat(place.layout.root) is None:
         hint = "there is no such directory. Check --root or SPARKHAVEN_ROOT"
     else:
         hint = "`sparkhaven tables` lists the tables. A table is created by the first run of its stream"
     return TableNotFoundError(
-        f"no table {table}", where=layout.schema(table), expected=near(str(table), names), found=str(table), hint=hint
+        f"no table {place.table}",
+        where=place.schema,
+        expected=near(str(place.table), names),
+        found=str(place.table),
+        hint=hint,
     )

@@ -16,9 +16,9 @@ from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside,
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_storage_errors
-from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.ranges import Filter, ReadPlan, Slice, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, check_tier
@@ -39,8 +39,7 @@ class PinnedTable:
 
     def __init__(
         self,
-        fs: Fs,
-        layout: Layout,
+        place: TablePlace,
         snapshot: Snapshot,
         pins: Iterable[Pin],
         checks: Checks | None = None,
@@ -48,8 +47,7 @@ class PinnedTable:
         skip_set_aside: bool = False,
     ) -> None:
         self._skip_set_aside = skip_set_aside
-        self._fs = fs
-        self._layout = layout
+        self._place = place
         self._pins = {pin.state.stream: pin for pin in pins}
         self._checks = checks
         self.snapshot = snapshot
@@ -72,7 +70,7 @@ class PinnedTable:
     def with_checks(self, checks: Checks | None) -> PinnedTable:
         """The same snapshot with other checksum checks of its reads. None: no checks."""
         skip, pins = self._skip_set_aside, self._pins.values()
-        return PinnedTable(self._fs, self._layout, self.snapshot, pins, checks, skip_set_aside=skip)
+        return PinnedTable(self._place, self.snapshot, pins, checks, skip_set_aside=skip)
 
     def narrowed(self, slices: Iterable[Slice]) -> PinnedTable:
         """The same snapshot for reading these slices only, in this process or, pickled, in another."""
@@ -89,12 +87,12 @@ class PinnedTable:
     def _with(self, pins: Iterable[Pin]) -> PinnedTable:
         held = list(pins)
         snapshot = replace(self.snapshot, streams=tuple(pin.state for pin in held))
-        return PinnedTable(self._fs, self._layout, snapshot, held, self._checks, skip_set_aside=self._skip_set_aside)
+        return PinnedTable(self._place, snapshot, held, self._checks, skip_set_aside=self._skip_set_aside)
 
     @property
     def set_aside(self) -> list[SetAside]:
         """Damaged locations of the table that were set aside, whose rows no read returns."""
-        return list_set_aside(self._fs, self._layout, self.snapshot.table)
+        return list_set_aside(self._place)
 
     def plan(
         self,
@@ -115,18 +113,17 @@ class PinnedTable:
 
     def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
         plan = make_plan(
-            self._fs,
-            self._layout,
+            self._place,
             self.snapshot,
             tier=check_tier(tier),
             selection=selection,
             where=filter_of(predicate),
         )
-        witnesses = Witnesses(self._fs, self._layout, self.snapshot.table, [pin.state for pin in self._pins.values()])
+        witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
         if tier != "history":
             if not self._skip_set_aside:
                 hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
-                refuse_set_aside(self._fs, self._layout, self.snapshot.table, selection.takes_value, hint)
+                refuse_set_aside(self._place, selection.takes_value, hint)
             refuse(witnesses.locations(selection.takes_value))
         for path, source in plan.unmerged:
             refuse(witnesses.names_epoch(source.stream, source.epoch, path, "a merge"))
@@ -165,7 +162,7 @@ class PinnedTable:
         for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
             later, checks = step is None, self._checks
-            reader = SliceReader(self._fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
+            reader = SliceReader(self._place.fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
             rows = step or slice_.stop - slice_.start
             for first in range(slice_.start, slice_.stop, rows):
                 last = min(first + rows, slice_.stop)
@@ -176,7 +173,7 @@ class PinnedTable:
                         yield from reader.read(first, last, predicate)
                     except SnapshotMovedError:
                         if slice_.stream is None:
-                            require_named(self._fs, self._layout, self.snapshot.table, slice_.key)
+                            require_named(self._place, slice_.key)
                         raise
         if step is None:  # the caller gets all parts before it reads one
             with as_storage_errors():

@@ -19,9 +19,10 @@ from sparkhaven.store.format.parquet.manifest import Manifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.totals import agree, totals
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
@@ -30,23 +31,23 @@ ATTEMPTS = 3  # while a merge goes on writing the tree
 
 
 def check_extended(
-    fs: Fs, layout: Layout, table: TableName, schema: TableSchema, records: Mapping[str, MergeRecord], *, deep: bool
+    place: TablePlace, schema: TableSchema, records: Mapping[str, MergeRecord], *, deep: bool
 ) -> Iterator[CheckFinding]:
     """Findings of the tree of a table. ``records``: the newest complete merge record of each date."""
-    root = layout.extended(table)
+    root = place.extended
     if schema.extended not in EXTENDED:
-        if fs.names(root):
+        if place.fs.names(root):
             what = "the schema asks for no such tree. Merges do not keep it in step"
             yield finding("note", root, what, hint="remove it if no other program reads it")
         return
-    check = _Check(fs, table, root, EXTENDED[schema.extended], records, deep=deep)
+    check = _Check(place.fs, place.table, root, EXTENDED[schema.extended], records, deep=deep)
     found: list[CheckFinding] = []
     for _ in range(ATTEMPTS):
         before = check.state()
         found = list(check.run())
         if check.state() == before:
             break
-    busy = fs.stat(staged(root)) is not None
+    busy = place.fs.stat(staged(root)) is not None
     for each in found:
         if busy and each.severity == "error":
             hint = f"a merge is writing the tree or was interrupted. Verify again, or {check.again}"
@@ -182,26 +183,28 @@ class TreeUse(NamedTuple):
     unlisted: int = 0
 
 
-def extended_use(fs: Fs, layout: Layout, table: TableName, *, most: int | None = None) -> TreeUse | None:
+def extended_use(place: TablePlace, *, most: int | None = None) -> TreeUse | None:
     """The disk use of the tree of a table; None without one.
 
     What a merge is writing beside the tree counts as waste, and so does all without a manifest that can be read.
     ``most``: a tree of more leaves, whose manifest has the sizes of its files, is counted by these alone.
     """
-    root = layout.extended(table)
+    root = place.extended
     path = root / MANIFEST
     manifest, data = None, b""
     with suppress(SparkhavenError, OSError):  # `verify` says what is wrong with it
-        data = fs.read(path)
+        data = place.fs.read(path)
         manifest = decode_manifest(data, path)
     if manifest is not None and manifest.sums and most is not None and len(manifest.files) > most:
         size = sum(state.size for state in manifest.sums.values())
         return TreeUse(len(manifest.sums) + 1, size + len(data), 0, len(manifest.files))
-    below = [file for top in (root, staged(root)) if fs.stat(top) is not None for file in files_below(fs, top)]
+    below = [
+        file for top in (root, staged(root)) if place.fs.stat(top) is not None for file in files_below(place.fs, top)
+    ]
     if not below:
         return None
-    kept = {path, *(root / name for name in manifest.sums or _paths(fs, root, manifest))} if manifest else set()
-    sizes = {file: found.size for file in below if (found := fs.stat(file)) is not None}
+    kept = {path, *(root / name for name in manifest.sums or _paths(place.fs, root, manifest))} if manifest else set()
+    sizes = {file: found.size for file in below if (found := place.fs.stat(file)) is not None}
     return TreeUse(len(sizes), sum(sizes.values()), sum(size for file, size in sizes.items() if file not in kept))
 
 

@@ -11,15 +11,13 @@ from sparkhaven.readers.checks.findings import CheckFinding, Severity, finding, 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.places import TablePlace
 
 
 def check_index(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     records: Mapping[str, MergeRecord],
     times: Mapping[str, Collection[int]],
     *,
@@ -30,13 +28,13 @@ def check_index(
     ``times``: by date, when a merge of it began. While one is ``merging``, or was killed, the index is not written yet.
     """
     severity: Severity = "warning" if merging else "error"
-    path, reindex = layout.metadata_index(table), _reindex(table)
-    if fs.stat(path) is None:
+    path, reindex = place.metadata_index, _reindex(place.table)
+    if place.fs.stat(path) is None:
         if records:
             yield finding(severity, path, "location index is missing", hint=reindex)
         return
     try:
-        found = {(e.key.internal, e.key.value): e for e in decode_tlmi(fs.read(path), path, keep_empty=True)}
+        found = {(e.key.internal, e.key.value): e for e in decode_tlmi(place.fs.read(path), path, keep_empty=True)}
     except (SparkhavenError, OSError) as error:
         failed = from_error(error, path)
         yield replace(failed, hint=reindex) if isinstance(error, SparkhavenError) else failed
@@ -45,7 +43,7 @@ def check_index(
     wanted = {(o.internal, v): o.rows for v, r in records.items() for o in r.outputs if o.rows}
     for key in sorted({*entries, *wanted}):
         if entries.get(key) == wanted.get(key):
-            yield from _entry_time(fs, layout, table, path, found[key], times)
+            yield from _entry_time(place, path, found[key], times)
         else:
             yield finding(
                 severity,
@@ -59,13 +57,13 @@ def check_index(
 
 
 def _entry_time(
-    fs: Fs, layout: Layout, table: TableName, path: Path, entry: IndexEntry, times: Mapping[str, Collection[int]]
+    place: TablePlace, path: Path, entry: IndexEntry, times: Mapping[str, Collection[int]]
 ) -> Iterator[CheckFinding]:
     """The time of an entry is that of a merge of its date, or of the location's own record."""
     if entry.modified_ms in times.get(entry.key.value, ()):
         return
     with suppress(SparkhavenError, OSError):  # reported with the location
-        size = table_size.load(fs, layout.history_location(table, entry.key))
+        size = table_size.load(place.fs, place.history_location(entry.key))
         if size is None or size.last_modified_ms == entry.modified_ms:
             return
         yield finding(
@@ -75,7 +73,7 @@ def _entry_time(
             at=f"internal partition {entry.key.internal}, {entry.key.value}",
             expected=size.last_modified_ms,
             found=entry.modified_ms,
-            hint=_reindex(table),
+            hint=_reindex(place.table),
         )
 
 

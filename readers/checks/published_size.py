@@ -17,7 +17,8 @@ from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.table_size import TableSize, decode, encode
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import TablePlace
 
 RECOVER = "run `sparkhaven recover`"
 REMERGE = "merge the date again with --rewrite"
@@ -28,14 +29,14 @@ _SAME = ", and other times, stream or checksums"
 class LaterEpochs:
     """Locations of a stream at epochs after the state that a check has loaded. Remembers the newest state."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
-        self._where = fs, layout, table, state.stream
+    def __init__(self, place: TablePlace, state: StreamState) -> None:
+        self._place = place.of_stream(state.stream)
         self._loaded, self._newest = state.epoch, state
 
     def has(self, epoch: int) -> bool:
         """Whether the log has an epoch by now that it did not have when the state was loaded."""
         if self._newest.epoch < epoch:
-            self._newest = load_stream(*self._where)
+            self._newest = load_stream(self._place)
         return self._loaded < epoch <= self._newest.epoch
 
     def record(self, key: LocationKey, epoch: int) -> bytes | None:
@@ -43,10 +44,10 @@ class LaterEpochs:
         location = self._newest.locations.get(key)
         if location is None or location.epoch != epoch:
             try:
-                location = load_stream(*self._where, epoch=epoch).locations.get(key)
+                location = load_stream(self._place, epoch=epoch).locations.get(key)
             except TableNotFoundError:
                 return None
-        return b"" if location is None or location.epoch != epoch else record_bytes(self._where[-1], location)
+        return b"" if location is None or location.epoch != epoch else record_bytes(self._place.stream, location)
 
 
 def check_record(

@@ -17,8 +17,7 @@ from sparkhaven.store.epochs.state.log_values import Batch, FileId
 from sparkhaven.store.epochs.state.offsets import Offsets, settle_hint
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import PositionGapError, SparkhavenError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
 
 TWICE = "roll the stream back to the epoch before this one"
@@ -27,10 +26,10 @@ UNSAID = ("rejected",)  # heads of earlier releases do not have it
 STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine", ".removed")
 
 
-def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[CheckFinding]:
+def stray_stream_files(place: TablePlace) -> Iterator[CheckFinding]:
     """Files beside the logs that belong to no stream."""
-    streams = list_streams(fs, layout, table)
-    names = fs.names(layout.streams(table))
+    streams = list_streams(place)
+    names = place.fs.names(place.streams)
     removed = [name.removesuffix(".removed") for name in names if name.endswith(".removed")]
     known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
     known |= {stream + suffix for stream in removed for suffix in (".removed", ".quarantine")}
@@ -38,37 +37,37 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Che
     for name in names:
         if name.startswith(REPLACED):
             what = "files that a rebuild of a commit log has replaced"
-            yield finding("note", layout.streams(table) / name, what, hint="remove them once the table is verified")
+            yield finding("note", place.streams / name, what, hint="remove them once the table is verified")
             continue
-        if name not in known and (stream := unfinished.get(name) or _unborn(fs, layout, table, name)):
+        if name not in known and (stream := unfinished.get(name) or _unborn(place, name)):
             what = "left over from an interrupted removal, or from a start that was killed before its first epoch"
-            hint = f"`sparkhaven streams remove {table} {stream}` removes it"
-            yield finding("note", layout.streams(table) / name, what, hint=hint)
+            hint = f"`sparkhaven streams remove {place.table} {stream}` removes it"
+            yield finding("note", place.streams / name, what, hint=hint)
             continue
         temporary = ".tmp-" in name
-        if name not in known and not (temporary and in_progress(fs, layout.streams(table) / name)):
+        if name not in known and not (temporary and in_progress(place.fs, place.streams / name)):
             yield finding(
                 "note" if temporary else "warning",
-                layout.streams(table) / name,
+                place.streams / name,
                 "left over from an interrupted replace" if temporary else "file of no stream",
-                hint=f"`sparkhaven inspect {layout.streams(table) / name}` shows it",
+                hint=f"`sparkhaven inspect {place.streams / name}` shows it",
             )
 
 
-def _unborn(fs: Fs, layout: Layout, table: TableName, name: str) -> str | None:
+def _unborn(place: TablePlace, name: str) -> str | None:
     """The stream of a lock or a removals file without content; no log was there when it was created."""
-    stat = fs.stat(layout.streams(table) / name)
+    stat = place.fs.stat(place.streams / name)
     stream, dot, suffix = name.rpartition(".")
     return stream if dot + suffix in (".lock", ".removals") and stat is not None and not stat.size else None
 
 
-def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[CheckFinding]:
+def check_log(place: StreamPlace) -> Iterator[CheckFinding]:
     """Findings of a readable commit log; reading a damaged one raises."""
-    path = layout.stream_log(table, stream)
-    files = read_files(fs, layout, table, stream, whole=True)
-    removals = read_removals(fs, layout, table, stream)
+    path = place.stream_log
+    files = read_files(place, whole=True)
+    removals = read_removals(place)
     yield from _torn(path, files.found.end, files.found.rest)
-    yield from _torn(layout.stream_removals(table, stream), removals.end, removals.torn)
+    yield from _torn(place.stream_removals, removals.end, removals.torn)
     base = files.checkpoint.state
     taken: dict[str, tuple[FileId, int]] = {file.path: (file, base.epoch) for file in base.files}
     horizon, offsets = base.horizon, base.offsets
@@ -99,24 +98,24 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
             )
 
 
-def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[CheckFinding]:
+def check_positions(place: TablePlace, state: StreamState) -> Iterator[CheckFinding]:
     """A rebuilt commit log whose source positions were not given yet."""
     open_since = state.offsets.unsettled
     if open_since is not None:
         yield finding(
             "warning",
-            layout.stream_log(table, state.stream),
+            place.of_stream(state.stream).stream_log,
             "the commit log was rebuilt and its source positions are unknown. The stream ingests nothing",
             expected=f"positions up to epoch {open_since.stop}",
             found=f"positions up to epoch {open_since.last_start}",
-            hint=settle_hint(f"{table} {state.stream}"),
+            hint=settle_hint(f"{place.table} {state.stream}"),
         )
 
 
-def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[CheckFinding]:
+def check_removals(place: TablePlace, state: StreamState) -> Iterator[CheckFinding]:
     """Removals of a location that another epoch of the same number created: an older log was restored."""
-    path = layout.stream_removals(table, state.stream)
-    for _, removal in read_removals(fs, layout, table, state.stream).entries:
+    path = place.of_stream(state.stream).stream_removals
+    for _, removal in read_removals(place.of_stream(state.stream)).entries:
         at = state.locations.get(removal.key)
         if at is not None and at.since == removal.since and not removal.means(at):
             yield finding(
@@ -131,11 +130,11 @@ def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState)
             )
 
 
-def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[CheckFinding]:
+def check_beside(place: TablePlace, state: StreamState) -> Iterator[CheckFinding]:
     """The ledger of the quarantine, and whether the lock can be taken: files that only a writer needs."""
-    path = layout.stream_quarantine(table, state.stream)
+    path = place.of_stream(state.stream).stream_quarantine
     try:
-        if read_ledger(fs, layout, table, state.stream) is None and state.rejected:
+        if read_ledger(place.of_stream(state.stream)) is None and state.rejected:
             yield finding(
                 "warning",
                 path,
@@ -146,25 +145,25 @@ def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -
             )
     except (SparkhavenError, OSError) as error:
         yield from_error(error, path)
-    lock = layout.stream_lock(table, state.stream)
+    lock = place.of_stream(state.stream).stream_lock
     try:
-        read_lock(fs, lock)
+        read_lock(place.fs, lock)
     except OSError as error:
         yield from_error(error, lock)
 
 
-def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[CheckFinding]:
+def check_head(place: StreamPlace) -> Iterator[CheckFinding]:
     """A head that differs from the log, or is damaged. An outdated head is not used, and is no finding."""
-    path = layout.stream_head(table, stream)
-    if fs.stat(path) is None:
+    path = place.stream_head
+    if place.fs.stat(path) is None:
         return
     try:
-        open_head(fs.read(path), path)
+        open_head(place.fs.read(path), path)
     except (SparkhavenError, OSError) as error:
         yield finding("note", path, "head is damaged. Readers ignore it, the stream replaces it", found=error)
         return
     for _ in range(LOOKS):
-        whole, quick = (load_read(fs, layout, table, stream, cached=cached) for cached in (False, True))
+        whole, quick = (load_read(place, cached=cached) for cached in (False, True))
         if (whole.state.n, whole.removals_end) == (
             quick.state.n,
             quick.removals_end,

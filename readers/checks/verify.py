@@ -37,6 +37,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
 from sparkhaven.store.merges import merge_records as merges
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.ranges import Stream
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
 from sparkhaven.store.schema.deployed.schema_versions import definitions
@@ -64,16 +65,16 @@ def verify(
     """
     report = Report()
     if table is not None and table not in standing_tables(fs, layout):
-        load_deployed(fs, layout, table)  # raises: no such table
+        load_deployed(TablePlace(fs, layout, table))  # raises: no such table
     for name in [table] if table else standing_tables(fs, layout):
-        found = _settled(fs, layout, name, deep=deep, progress=progress)
+        found = _settled(TablePlace(fs, layout, name), deep=deep, progress=progress)
         report.findings += found.findings
         if table is not None or name.namespace != INTERNAL_NAMESPACE:
             report.count(found)
     return report
 
 
-def _settled(fs: Fs, layout: Layout, table: TableName, *, deep: bool, progress: Callable[[str], None]) -> Report:
+def _settled(place: TablePlace, *, deep: bool, progress: Callable[[str], None]) -> Report:
     """The last look at a table: one whose errors earlier looks have found in the same state, or the last of ``LOOKS``.
 
     Each look loads the state anew. Damage stays, what a command did after the state was loaded does not: an error that
@@ -83,7 +84,7 @@ def _settled(fs: Fs, layout: Layout, table: TableName, *, deep: bool, progress: 
     looked: _Looked = {}
     known: set[Hashable] = set()
     for _ in range(LOOKS):
-        check = _TableCheck(fs, layout, table, looked, deep=deep, progress=progress)
+        check = _TableCheck(place, looked, deep=deep, progress=progress)
         findings = list(dict.fromkeys(check.run()))  # damage that two checks find is one finding
         sightings = {each: check.sighting(each) for each in findings if each.severity == "error"}
         new = {each for each, sighting in sightings.items() if sighting not in known}
@@ -104,15 +105,13 @@ class _TableCheck:
 
     def __init__(
         self,
-        fs: Fs,
-        layout: Layout,
-        table: TableName,
+        place: TablePlace,
         looked: _Looked,
         *,
         deep: bool,
         progress: Callable[[str], None],
     ) -> None:
-        self.fs, self.layout, self.table, self.looked = fs, layout, table, looked
+        self._place, self.looked = place, looked
         self.deep, self.progress = deep, progress
         self.report = Report(tables=1)
         self.streams: list[StreamState] = []
@@ -122,9 +121,7 @@ class _TableCheck:
         self.definitions: frozenset[bytes] = frozenset()
         self.times: dict[str, set[int]] = {}
         self.aside: set[tuple[LocationKey, str]] = set()
-        self.located_in: dict[
-            CheckFinding, Hashable
-        ] = {}  # findings of locations, and the state that each was found in
+        self.located_in: dict[CheckFinding, Hashable] = {}  # findings of locations: the state that each was found in
 
     def sighting(self, found: CheckFinding) -> Hashable:
         """What a finding is about, and the state that it was found in. Details change while a stream appends."""
@@ -139,29 +136,29 @@ class _TableCheck:
 
     def run(self) -> Iterator[CheckFinding]:
         """All findings of the table."""
-        where = self.fs, self.layout, self.table
+        place = self._place
         try:
-            schema = load_deployed(self.fs, self.layout, self.table)
-            self.definitions = frozenset(definitions(self.fs, self.layout, self.table).values())
+            schema = load_deployed(place)
+            self.definitions = frozenset(definitions(place).values())
         except (SparkhavenError, OSError) as error:
-            yield from_error(error, self.layout.schema(self.table))
+            yield from_error(error, place.schema)
             return
         yield from self._streams()
         yield from self._merges()
         yield from self._witnesses()
         yield from self._set_aside()
         for stream in self.streams:
-            later = LaterEpochs(*where, stream)
+            later = LaterEpochs(place, stream)
             for key in sorted(stream.locations):
                 location = stream.locations[key]
                 state = location.since, location.made_ms, location.truncated, stream.rolled_back
-                expected = _intraday(self.layout, self.table, stream.stream, location)
+                expected = _intraday(self._place.of_stream(stream.stream), location)
                 yield from self._location(schema, expected, state, later)
         for value, record in sorted(self.records.items()):
             for output in record.outputs:
-                directory = self.layout.history_location(self.table, LocationKey(output.internal, value))
+                directory = self._place.history_location(LocationKey(output.internal, value))
                 try:
-                    require_volume(self.fs, directory)
+                    require_volume(self._place.fs, directory)
                 except SparkhavenError as error:
                     yield from_error(error, directory)
                     continue
@@ -169,10 +166,10 @@ class _TableCheck:
                     "history", directory, output.rows, output.files, output.stats, indexes=output.indexes
                 )
                 yield from self._location(schema, expected, (record.generation,))
-        yield from check_intraday_directories(*where, self.located, self.aside)
-        yield from check_history_directories(*where, self.records, self.unfinished)
-        yield from check_index(*where, self.records, self.times, merging=bool(self.unfinished))
-        yield from check_extended(*where, schema, self.records, deep=self.deep)
+        yield from check_intraday_directories(place, self.located, self.aside)
+        yield from check_history_directories(place, self.records, self.unfinished)
+        yield from check_index(place, self.records, self.times, merging=bool(self.unfinished))
+        yield from check_extended(place, schema, self.records, deep=self.deep)
 
     def _location(
         self, schema: TableSchema, expected: Expected, state: Hashable, later: LaterEpochs | None = None
@@ -184,32 +181,32 @@ class _TableCheck:
         before, versions, findings = self.looked.get(expected.directory, (None, None, []))
         if (before, versions) != (expected, self.definitions):
             self.progress(str(expected.directory))
-            checked = check_location(self.fs, schema, expected, self.definitions, deep=self.deep, later=later)
+            checked = check_location(self._place.fs, schema, expected, self.definitions, deep=self.deep, later=later)
             findings = list(checked)
             self.looked[expected.directory] = expected, self.definitions, findings
         self.located_in |= dict.fromkeys(findings, (state, self.definitions))
         yield from findings
 
     def _streams(self) -> Iterator[CheckFinding]:
-        yield from stray_stream_files(self.fs, self.layout, self.table)
-        for name in list_streams(self.fs, self.layout, self.table):
+        yield from stray_stream_files(self._place)
+        for name in list_streams(self._place):
             self.report.streams += 1
             try:
-                state = load_stream(self.fs, self.layout, self.table, name, cached=False)
-                yield from check_log(self.fs, self.layout, self.table, name)
-                yield from check_head(self.fs, self.layout, self.table, name)
-                yield from check_removals(self.fs, self.layout, self.table, state)
+                state = load_stream(self._place.of_stream(name), cached=False)
+                yield from check_log(self._place.of_stream(name))
+                yield from check_head(self._place.of_stream(name))
+                yield from check_removals(self._place, state)
             except (SparkhavenError, OSError) as error:
-                yield from_error(error, self.layout.stream_log(self.table, name))
+                yield from_error(error, self._place.of_stream(name).stream_log)
                 continue
             self.streams.append(state)
-            yield from check_beside(self.fs, self.layout, self.table, state)
-            yield from check_positions(self.fs, self.layout, self.table, state)
+            yield from check_beside(self._place, state)
+            yield from check_positions(self._place, state)
             for key, location in state.locations.items():
                 if key in self.located:
                     yield finding(
                         "error",
-                        self.layout.intraday_location(self.table, key),
+                        self._place.intraday_location(key),
                         "two streams own this location",
                         expected="one",
                         found=f"{name} and another",
@@ -219,17 +216,17 @@ class _TableCheck:
 
     def _witnesses(self) -> Iterator[CheckFinding]:
         """Files that name more than a commit log has. A stream with an unreadable log is reported before."""
-        damaged = {*list_streams(self.fs, self.layout, self.table)} - {s.stream for s in self.streams}
+        damaged = {*list_streams(self._place)} - {s.stream for s in self.streams}
         try:
-            for witness in Witnesses(self.fs, self.layout, self.table, self.streams).all():
+            for witness in Witnesses(self._place, self.streams).all():
                 if witness.stream not in damaged:
                     yield from_error(witness.error(), witness.path)
         except (SparkhavenError, OSError) as error:
-            yield from_error(error, self.layout.merges(self.table))
+            yield from_error(error, self._place.merges)
 
     def _set_aside(self) -> Iterator[CheckFinding]:
         try:
-            for each in list_set_aside(self.fs, self.layout, self.table):
+            for each in list_set_aside(self._place):
                 self.aside.add((each.key, Path(each.path).name))
                 yield finding(
                     "warning",
@@ -239,15 +236,15 @@ class _TableCheck:
                     hint="reads of that date fail. To accept the loss, move it out of the database with its note",
                 )
         except (SparkhavenError, OSError) as error:
-            yield from_error(error, self.layout.set_aside(self.table))
+            yield from_error(error, self._place.set_aside)
 
     def _merges(self) -> Iterator[CheckFinding]:
-        for value in merges.all_values(self.fs, self.layout, self.table):
-            directory = self.layout.merges(self.table) / value
+        for value in merges.all_values(self._place):
+            directory = self._place.merges / value
             try:
-                numbers = merges.generations(self.fs, self.layout, self.table, value)
+                numbers = merges.generations(self._place, value)
                 for number in numbers:
-                    record = merges.load_record(self.fs, self.layout, self.table, value, number)
+                    record = merges.load_record(self._place, value, number)
                     self.times.setdefault(value, set()).add(record.time_ms)
                     (self.records if record.complete else self.unfinished)[value] = record
             except (SparkhavenError, OSError) as error:
@@ -265,9 +262,7 @@ class _TableCheck:
                 yield from self._proof(self.records[value], directory)
         emptied = {key.value for key, at in self.located.items() if at.truncated}
         for value in sorted(emptied - self.records.keys()):
-            yield from_error(
-                merges.record_missing(self.layout, self.table, value), self.layout.merges(self.table) / value
-            )
+            yield from_error(merges.record_missing(self._place, value), self._place.merges / value)
 
     def _proof(self, record: MergeRecord, directory: object) -> Iterator[CheckFinding]:
         path = f"{directory}/{record.generation}.json"
@@ -290,8 +285,8 @@ class _TableCheck:
                 )
 
 
-def _intraday(layout: Layout, table: TableName, stream: str, at: LocationState) -> Expected:
-    directory, published = layout.intraday_location(table, at.key), record_bytes(stream, at)
+def _intraday(place: StreamPlace, at: LocationState) -> Expected:
+    directory, published = place.intraday_location(at.key), record_bytes(place.stream, at)
     return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated, published)
 
 

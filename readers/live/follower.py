@@ -16,8 +16,9 @@ from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, scan
-from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.io.fs import Stat
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -41,10 +42,9 @@ class Follower:
     _mark: bytes
     _removals_end: int
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
-        self._where = fs, layout, table, stream
-        self._fs = fs
-        self._log, self._removals = layout.stream_log(table, stream), layout.stream_removals(table, stream)
+    def __init__(self, place: StreamPlace) -> None:
+        self._place = place
+        self._log, self._removals = place.stream_log, place.stream_removals
         self._load()
 
     @property
@@ -59,8 +59,7 @@ class Follower:
 
     def pin(self) -> Pin:
         """The state as a pin of snapshots, until the next ``advance``."""
-        fs, layout, table, _ = self._where
-        return Pin(fs, layout, table, self._loaded, self._seen)
+        return Pin(self._place, self._loaded, self._seen)
 
     def advance(self) -> LocationChanges | None:
         """Reads what was recorded since and applies the commits; None: nothing was.
@@ -68,13 +67,13 @@ class Follower:
         The caller takes the rows of grown locations, and then calls ``remove`` with the removals.
         SnapshotMovedError: the log is gone, or older than what was read.
         """
-        stats = self._fs.stat(self._log), self._fs.stat(self._removals)
+        stats = self._place.fs.stat(self._log), self._place.fs.stat(self._removals)
         if stats == self._seen:
             return None
         if stats[0] is None:
             raise self._moved("the commit log is gone", "nothing")
         # the log after the removals: so it has every commit that came before them
-        new = read_removals(*self._where, self._removals_end) if stats[1] != self._seen[1] else None
+        new = read_removals(self._place, self._removals_end) if stats[1] != self._seen[1] else None
         records = self._appended()
         removals = tuple(removal for _, removal in new.entries) if new else ()
         if records is None or any(isinstance(record, RollbackRecord) for record in records):
@@ -106,11 +105,11 @@ class Follower:
 
     def _appended(self) -> list[Record] | None:
         """The records after the last known one; None: the log does not continue from there."""
-        stat = self._fs.stat(self._log)
+        stat = self._place.fs.stat(self._log)
         if stat is None or not self._mark or stat.size < self._last + FRAME.size:
             return None
         try:
-            data = self._fs.read_range(self._log, self._last, stat.size - self._last)
+            data = self._place.fs.read_range(self._log, self._last, stat.size - self._last)
         except (CorruptFileError, FileNotFoundError):
             return None  # replaced by a shorter one just now
         frames = scan(data, 0)
@@ -129,15 +128,18 @@ class Follower:
         self._load()
         if self.state.n < before.n:
             raise self._moved("the commit log is older than what was read from it", f"record {self.state.n}")
-        rollbacks = read_rollbacks(*self._where)
+        rollbacks = read_rollbacks(self._place)
         refuse_damage(rollbacks.found, self._log)
         older = restored((*rollbacks.folded, *rollbacks.logged), before.epoch)
-        removals = tuple(removal for _, removal in read_removals(*self._where, end).entries)
+        removals = tuple(removal for _, removal in read_removals(self._place, end).entries)
         return LocationChanges(None, removals, older)
 
     def _load(self) -> None:
-        self._seen = self._fs.stat(self._log), self._fs.stat(self._removals)  # before reading: later is read again
-        self._loaded: Loaded = load_read(*self._where)
+        self._seen = (
+            self._place.fs.stat(self._log),
+            self._place.fs.stat(self._removals),
+        )  # before reading: later is read again
+        self._loaded: Loaded = load_read(self._place)
         self._last, self._mark = self._loaded.found.last
         self._removals_end = self._loaded.removals_end
         self._committed_ms = 0

@@ -12,6 +12,7 @@ from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 
@@ -176,7 +177,7 @@ class LiveRoot:
 
     def _opened(self, name: TableName) -> _Served:
         schema = self._fs.stat(self._layout.schema(name))
-        table = LiveTable(self._fs, self._layout, name, self._checks)
+        table = LiveTable(TablePlace(self._fs, self._layout, name), self._checks)
         self._number += 1
         key = TableKey(str(name), self._number)
         self.backend.add(key, table)
@@ -210,7 +211,7 @@ class LiveRoot:
         if schema == served.schema:
             return False
         try:
-            columns = load_deployed(self._fs, self._layout, served.name).stored
+            columns = load_deployed(TablePlace(self._fs, self._layout, served.name)).stored
         except SparkhavenError:
             return False  # being deployed just now, or damaged: what is served goes on
         if columns != served.table.schema.columns:

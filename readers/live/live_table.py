@@ -25,9 +25,8 @@ from sparkhaven.readers.live.shown_locations import ShownPlaces, Update
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 
@@ -40,13 +39,11 @@ class LiveTable:
     """A table from now on. Raises what opening a table raises, and UnsupportedVersionError for a type that engines
     cannot take. Thread-safe."""
 
-    def __init__(
-        self, fs: Fs, layout: Layout, name: TableName, checks: Checks | None = None, *, memory: int = MEMORY
-    ) -> None:
-        self._fs, self._layout, self.name, self._checks = fs, layout, name, checks
+    def __init__(self, place: TablePlace, checks: Checks | None = None, *, memory: int = MEMORY) -> None:
+        self._place, self.name, self._checks = place, place.table, checks
         self._lock = threading.RLock()
         self._mapped = Mapped(memory)
-        self._shown = ShownPlaces(fs, layout, name)
+        self._shown = ShownPlaces(place)
         self.error: SparkhavenError | None = None
         for attempt in range(_ATTEMPTS):
             try:
@@ -58,16 +55,16 @@ class LiveTable:
                     raise
 
     def _open(self) -> None:
-        fs, layout, name = self._fs, self._layout, self.name
-        self._shown = ShownPlaces(fs, layout, name)
-        self._schema_seen = fs.stat(layout.schema(name))
-        schema = load_deployed(fs, layout, name)
+        place = self._place
+        self._shown = ShownPlaces(place)
+        self._schema_seen = place.fs.stat(place.schema)
+        schema = load_deployed(place)
         self.schema: ServedSchema = served_schema(schema)
-        self._streams = {stream: Follower(fs, layout, name, stream) for stream in list_streams(fs, layout, name)}
+        self._streams = {stream: Follower(place.of_stream(stream)) for stream in list_streams(place)}
         if not self._streams:
-            refuse(Witnesses(fs, layout, name, ()).locations())
+            refuse(Witnesses(place, ()).locations())
         pins = [follower.pin() for follower in self._streams.values()]
-        table = pinned_table(fs, layout, name, schema, pins, self._checks)
+        table = pinned_table(place, schema, pins, self._checks)
         plan = table.plan()
         for record in plan.records:
             self._shown.merged.note(record)
@@ -124,13 +121,13 @@ class LiveTable:
             held = self._shown.held[location]
             if name not in held.columns:
                 self._learn_names()
-            return held, held.shown, held.column(self._fs, self.schema.column(name), self._checks)
+            return held, held.shown, held.column(self._place.fs, self.schema.column(name), self._checks)
 
     def _learn_names(self) -> None:
         """Before files are looked for: a column may have been renamed since, and have another name in newer ones."""
-        stat = self._fs.stat(self._layout.schema(self.name))
+        stat = self._place.fs.stat(self._place.schema)
         if stat != self._schema_seen:
-            self.schema = self.schema.known_as(load_deployed(self._fs, self._layout, self.name))
+            self.schema = self.schema.known_as(load_deployed(self._place))
             self._schema_seen = stat
 
     def _map(self, held: Held, shown: Committed, column: LiveColumn, name: str) -> None:
@@ -142,7 +139,7 @@ class LiveTable:
             failed = error
         if held.place.tier == "intraday":
             self.advance()
-        if failed is not None and held.place.tier == "history" and self._fs.stat(held.directory) is None:
+        if failed is not None and held.place.tier == "history" and self._place.fs.stat(held.directory) is None:
             self._end(held.gone("history of this date was merged again, and what it replaced has been removed"))
         if self.error is not None:
             raise self.error.with_traceback(None)
@@ -195,7 +192,7 @@ class LiveTable:
         with self._lock:
             for held in self._shown.held.values():
                 held.columns.clear()
-            self._shown = ShownPlaces(self._fs, self._layout, self.name)
+            self._shown = ShownPlaces(self._place)
             self._streams = {}
             self._mapped.clear()
 
@@ -206,9 +203,9 @@ class LiveTable:
     def _look(self, wide: bool) -> None:
         again = False
         if wide:
-            for stream in list_streams(self._fs, self._layout, self.name):
+            for stream in list_streams(self._place):
                 if stream not in self._streams:
-                    follower = self._streams[stream] = Follower(self._fs, self._layout, self.name, stream)
+                    follower = self._streams[stream] = Follower(self._place.of_stream(stream))
                     for location in follower.state.locations.values():
                         self._shown.grow(stream, location)
         for stream, follower in self._streams.items():
@@ -231,7 +228,7 @@ class LiveTable:
             self._shown.require_still(stream, locations, changes.removals)
         for removal in changes.removals:
             self._learn_names()
-            mapped = self._shown.remove(self._fs, stream, removal, self.schema.columns, self._checks)
+            mapped = self._shown.remove(self._place.fs, stream, removal, self.schema.columns, self._checks)
             later = follower.advance() if mapped else None
             if mapped and later is not None:
                 self._change(stream, follower, later)

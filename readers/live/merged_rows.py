@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, merged_rows, newest
+from sparkhaven.store.places import TablePlace
 
 AGAIN = "open the table again. It has the same name"
 
@@ -14,8 +14,8 @@ AGAIN = "open the table again. It has the same name"
 class Merged:
     """By location (stream, key, epoch that made it): rows that need not be shown from intraday."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
-        self._where = fs, layout, table
+    def __init__(self, place: TablePlace) -> None:
+        self._place = place
         self._rows: dict[tuple[str, LocationKey, int], int] = {}
         self._generations: dict[str, int] = {}  # by date, of the record that was looked at
 
@@ -35,12 +35,11 @@ class Merged:
 
     def fresh(self, *, newer: bool) -> Iterator[MergeRecord]:
         """Complete records that were not looked at: of dates without one; ``newer``: also newer ones of other dates."""
-        fs, layout, table = self._where
-        values = set(all_values(fs, layout, table))
+        values = set(all_values(self._place))
         for date in sorted(values if newer else values - self._generations.keys()):
             generation = self._generations.get(date)
-            if generation is not None and generations(fs, layout, table, date)[-1:] == [generation]:
+            if generation is not None and generations(self._place, date)[-1:] == [generation]:
                 continue
-            record = newest(fs, layout, table, date)
+            record = newest(self._place, date)
             if record is not None and record.generation != generation:
                 yield record

@@ -13,8 +13,9 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, merged_rows
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
@@ -35,11 +36,11 @@ class Update:
 class ShownPlaces:
     """Each location that is reported to an engine, or will be. ``merged``: rows that are shown as history instead."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
-        self._layout, self._table = layout, table
+    def __init__(self, place: TablePlace) -> None:
+        self._place = place
         self.held: dict[LiveLocation, Held] = {}
         self.pending: dict[LiveLocation, Held] = {}
-        self.merged = Merged(fs, layout, table)
+        self.merged = Merged(place)
         self._current: dict[tuple[str, LocationKey], Held] = {}
 
     def publish(self) -> Update:
@@ -54,7 +55,7 @@ class ShownPlaces:
 
     def add_history(self, key: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
         """A location of history."""
-        directory = self._layout.history_location(self._table, key)
+        directory = self._place.history_location(key)
         self._add(Held(LiveLocation("history", None, key, 0, 0, 0), directory, Committed(rows, 0, files)))
 
     def _add(self, held: Held) -> None:
@@ -74,7 +75,7 @@ class ShownPlaces:
             if state.rows <= first:
                 return
             location = LiveLocation("intraday", stream, state.key, state.since, state.made_ms, first)
-            directory = self._layout.intraday_location(self._table, state.key)
+            directory = self._place.intraday_location(state.key)
             held = Held(location, directory, Committed(state.rows, state.epoch, state.files))
             self._current[stream, state.key] = held
             self._add(held)
@@ -164,7 +165,7 @@ class ShownPlaces:
         """The error for a date whose rows went into history before they were seen."""
         return SnapshotMovedError(
             "a date was merged with rows that this table has not seen",
-            where=self._layout.merges(self._table) / value,
+            where=self._place.merges / value,
             hint=AGAIN,
             phase="read",
         )

@@ -34,6 +34,7 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checks_of
 from sparkhaven.store.scan.date_ranges import is_well_formed, refuse_malformed
 from sparkhaven.store.scan.ranges import Slice, kept_slices
@@ -49,7 +50,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._options, self._schema = options, table.schema
         self._columns = shown_columns(table, options)
         self._where = where_of(options, table.schema)
-        self._fs, self._layout, self._table = fs or Fs(), Layout(options.root), TableName.parse(options.name)
+        self._place = TablePlace(fs or Fs(), Layout(options.root), TableName.parse(options.name))
         self._changes: dict[str, tuple[tuple[Stat | None, ...], EpochChanges]] = {}
         self._target: Epochs | None = None
 
@@ -66,9 +67,9 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             if isinstance(start, str):
                 return {} if start == "earliest" else self._newest()
             for stream, epoch in start.items():
-                if stream not in (streams := list_streams(self._fs, self._layout, self._table)):
+                if stream not in (streams := list_streams(self._place)):
                     raise SettingsError(
-                        f"{self._table} has no stream {stream!r}",
+                        f"{self._place.table} has no stream {stream!r}",
                         where="option start",
                         expected=near(stream, streams),
                         found=repr(stream),
@@ -139,12 +140,12 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     # --- what there is ---------------------------------------------------------------------------------
 
     def _newest(self) -> Epochs:
-        names = list_streams(self._fs, self._layout, self._table)
+        names = list_streams(self._place)
         return {stream: self._changes_of(stream).newest for stream in names}
 
     def _waiting(self, start: Epochs) -> Iterator[tuple[str, Step]]:
         """The epochs after an offset; those below the floor of a stream that appeared since as one."""
-        for stream in list_streams(self._fs, self._layout, self._table):
+        for stream in list_streams(self._place):
             changes = self._changes_of(stream)
             until = None if self._target is None else self._target.get(stream, 0)
             if stream not in start and changes.floor:
@@ -155,18 +156,18 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def _changes_of(self, stream: str) -> EpochChanges:
         """Read again only if log or checkpoint have changed."""
-        paths = self._layout.stream_log(self._table, stream), self._layout.stream_checkpoint(self._table, stream)
-        stats = tuple(self._fs.stat(path) for path in paths)
+        place = self._place.of_stream(stream)
+        stats = place.fs.stat(place.stream_log), place.fs.stat(place.stream_checkpoint)
         if stream not in self._changes or self._changes[stream][0] != stats:
-            self._changes[stream] = stats, EpochChanges.of(self._fs, self._layout, self._table, stream)
+            self._changes[stream] = stats, EpochChanges.of(place)
         return self._changes[stream][1]
 
     def _pinned(self, end: Epochs) -> PinnedTable:
-        where = self._fs, self._layout, self._table
-        pins = [Pin.of(*where, stream, epoch=end.get(stream)) for stream in list_streams(*where)]
+        place = self._place
+        pins = [Pin.of(place.of_stream(stream), epoch=end.get(stream)) for stream in list_streams(place)]
         checks = checks_of(self._options.checksum_verify)
         skip = self._options.skip_set_aside
-        return pinned_table(*where, self._schema, pins, checks, skip_set_aside=skip, seen=end)
+        return pinned_table(place, self._schema, pins, checks, skip_set_aside=skip, seen=end)
 
     def _added(self, table: PinnedTable, start: Epochs, end: Epochs) -> Iterator[Slice]:
         """Slices of the rows that came between two offsets, in the order of the plan of a batch query."""
@@ -174,7 +175,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         states = {state.stream: state for state in table.snapshot.streams}
         keys = [key for state in states.values() for key in state.locations] if _needs_names(selection) else []
         for source in selection.sources or ():
-            refuse_ambiguous_source(self._table, source, {key.internal for key in keys})
+            refuse_ambiguous_source(self._place.table, source, {key.internal for key in keys})
         refuse_malformed(selection.values or (), {key.value for key in keys}, new=True)  # a date may still come
         for stream in sorted(end):
             after, until = start.get(stream, 0), end[stream]
@@ -187,7 +188,7 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 if loc is None or loc.truncated or (loc.since != since if since is not None else loc.since > after):
                     raise changes.left_unread(key, after, until)
                 if selection.takes_value(key.value) and selection.takes_source(key.internal):
-                    directory = self._layout.intraday_location(self._table, key)
+                    directory = self._place.intraday_location(key)
                     rows, newer = (added.start, added.stop, loc.rows), loc.schema_version > self._schema.version
                     yield Slice("intraday", stream, key, directory, *rows, loc.files, loc.stats, newer)
 

@@ -7,11 +7,13 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
@@ -24,9 +26,7 @@ def open_log(fs: Fs, layout: Layout, schema: TableSchema, stream: str) -> Stream
     """The log of a stream of this table, held by this process."""
     table, here = TableName(schema.namespace, schema.name), (os.getpid(), socket.gethostname())
     pid, host = here
-    return StreamLog.open(
-        fs, layout, table, stream, schema=schema, pid=pid, host=host, clock=time.time, query_id="test"
-    )
+    return StreamLog.open(StreamPlace(fs, layout, table, stream), Opening(schema, "test", time.time, pid, host))
 
 
 def commit_splits(

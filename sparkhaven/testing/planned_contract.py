@@ -26,6 +26,7 @@ from sparkhaven.readers.spark.source_api import ReadAllAvailable
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.testing.commits import commit_splits, open_log
 from sparkhaven.testing.feed_contract import FS, STREAM, FeedCase, FeedContract, decode, spec_of
 from sparkhaven.testing.feed_rows import BAD, KEY, SCHEMA, TABLE, WRONG, Row, rows_of
@@ -184,7 +185,7 @@ class PlannedFeedContract(FeedContract):
         assert before.words and json.dumps(before.counts) and self.amount(before.counts) > 0
         assert not case.root.exists()
         self.run(case)
-        tree, state = self.tree(case), load_stream(FS, Layout(case.root), TABLE, STREAM)
+        tree, state = self.tree(case), load_stream(StreamPlace(FS, Layout(case.root), TABLE, STREAM))
         assert self.amount(case.feed.waiting(FS, state).counts) == 0
         assert self.tree(case) == tree != {}
 

@@ -22,8 +22,8 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, header, walk
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 COMPACT_BYTES = 1 << 20
@@ -60,10 +60,7 @@ class Compaction:
 
     def __init__(
         self,
-        fs: Fs,
-        layout: Layout,
-        table: TableName,
-        stream: str,
+        place: StreamPlace,
         *,
         log: LogFile,
         undone: RolledBackEpochs,
@@ -72,9 +69,9 @@ class Compaction:
     ) -> None:
         """``removals_end``: number of durable bytes of the removals."""
         self._removals_end = removals_end
-        self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
+        self._place = place
         self._log, self._dead, self.floor = log, undone.dead, floor
-        self._log_path, self._checkpoint = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)
+        self._log_path, self._checkpoint = place.stream_log, place.stream_checkpoint
         self._temporaries = [path.with_name(f".{path.name}.tmp-next") for path in (self._checkpoint, self._log_path)]
         self._lengths = [0, 0]
         self._written: set[int] = set()
@@ -88,14 +85,14 @@ class Compaction:
 
         OSError: the caller must ``drop``.
         """
-        with self._fs.during("compaction-slice"):
+        with self._place.fs.during("compaction-slice"):
             for done in self._work:
                 work -= done
                 if work <= 0:
                     break
             else:
                 self._ready = True
-            self._fs.sync([self._temporaries[place] for place in sorted(self._written)])
+            self._place.fs.sync([self._temporaries[place] for place in sorted(self._written)])
             self._written.clear()
         return self._ready
 
@@ -112,7 +109,7 @@ class Compaction:
 
     def finish(self) -> Compacted:
         """The last slice; the caller holds the commit lock. OSError: one of the two files may have been replaced."""
-        fs = self._fs
+        fs = self._place.fs
         while self._copied < self._log.length:
             self._copy()
         fs.sync(self._temporaries)
@@ -128,14 +125,14 @@ class Compaction:
         """Removes the temporary files; the next start removes those that remain."""
         for path in self._temporaries:
             try:
-                self._fs.unlink(path)
+                self._place.fs.unlink(path)
             except OSError:
                 continue
 
     def _slices(self) -> Iterator[float]:
         state, removals = self._start()
         folded = state.n
-        source = self._fs.open(self._log_path)
+        source = self._place.fs.open(self._log_path)
         for part in walk(source):
             record = decode(part.payload, f"{self._log_path} at byte {part.offset}")
             if record.epoch > self.floor:
@@ -153,28 +150,28 @@ class Compaction:
         if state.epoch != self.floor:
             raise self._damaged("the commit log does not reach its new floor", self.floor, state.epoch)
         self._cut = self._cut or HEADER.size
-        for end, removal in read_removals(self._fs, self._layout, self._table, self._stream, removals).entries:
+        for end, removal in read_removals(self._place, removals).entries:
             if removal.epoch > self.floor or end > self._removals_end:
                 break
             state.remove(removal)
             removals = end
             yield 0.1
-        self._fs.write_new(self._temporaries[0], b"")
+        self._place.fs.write_new(self._temporaries[0], b"")
         for data in checkpoint_parts(Checkpoint(state, removals), state.files.stream()):
             self._append(0, data)
             yield 0.5 + len(data) / BYTES_A_UNIT
         yield from self._rolled_back()
-        self._fs.write_new(self._temporaries[1], b"")
+        self._place.fs.write_new(self._temporaries[1], b"")
         self._append(1, header(LOG_MAGIC, self.floor))
         self._copied = self._cut
         while self._log.length - self._copied > PIECE:
             yield self._copy() / BYTES_A_UNIT
 
     def _start(self) -> tuple[StreamState, int]:
-        data = mapped(self._fs, self._checkpoint)
+        data = mapped(self._place.fs, self._checkpoint)
         if data is None:
-            return StreamState(self._stream), 0
-        found = open_saved(data, self._checkpoint).decode(self._stream)
+            return StreamState(self._place.stream), 0
+        found = open_saved(data, self._checkpoint).decode(self._place.stream)
         return found.state, found.removals
 
     def _is_live(self, record: Record) -> bool:
@@ -186,7 +183,7 @@ class Compaction:
         """Reads the locations of epochs rolled back after the new floor."""
         if not any(made > self.floor for _, made in self._dead):
             return
-        for part in walk(self._fs.open(self._log_path), self._cut):
+        for part in walk(self._place.fs.open(self._log_path), self._cut):
             record = decode(part.payload, self._log_path)
             if isinstance(record, CommitRecord) and not self._is_live(record):
                 self._locations.update(report.key for report in record.batch.reports)
@@ -197,12 +194,12 @@ class Compaction:
         return CorruptFileError(what, where=self._log_path, expected=expected, found=found, hint=hint)
 
     def _copy(self) -> int:
-        data = self._fs.read_range(self._log_path, self._copied, min(PIECE, self._log.length - self._copied))
+        data = self._place.fs.read_range(self._log_path, self._copied, min(PIECE, self._log.length - self._copied))
         self._append(1, data)
         self._copied += len(data)
         return len(data)
 
     def _append(self, place: int, data: bytes) -> None:
-        self._fs.write_at(self._temporaries[place], self._lengths[place], data)
+        self._place.fs.write_at(self._temporaries[place], self._lengths[place], data)
         self._lengths[place] += len(data)
         self._written.add(place)

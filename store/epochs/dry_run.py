@@ -13,33 +13,35 @@ from sparkhaven.store.epochs.recovery.recover import RecoveryReport, lost_beyond
 from sparkhaven.store.epochs.recovery.resume import resume
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.rollback import plan_rollback
-from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, TableName, check_stream
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.layout import check_stream
+from sparkhaven.store.places import StreamPlace
 
 
-def preview_recovery(fs: Fs, layout: Layout, table: TableName, stream: str, *, time_ms: int) -> RecoveryReport:
+def preview_recovery(place: StreamPlace, *, time_ms: int) -> RecoveryReport:
     """The report that recovery would give now; changes nothing. ``generation`` is the current one.
 
     TableNotFoundError: there is no such stream. LockLostError: a process runs it, and its tails are a running batch.
     CorruptFileError: recovery would fail.
     """
-    with _held(fs, layout, table, stream):
-        found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms, settle=False)
-        plan = plan_recovery(fs, layout, table, found)
+    with _held(place):
+        found = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(place, found)
     lost = found.lost + lost_beyond(found.state, plan)
-    aside = list_set_aside(fs, layout, table)
+    aside = list_set_aside(place)
     return RecoveryReport.of(found.state, plan, log_bytes=found.dropped_bytes, lost=lost, aside=aside)
 
 
-def preview_rollback(fs: Fs, layout: Layout, table: TableName, stream: str, to: int, *, time_ms: int) -> None:
+def preview_rollback(place: StreamPlace, to: int, *, time_ms: int) -> None:
     """Raises what a rollback to epoch ``to`` would raise; changes nothing."""
-    with _held(fs, layout, table, stream):
-        found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms, settle=False)
-        plan = plan_recovery(fs, layout, table, found, leave_damaged=True)
-        plan_rollback(fs, layout, table, found.state, to, time_ms=time_ms, damaged=plan.damaged)
+    with _held(place):
+        found = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(place, found, leave_damaged=True)
+        plan_rollback(place, found.state, to, time_ms=time_ms, damaged=plan.damaged)
 
 
-def _held(fs: Fs, layout: Layout, table: TableName, stream: str) -> AbstractContextManager[Lock | None]:
+def _held(place: StreamPlace) -> AbstractContextManager[Lock | None]:
     """Locks an existing stream, if its lock file can be read."""
-    load_stream(fs, layout, table, check_stream(stream))
-    return take_lock_if_there(fs, layout.stream_lock(table, stream))
+    check_stream(place.stream)
+    load_stream(place)
+    return take_lock_if_there(place.fs, place.stream_lock)

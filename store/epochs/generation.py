@@ -24,14 +24,15 @@ from sparkhaven.store.epochs.recovery.recover import (
 from sparkhaven.store.epochs.recovery.removed_stream import begin_anew, remove_empty
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
-from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.retention import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, refused
 from sparkhaven.store.framing.log_frames import frame
 from sparkhaven.store.gc_pause import gc_paused
-from sparkhaven.store.io.fs import Fs, Lock, SyncGuard
-from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
+from sparkhaven.store.io.fs import Lock, SyncGuard
+from sparkhaven.store.layout import LocationKey, check_stream
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
@@ -52,7 +53,7 @@ class Opening:
     clock: Callable[[], float]
     pid: int
     host: str
-    retention: Retention
+    retention: Retention = DEFAULTS
     zone: str | None = None
     leave_damaged: bool = False
 
@@ -79,7 +80,7 @@ class Generation:
     recovery: RecoveryReport
 
 
-def open_generation(fs: Fs, layout: Layout, table: TableName, stream: str, opening: Opening) -> Generation:
+def open_generation(place: StreamPlace, opening: Opening) -> Generation:
     """Opens a stream as a new generation and recovers it.
 
     1. lock; 2. read the log, sync it, decide which epochs are durable; 3. plan the changes of the directories;
@@ -89,54 +90,52 @@ def open_generation(fs: Fs, layout: Layout, table: TableName, stream: str, openi
     SettingsError, CommitError: the disk or its permissions do not allow it. LockLostError: another process has the
     stream. CorruptFileError: a file is damaged.
     """
-    check_stream(stream)
-    absent = _absent(fs, layout, table, stream)
+    check_stream(place.stream)
+    absent = _absent(place)
     with ExitStack() as held:
         try:
-            fs.keep_dirs(layout.streams(table), layout.root)
-            lock = held.enter_context(take_lock(fs, layout.stream_lock(table, stream)))
-            held.callback(_leave_nothing, fs, layout, table, stream, absent)  # while the lock is held
+            place.fs.keep_dirs(place.streams, place.layout.root)
+            lock = held.enter_context(take_lock(place.fs, place.stream_lock))
+            held.callback(_leave_nothing, place, absent)  # while the lock is held
             synced = opening.retention.policy.syncs_each_batch
-            guard = None if synced else held.enter_context(closing(SyncGuard(fs, layout.root)))
-            with take_commit_lock(fs, layout.stream_removals(table, stream)):
-                generation = _begin(fs, layout, table, stream, opening, lock, guard)
+            guard = None if synced else held.enter_context(closing(SyncGuard(place.fs, place.layout.root)))
+            with take_commit_lock(place.fs, place.stream_removals):
+                generation = _begin(place, opening, lock, guard)
         except OSError as error:
-            raise refused(error, f"stream {stream!r} cannot be opened", layout.streams(table)) from error
+            raise refused(error, f"stream {place.stream!r} cannot be opened", place.streams) from error
         held.pop_all()
     return generation
 
 
-def _absent(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[Path]:
+def _absent(place: StreamPlace) -> list[Path]:
     """What the opening of a stream without a log creates before it has one: removals, lock, and their directory."""
-    if fs.stat(layout.stream_log(table, stream)) is not None:
+    if place.fs.stat(place.stream_log) is not None:
         return []
-    beside = layout.stream_removals(table, stream), layout.stream_lock(table, stream), layout.streams(table)
-    return [path for path in beside if fs.stat(path) is None]
+    beside = place.stream_removals, place.stream_lock, place.streams
+    return [path for path in beside if place.fs.stat(path) is None]
 
 
-def _leave_nothing(fs: Fs, layout: Layout, table: TableName, stream: str, created: list[Path]) -> None:
+def _leave_nothing(place: StreamPlace, created: list[Path]) -> None:
     """Removes what an opening that failed has created, unless it came as far as the log."""
-    if created and fs.stat(layout.stream_log(table, stream)) is None:
+    if created and place.fs.stat(place.stream_log) is None:
         for path in created:
-            if path == layout.streams(table):
-                remove_empty(fs, path, layout.root)
+            if path == place.streams:
+                remove_empty(place.fs, path, place.layout.root)
             else:
-                fs.unlink(path)
+                place.fs.unlink(path)
 
 
-def _begin(
-    fs: Fs, layout: Layout, table: TableName, stream: str, opening: Opening, lock: Lock, guard: SyncGuard | None
-) -> Generation:
+def _begin(place: StreamPlace, opening: Opening, lock: Lock, guard: SyncGuard | None) -> Generation:
     """Steps 2 to 6."""
-    boot_id = fs.boot_id()
+    boot_id = place.fs.boot_id()
     with gc_paused():
-        resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=opening.now_ms())
+        resumed = resume(place, boot_id=boot_id, time_ms=opening.now_ms())
     state, more, lost, undone = resumed.state, resumed.more, resumed.lost, resumed.undone
     if opening.schema is not None:
-        state.offsets.require_settled(layout.stream_log(table, stream))
-    plan = plan_recovery(fs, layout, table, resumed, leave_damaged=opening.leave_damaged)
+        state.offsets.require_settled(place.stream_log)
+    plan = plan_recovery(place, resumed, leave_damaged=opening.leave_damaged)
     removed, ahead, reason = None, plan.ahead, WENT_DOWN
-    if resumed.log.source is None and (removed := read_removed(fs, layout, table, stream)) is not None:
+    if resumed.log.source is None and (removed := read_removed(place)) is not None:
         state.generation, ahead, reason = removed.generation, removed.epoch, REMOVED
     elif ahead:
         lost += lost_beyond(state, plan)
@@ -145,45 +144,46 @@ def _begin(
         undone += RolledBackEpochs.of([passed], [passed])
         more += frame(encode(passed))
     if removed is not None:
-        begin_anew(fs, layout, table, state)
+        begin_anew(place, state)
     record = _open_record(state, opening, boot_id)
-    remove_temporaries(fs, layout, table, stream)
-    file = LogFile(fs, layout.stream_log(table, stream), lock.path)
+    remove_temporaries(place)
+    file = LogFile(place.fs, place.stream_log, lock.path)
     file.begin(resumed.log, more, record)
-    if fs.stat(layout.stream_removed(table, stream)) is not None:
-        fs.unlink(layout.stream_removed(table, stream))  # of a stream that was removed, or was to be removed
+    if place.fs.stat(place.stream_removed) is not None:
+        place.fs.unlink(place.stream_removed)  # of a stream that was removed, or was to be removed
     state.note(record)
-    write_owner(fs, lock.path, pid=opening.pid, host=opening.host, generation=state.generation, since_ms=record.time_ms)
-    with fs.during("recover-files"):
-        apply(fs, layout, table, stream, plan)
-    aside = list_set_aside(fs, layout, table)
+    write_owner(
+        place.fs, lock.path, pid=opening.pid, host=opening.host, generation=state.generation, since_ms=record.time_ms
+    )
+    with place.fs.during("recover-files"):
+        apply(place, plan)
+    aside = list_set_aside(place)
     recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
     return Generation(lock, guard, file, state, resumed, undone, plan.damaged, recovery)
 
 
-def take_over_generation(
-    fs: Fs, layout: Layout, table: TableName, stream: str, lease: Lease, opening: Opening
-) -> Generation:
+def take_over_generation(place: StreamPlace, lease: Lease, opening: Opening) -> Generation:
     """Continues a generation that another process has begun and left, without recovery; only the owner is written.
 
     LockLostError: a later generation has begun, the log has grown, or another process holds the lock for a minute.
     SettingsError, CommitError: the disk or its permissions do not allow it.
     """
-    path, synced = layout.stream_lock(table, check_stream(stream)), opening.retention.policy.syncs_each_batch
+    check_stream(place.stream)
+    path, synced = place.stream_lock, opening.retention.policy.syncs_each_batch
     with ExitStack() as held:
         try:
-            lock = held.enter_context(take_leased_lock(fs, path, lease.generation))
-            guard = None if synced else held.enter_context(closing(SyncGuard(fs, layout.root)))
-            file = LogFile(fs, layout.stream_log(table, stream), path)
+            lock = held.enter_context(take_leased_lock(place.fs, path, lease.generation))
+            guard = None if synced else held.enter_context(closing(SyncGuard(place.fs, place.layout.root)))
+            file = LogFile(place.fs, place.stream_log, path)
             file.take_over(lease)
             now = opening.now_ms()
-            with gc_paused(), fs.during("take-over"):
-                resumed = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=now, settle=False)
-            write_owner(fs, path, pid=opening.pid, host=opening.host, generation=lease.generation, since_ms=now)
+            with gc_paused(), place.fs.during("take-over"):
+                resumed = resume(place, boot_id=place.fs.boot_id(), time_ms=now, settle=False)
+            write_owner(place.fs, path, pid=opening.pid, host=opening.host, generation=lease.generation, since_ms=now)
         except OSError as error:
-            raise refused(error, f"stream {stream!r} cannot be opened", layout.streams(table)) from error
+            raise refused(error, f"stream {place.stream!r} cannot be opened", place.streams) from error
         held.pop_all()
-    recovery = RecoveryReport(stream, lease.generation, resumed.state.epoch)
+    recovery = RecoveryReport(place.stream, lease.generation, resumed.state.epoch)
     return Generation(lock, guard, file, resumed.state, resumed, resumed.undone, {}, recovery)
 
 

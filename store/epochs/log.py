@@ -39,10 +39,10 @@ from sparkhaven.store.epochs.rollback import plan_rollback
 from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord
 from sparkhaven.store.epochs.state.log_values import Batch
 from sparkhaven.store.epochs.state.tombstone import RemovalPhase
-from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table
-from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.places import StreamPlace
 
 
 class StreamLog:
@@ -51,54 +51,32 @@ class StreamLog:
     ``state`` is live and belongs to the log; ``recovery`` reports what opening found and dropped.
     """
 
-    def __init__(
-        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, opened: Generation, opening: Opening
-    ) -> None:
-        self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
+    def __init__(self, place: StreamPlace, *, opened: Generation, opening: Opening) -> None:
+        self._place = place
         self._lock, self._guard, self._file = opened.lock, opened.guard, opened.file
         self._retention, self._now_ms = opening.retention, opening.now_ms
         self.state, self.recovery = opened.state, opened.recovery
         self._undone, self._damaged = opened.undone, opened.damaged
-        self._short = Shortening(fs, layout, table, stream, log=self._file, retention=self._retention)
+        self._short = Shortening(place, log=self._file, retention=self._retention)
         found = opened.resumed
         self._short.begin(found.checkpoint_bytes, found.head_end, found.head_bytes)
-        self._unsynced = Unsynced(layout, table)
+        self._unsynced = Unsynced(place)
         self._pending: dict[int, list[LocationKey]] = {}
         self._removals_end, self._last_removal = found.removals_end, found.last_removal
         self._removals_seen: tuple[int, int] | None = None
 
     @classmethod
-    def open(
-        cls,
-        fs: Fs,
-        layout: Layout,
-        table: TableName,
-        stream: str,
-        *,
-        schema: TableSchema | None,
-        query_id: str,
-        clock: Callable[[], float],
-        pid: int,
-        host: str,
-        retention: Retention = DEFAULTS,
-        zone: str | None = None,
-        leave_damaged: bool = False,
-    ) -> StreamLog:
+    def open(cls, place: StreamPlace, opening: Opening) -> StreamLog:
         """Opens the stream as a new generation and recovers it; ``recovery`` reports what was dropped.
 
-        The steps and errors are those of ``open_generation``, the arguments those of ``Opening``.
+        The steps and errors are those of ``open_generation``.
         """
-        opening = Opening(schema, query_id, clock, pid, host, retention, zone, leave_damaged)
-        opened = open_generation(fs, layout, table, stream, opening)
-        return cls(fs, layout, table, stream, opened=opened, opening=opening)
+        return cls(place, opened=open_generation(place, opening), opening=opening)
 
     @classmethod
     def take_over(
         cls,
-        fs: Fs,
-        layout: Layout,
-        table: TableName,
-        stream: str,
+        place: StreamPlace,
         lease: Lease,
         *,
         clock: Callable[[], float],
@@ -111,8 +89,8 @@ class StreamLog:
         Errors are those of ``take_over_generation``.
         """
         opening = Opening(None, "", clock, pid, host, retention)
-        opened = take_over_generation(fs, layout, table, stream, lease, opening)
-        return cls(fs, layout, table, stream, opened=opened, opening=opening)
+        opened = take_over_generation(place, lease, opening)
+        return cls(place, opened=opened, opening=opening)
 
     def __enter__(self) -> StreamLog:
         return self
@@ -139,7 +117,7 @@ class StreamLog:
             self._file.require_owned()
             for error in self._damaged.values():
                 raise error
-            require(self.state, batch, self._layout.stream_log(self._table, self._stream))
+            require(self.state, batch, self._place.stream_log)
             max_age_ns = int(self._retention.max_file_age_s * 1e9)
             horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, max_age_ns)
             stamped = batch if batch.time_ms else replace(batch, time_ms=self._now_ms())
@@ -165,17 +143,17 @@ class StreamLog:
             for key in keys:
                 location = self.state.locations.get(key)
                 if location is not None and not location.truncated:
-                    publish_location(self._fs, self._layout, self._table, self._stream, location)
+                    publish_location(self._place, location)
         for made in epochs:
             del self._pending[made]
         return len(keys)
 
     def refresh(self) -> None:
         """Applies removals recorded since; a commit does so itself. Costs one stat."""
-        found = self._fs.stat(self._layout.stream_removals(self._table, self._stream))
+        found = self._place.fs.stat(self._place.stream_removals)
         seen = (found.inode, found.size) if found else None
         if seen != self._removals_seen:
-            removals = read_removals(self._fs, self._layout, self._table, self._stream, self._removals_end)
+            removals = read_removals(self._place, self._removals_end)
             for _, removal in removals.entries:
                 self.state.remove(removal)
                 if removal.phase == RemovalPhase.DELETE:
@@ -196,9 +174,9 @@ class StreamLog:
         if state.durable < state.epoch:
             self._file.require_owned()
             self.refresh()  # deleted files need no sync
-            with self._file.unknown_on_failure("data could not be synced"), self._fs.during("data-sync"):
-                self._unsynced.sync(self._fs, self._guard)
-                self._fs.sync([self._layout.stream_log(self._table, self._stream)])  # before the record that says so
+            with self._file.unknown_on_failure("data could not be synced"), self._place.fs.during("data-sync"):
+                self._unsynced.sync(self._place.fs, self._guard)
+                self._place.fs.sync([self._place.stream_log])  # before the record that says so
             record = SyncRecord(state.n + 1, state.epoch, state.generation, self._now_ms())
             self._file.append(record, sync=True)
             state.note(record)
@@ -270,7 +248,7 @@ class StreamLog:
         """
         self.sync_now()
         self.publish()
-        with lock_table(self._fs, self._layout, self._table):
+        with lock_table(self._place):
             return self._rollback(to, reason)
 
     def _rollback(self, to: int, reason: str) -> int:
@@ -278,17 +256,16 @@ class StreamLog:
         with self._commit_lock():
             self.refresh()
             self._file.require_owned()
-            fs, layout, table = self._fs, self._layout, self._table
-            now, damaged = self._now_ms(), self._damaged
-            found = plan_rollback(fs, layout, table, self.state, to, time_ms=now, reason=reason, damaged=damaged)
+            place, now, damaged = self._place, self._now_ms(), self._damaged
+            found = plan_rollback(place, self.state, to, time_ms=now, reason=reason, damaged=damaged)
             if found is None:
                 return to
             self._file.append(found.record, sync=True)
             self.state = found.state
-            self._undone = read_rolled_back_epochs(fs, layout, table, self._stream)
+            self._undone = read_rolled_back_epochs(place)
             self._pending.clear()
-            with fs.during("rollback-files"):
-                apply(fs, layout, table, self._stream, found.plan)
+            with place.fs.during("rollback-files"):
+                apply(place, found.plan)
             self._damaged.clear()
         return found.record.epoch
 
@@ -310,7 +287,7 @@ class StreamLog:
 
     def hand_over(self) -> Lease:
         """Closes the stream so that another process can continue this generation; all epochs are durable then."""
-        with self._fs.during("hand-over"):
+        with self._place.fs.during("hand-over"):
             self.sync_now()
             lease = self._file.lease(self.state.generation)
             self.close()
@@ -320,4 +297,4 @@ class StreamLog:
 
     def _commit_lock(self) -> Lock:
         """The commit lock: fences off maintenance and older generations between a check and the change after it."""
-        return commits_held(self._fs, self._layout.stream_removals(self._table, self._stream))
+        return commits_held(self._place.fs, self._place.stream_removals)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from sparkhaven.store.epochs.compaction import Compacted, Compaction, is_due
 from sparkhaven.store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
@@ -14,19 +13,17 @@ from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, EpochConflictError, phase_of
 from sparkhaven.store.framing.log_frames import HEADER
-from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.places import StreamPlace
 
 
 class Shortening:
     """State of one open log. ``checkpoint_bytes``: the checkpoint's size; ``touched``: locations since a slice."""
 
-    def __init__(
-        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, log: LogFile, retention: Retention
-    ) -> None:
-        self._where = fs, layout, table, stream
+    def __init__(self, place: StreamPlace, *, log: LogFile, retention: Retention) -> None:
+        self._place = place
         self._log, self._retention = log, retention
-        self._head = HeadWriter(HeadFiles.of(fs, layout, table, stream), retention.head_bytes)
+        self._head = HeadWriter(HeadFiles.of(place), retention.head_bytes)
         self._running: Compaction | None = None
         self.checkpoint_bytes = self.touched = 0
 
@@ -47,7 +44,7 @@ class Shortening:
 
     def start(self, floor: int, undone: RolledBackEpochs, removals_end: int) -> None:
         """Starts a compaction to a durable epoch; ``removals_end`` bytes of the removals are durable too."""
-        self._running = Compaction(*self._where, log=self._log, undone=undone, floor=floor, removals_end=removals_end)
+        self._running = Compaction(self._place, log=self._log, undone=undone, floor=floor, removals_end=removals_end)
 
     def step(self, *, whole: bool) -> bool:
         """Runs a slice, or all of it; True when only ``finish`` is left. EpochConflictError: no space, no change."""
@@ -92,21 +89,20 @@ class Shortening:
 
     def fold_is_due(self) -> bool:
         """Whether the removals are large enough to be folded; costs one stat."""
-        fs, layout, table, stream = self._where
-        found = fs.stat(layout.stream_removals(table, stream))
+        found = self._place.fs.stat(self._place.stream_removals)
         return found is not None and found.size >= self._retention.compact_bytes
 
     def keep_removals(self, commit_lock: Lock) -> None:
         """Makes the removals durable. EpochConflictError: no space."""
         try:
-            write_removals(*self._where, [], commit_lock=commit_lock)
+            write_removals(self._place, [], commit_lock=commit_lock)
         except OSError as error:
             raise self.no_room(error) from error
 
     def fold(self, commit_lock: Lock) -> Mark | None:
         """Folds the removals if they have grown enough; returns their last record. EpochConflictError: no space."""
         try:
-            return fold_removals(*self._where, least_bytes=self._retention.compact_bytes, commit_lock=commit_lock)
+            return fold_removals(self._place, least_bytes=self._retention.compact_bytes, commit_lock=commit_lock)
         except OSError as error:
             raise self.no_room(error) from error
 
@@ -119,16 +115,14 @@ class Shortening:
         return self._head.write(state, undone, self._log, removals)
 
     def _inodes(self) -> tuple[int, ...]:
-        fs, layout, table, stream = self._where
-        paths: list[Path] = [layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)]
-        return tuple(stat.inode if stat else 0 for stat in map(fs.stat, paths))
+        paths = self._place.stream_log, self._place.stream_checkpoint
+        return tuple(stat.inode if stat else 0 for stat in map(self._place.fs.stat, paths))
 
     def no_room(self, error: OSError) -> EpochConflictError:
         """The error of a compaction that changed nothing."""
-        _, layout, table, stream = self._where
         return EpochConflictError(
             "the log cannot be compacted",
-            where=layout.stream_log(table, stream),
+            where=self._place.stream_log,
             found=error,
             hint="free space on the disk. Until then the stream continues with the longer, unchanged log",
             phase=phase_of(error),

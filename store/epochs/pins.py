@@ -33,8 +33,9 @@ from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.framing.canonical import written
 from sparkhaven.store.framing.log_frames import FRAME, Frame, frame, refuse_damage, scan
-from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.io.fs import Stat
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import StreamPlace, TablePlace
 
 AGAIN = "open the table again"
 
@@ -43,11 +44,11 @@ _HELD: WeakSet[Pin] = WeakSet()
 _HELD_LOCK = threading.Lock()
 
 
-def held(fs: Fs, layout: Layout, table: TableName) -> list[Pin]:
+def held(place: TablePlace) -> list[Pin]:
     """The pins of a table that this process holds, one a stream and reader; ``layout`` has no links in its root."""
     with _HELD_LOCK:
         pins = list(_HELD)
-    return [pin for pin in pins if pin.of_table(fs, layout, table)]
+    return [pin for pin in pins if pin.of_table(place)]
 
 
 class Pin:
@@ -56,13 +57,11 @@ class Pin:
     Without new commits a check costs two ``stat`` calls, else reading the records since the last check.
     """
 
-    def __init__(
-        self, fs: Fs, layout: Layout, table: TableName, loaded: Loaded, seen: tuple[Stat | None, Stat | None]
-    ) -> None:
-        self._fs, self._layout, self._table = fs, layout, table
+    def __init__(self, place: TablePlace, loaded: Loaded, seen: tuple[Stat | None, Stat | None]) -> None:
+        self._place = place
         self.state: StreamState = loaded.state
-        stream = loaded.state.stream
-        self._log, self._removals = layout.stream_log(table, stream), layout.stream_removals(table, stream)
+        stream_place = place.of_stream(loaded.state.stream)
+        self._log, self._removals = stream_place.stream_log, stream_place.stream_removals
         (self._seen, self._removals_seen), self._removals_end = seen, loaded.removals_end
         self.named = loaded.named
         self._last, self._mark = loaded.found.last
@@ -70,18 +69,18 @@ class Pin:
         self._removed: dict[LocationKey, RemovalPhase] = {}
 
     @classmethod
-    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Pin:
+    def of(cls, place: StreamPlace, *, epoch: int | None = None) -> Pin:
         """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
-        paths = layout.stream_log(table, stream), layout.stream_removals(table, stream)
-        seen = fs.stat(paths[0]), fs.stat(paths[1])  # before reading: a change in between is read again
-        pin = cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
+        paths = place.stream_log, place.stream_removals
+        seen = place.fs.stat(paths[0]), place.fs.stat(paths[1])  # before reading: a change in between is read again
+        pin = cls(place, load_read(place, epoch=epoch), seen)
         with _HELD_LOCK:
             _HELD.add(pin)
         return pin
 
-    def of_table(self, fs: Fs, layout: Layout, table: TableName) -> bool:
+    def of_table(self, place: TablePlace) -> bool:
         """Whether it is a pin of this table."""
-        return table == self._table and fs.resolve(self._layout.root) == layout.root
+        return place.table == self._place.table and place.fs.resolve(self._place.layout.root) == place.layout.root
 
     def narrowed(self, keys: Iterable[LocationKey]) -> Pin:
         """A pin of some of its locations, for another process: without the positions of the source, nothing open."""
@@ -114,7 +113,7 @@ class Pin:
                 # Readers may use it until a delete moves the directory away and then records that. Only a commit after
                 # the record publishes a new one: if ``table.size`` exists and no delete is recorded after this check,
                 # the directory is the old one.
-                gone = self._fs.stat(directory / TABLE_SIZE) is None
+                gone = self._place.fs.stat(directory / TABLE_SIZE) is None
                 self._look()
                 gone = gone or self._removed[key] == RemovalPhase.DELETE
             if gone:
@@ -125,7 +124,7 @@ class Pin:
         if self._restored is not None and location.rows and location.epoch > self._restored:
             raise SnapshotMovedError(
                 "the pinned epoch has been rolled back",
-                where=self._layout.intraday_location(self._table, key),
+                where=self._place.intraday_location(key),
                 expected=f"{location.rows} rows of epoch {location.epoch}, stream {self.state.stream!r}",
                 found=f"a rollback to epoch {self._restored}",
                 hint=AGAIN,
@@ -134,16 +133,16 @@ class Pin:
 
     def _look(self) -> None:
         """Reads the records added to log and removals since."""
-        found = self._fs.stat(self._log)
+        found = self._place.fs.stat(self._log)
         if found != self._seen:
             pairs = None if found is None else self._appended(found.size)
             older = restored(self._all() if pairs is None else pairs, self.state.epoch)
             if older is not None:
                 self._restored = older if self._restored is None else min(older, self._restored)
             self._seen = found
-        removals = self._fs.stat(self._removals)
+        removals = self._place.fs.stat(self._removals)
         if removals is not None and removals != self._removals_seen:
-            new = read_removals(self._fs, self._layout, self._table, self.state.stream, self._removals_end)
+            new = read_removals(self._place.of_stream(self.state.stream), self._removals_end)
             for _, removal in new.entries:
                 location = self.state.locations.get(removal.key)
                 if location is not None and removal.means(location):
@@ -156,7 +155,7 @@ class Pin:
         if not self._mark or size < self._last + FRAME.size:
             return None
         try:
-            data = self._fs.read_range(self._log, self._last, size - self._last)
+            data = self._place.fs.read_range(self._log, self._last, size - self._last)
         except (CorruptFileError, FileNotFoundError):
             return None  # just replaced by a shorter one
         found = scan(data, 0)
@@ -169,7 +168,7 @@ class Pin:
 
     def _all(self) -> RolledBack:
         """Rollbacks of the whole log and the checkpoint, after the log was replaced."""
-        rollbacks = read_rollbacks(self._fs, self._layout, self._table, self.state.stream)
+        rollbacks = read_rollbacks(self._place.of_stream(self.state.stream))
         refuse_damage(rollbacks.found, self._log)
         self._last, self._mark = rollbacks.found.last
         return *rollbacks.folded, *rollbacks.logged

@@ -11,8 +11,8 @@ from sparkhaven.store.epochs.rollback_guard import require_unmerged
 from sparkhaven.store.epochs.state.log_records import RollbackRecord
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -26,9 +26,7 @@ class Rollback:
 
 
 def plan_rollback(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     before: StreamState,
     to: int,
     *,
@@ -41,10 +39,10 @@ def plan_rollback(
     ``damaged``: locations whose files lack rows of the newest epoch. CorruptFileError: epoch ``to`` has those rows too.
     TableNotFoundError: that epoch is not kept. TableExistsError: history has rows that would be removed.
     """
-    target = load_stream(fs, layout, table, before.stream, epoch=to)
+    target = load_stream(place.of_stream(before.stream), epoch=to)
     if to == before.epoch:
         return None
-    require_unmerged(fs, layout, table, before.stream, to)
+    require_unmerged(place.of_stream(before.stream), to)
     touched = {key for key, location in before.locations.items() if location.epoch > to}
     changed = tuple(sorted(key for key in touched if key in target.locations))
     record = RollbackRecord(before.n + 1, before.epoch + 1, before.generation, time_ms, to, reason, changed)
@@ -52,7 +50,7 @@ def plan_rollback(
     target.note(record)
     asked = {*changed, *(key for key in damaged if key in target.locations)}
     try:
-        plan = settle_locations(fs, layout, table, target, sorted(asked), ahead=False)
+        plan = settle_locations(place, target, sorted(asked), ahead=False)
     except CorruptFileError as error:
         location = "/".join(Path(str(error.where)).parts[-4:-2])
         raise CorruptFileError(
@@ -61,8 +59,8 @@ def plan_rollback(
             expected=error.expected,
             found=error.found,
             hint="roll back further, restore the file from a copy, or set its location aside with `sparkhaven recover"
-            f" {table} {before.stream} --quarantine {location}`. Nothing was changed or deleted",
+            f" {place.table} {before.stream} --quarantine {location}`. Nothing was changed or deleted",
         ) from error
     gone = sorted(key for key in touched if key not in target.locations)
-    plan.stray_locations.extend(layout.intraday_location(table, key) for key in gone)
+    plan.stray_locations.extend(place.intraday_location(key) for key in gone)
     return Rollback(record, target, plan)

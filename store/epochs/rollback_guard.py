@@ -7,34 +7,34 @@ import itertools
 from sparkhaven.store.epochs.reading.stream_state import read_files
 from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.errors import TableExistsError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import StreamPlace, TablePlace
 
 Made = tuple[LocationKey, int]  # a location and the epoch that made it
 
 
-def require_unmerged(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> None:
+def require_unmerged(place: StreamPlace, to: int) -> None:
     """TableExistsError: a merge has read more rows of a location than it had at the kept epoch ``to``.
 
     This includes locations truncated or deleted since: their rows are in history, and after a rollback the source would
     replay them. It includes a merge that was killed after its check, because it resumes. Reads the log, and the
     newest merge records of each date touched since.
     """
-    then, touched = _since(fs, layout, table, stream, to)
+    then, touched = _since(place, to)
     for value in sorted({key.value for key, _ in touched}):
-        for record in _records(fs, layout, table, value):
-            taken = {(i.internal, i.since): i.rows for i in record.inputs if i.stream == stream}
+        for record in _records(place, value):
+            taken = {(i.internal, i.since): i.rows for i in record.inputs if i.stream == place.stream}
             for key, since in sorted(touched):
                 rows, merged = then.get((key, since), 0), taken.get((key.internal, since), 0)
                 if key.value == value and rows < merged:
-                    raise _refused(layout, table, stream, record, key, merged, rows, to)
+                    raise _refused(place, record, key, merged, rows, to)
 
 
-def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tuple[dict[Made, int], set[Made]]:
+def _since(place: StreamPlace, to: int) -> tuple[dict[Made, int], set[Made]]:
     """Rows of each location at epoch ``to``, without later removals, and the locations that grew after it."""
-    files = read_files(fs, layout, table, stream)
+    files = read_files(place)
     state = files.checkpoint.state
     then: dict[Made, int] = {}
     touched: set[Made] = set()
@@ -50,27 +50,21 @@ def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tu
     return then, touched
 
 
-def _records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
+def _records(place: TablePlace, value: str) -> list[MergeRecord]:
     """The newest complete merge record of a date, and a newer one from which a killed merge would resume."""
-    found = [newest(fs, layout, table, value), newest(fs, layout, table, value, complete=False)]
+    found = [newest(place, value), newest(place, value, complete=False)]
     return [r for r in found if r is not None and r.phase.reached(MergePhase.CHECK)]
 
 
 def _refused(
-    layout: Layout,
-    table: TableName,
-    stream: str,
-    record: MergeRecord,
-    key: LocationKey,
-    merged: int,
-    rows: int,
-    to: int,
+    place: StreamPlace, record: MergeRecord, key: LocationKey, merged: int, rows: int, to: int
 ) -> TableExistsError:
-    back = f"roll back to the merged epoch or a later one. See `sparkhaven epochs list {table} {stream}`"
-    on = f"the merge was killed while it published. Run `sparkhaven merge {table} --dates {key.value}` to finish it"
+    back = f"roll back to the merged epoch or a later one. See `sparkhaven epochs list {place.table} {place.stream}`"
+    again = f"sparkhaven merge {place.table} --dates {key.value}"
+    on = f"the merge was killed while it published. Run `{again}` to finish it"
     return TableExistsError(
         "the rollback would remove rows that are in history",
-        where=layout.merges(table) / key.value,
+        where=place.merges / key.value,
         expected=f"at least the {merged} merged rows of {key.internal}/{key.value}",
         found=f"{rows} rows at epoch {to}",
         hint=back if record.complete else on,

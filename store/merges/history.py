@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, generations, load_record
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -46,7 +45,7 @@ class DateHistory:
         return DateHistory(self.value, tuple(stored[generation] for generation in sorted(stored)))
 
 
-def load_history(fs: Fs, layout: Layout, table: TableName, value: str) -> DateHistory:
+def load_history(place: TablePlace, value: str) -> DateHistory:
     """The history of a date; raises what listing and loading its records raise."""
-    numbers = generations(fs, layout, table, value)
-    return DateHistory(value, tuple(load_record(fs, layout, table, value, number) for number in numbers))
+    numbers = generations(place, value)
+    return DateHistory(value, tuple(load_record(place, value, number) for number in numbers))

@@ -26,11 +26,12 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, LockLostError
 from sparkhaven.store.framing.canonical import dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
-from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, TableName, check_partition
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.layout import check_partition
 from sparkhaven.store.merges.drops import ColumnDrop, decode_drops, encode_drops
 from sparkhaven.store.merges.merge_run import MergeRun, decode_run, encode_run
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
 from sparkhaven.store.types.frozen import frozen
 
@@ -167,28 +168,28 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
     return record
 
 
-def store_record(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+def store_record(place: TablePlace, record: MergeRecord) -> None:
     """Writes a record, durably and atomically."""
-    store_records(fs, layout, table, [record])
+    store_records(place, [record])
 
 
-def store_records(fs: Fs, layout: Layout, table: TableName, records: Iterable[MergeRecord]) -> None:
+def store_records(place: TablePlace, records: Iterable[MergeRecord]) -> None:
     """The same for records of several dates, which share the syncs."""
-    base, files = layout.merges(table), {}
+    base, files = place.merges, {}
     for record in records:
         path = base / check_partition("partition value", record.value) / f"{record.generation}.json"
         files[path] = encode_record(record)
-    fs.keep_all_dirs([path.parent for path in files if fs.stat(path) is None], layout.root)
-    fs.replace_all(files)
+    place.fs.keep_all_dirs([path.parent for path in files if place.fs.stat(path) is None], place.layout.root)
+    place.fs.replace_all(files)
 
 
-def generations(fs: Fs, layout: Layout, table: TableName, value: str) -> list[int]:
+def generations(place: TablePlace, value: str) -> list[int]:
     """Numbers of the records of a date, ascending, complete or not.
 
     CorruptFileError where there is the validation of a newer merge: an older record would hide or double rows.
     """
-    directory = layout.merges(table) / check_partition("partition value", value)
-    names = fs.names(directory)
+    directory = place.merges / check_partition("partition value", value)
+    names = place.fs.names(directory)
     found = sorted(int(match[1]) for name in names if (match := _FILE.match(name)))
     validated = max((int(match[1]) for name in names if (match := _VALIDATED.match(name))), default=0)
     if validated > max(found, default=0):
@@ -198,34 +199,32 @@ def generations(fs: Fs, layout: Layout, table: TableName, value: str) -> list[in
     return found
 
 
-def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation: int) -> MergeRecord:
+def load_record(place: TablePlace, value: str, generation: int) -> MergeRecord:
     """The record of one generation; it must name the table, the date and the generation of its path."""
-    path = layout.merges(table) / value / f"{generation}.json"
-    record = decode_record(fs.read(path), path)
+    path = place.merges / value / f"{generation}.json"
+    record = decode_record(place.fs.read(path), path)
     found = (record.table, record.value, record.generation)
-    if found != (str(table), value, generation):
-        raise _corrupt("merge record is in a wrong directory", path, 0, (str(table), value, generation), found)
+    if found != (str(place.table), value, generation):
+        raise _corrupt("merge record is in a wrong directory", path, 0, (str(place.table), value, generation), found)
     return record
 
 
-def newest(
-    fs: Fs, layout: Layout, table: TableName, value: str, *, complete: bool = True, below: int | None = None
-) -> MergeRecord | None:
+def newest(place: TablePlace, value: str, *, complete: bool = True, below: int | None = None) -> MergeRecord | None:
     """The newest record of a date (default: the newest complete one), of a generation below ``below``."""
-    for generation in reversed(generations(fs, layout, table, value)):
+    for generation in reversed(generations(place, value)):
         if below is not None and generation >= below:
             continue
-        record = load_record(fs, layout, table, value, generation)
+        record = load_record(place, value, generation)
         if record.complete or not complete:
             return record
     return None
 
 
-def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
+def lock_table(place: TablePlace) -> Lock:
     """The lock that merge, removal, rollback and rewriting of a table share. LockLostError: it is held."""
-    directory = layout.merges(table)
-    fs.keep_dirs(directory, layout.root)
-    lock = fs.lock(directory / ".lock")
+    directory = place.merges
+    place.fs.keep_dirs(directory, place.layout.root)
+    lock = place.fs.lock(directory / ".lock")
     if lock is None:
         raise LockLostError(
             "another merge, removal or rollback of this table is running",
@@ -235,14 +234,14 @@ def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
     return lock
 
 
-def all_values(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+def all_values(place: TablePlace) -> list[str]:
     """Partition values with a merge, finished or not, sorted; one listing, no file is opened."""
-    return [name for name in fs.names(layout.merges(table)) if not name.startswith(".")]
+    return [name for name in place.fs.names(place.merges) if not name.startswith(".")]
 
 
-def record_missing(layout: Layout, table: TableName, value: str) -> CorruptFileError:
+def record_missing(place: TablePlace, value: str) -> CorruptFileError:
     """The error for a date of which intraday rows were removed with proof, and that has no merge record."""
-    return _missing(layout.merges(table) / value, "the record of the merge that has its rows")
+    return _missing(place.merges / value, "the record of the merge that has its rows")
 
 
 def _missing(path: object, expected: str) -> CorruptFileError:

@@ -28,9 +28,8 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.framing.canonical import dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
 
@@ -120,9 +119,9 @@ def binding(record: MergeRecord, rules: Iterable[ValidatorRule]) -> str:
     return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def validation_path(layout: Layout, table: TableName, value: str, generation: int) -> Path:
+def validation_path(place: TablePlace, value: str, generation: int) -> Path:
     """Where the last validation of a merge lies."""
-    return layout.merges(table) / value / f"{generation}.validation"
+    return place.merges / value / f"{generation}.validation"
 
 
 def encode_validation(found: Validation) -> bytes:
@@ -193,19 +192,19 @@ def _corrupt(what: str, where: object, expected: object, found: object) -> Corru
     )
 
 
-def store_validation(fs: Fs, layout: Layout, table: TableName, found: Validation) -> None:
+def store_validation(place: TablePlace, found: Validation) -> None:
     """Writes a validation, durably, replacing an older one of the same merge."""
-    path = validation_path(layout, table, found.value, found.generation)
-    fs.replace(path, encode_validation(found))
+    path = validation_path(place, found.value, found.generation)
+    place.fs.replace(path, encode_validation(found))
 
 
-def load_validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> Validation | None:
+def load_validation(place: TablePlace, record: MergeRecord) -> Validation | None:
     """The last validation of a merge; None if there is none."""
-    path = validation_path(layout, table, record.value, record.generation)
-    if fs.stat(path) is None:
+    path = validation_path(place, record.value, record.generation)
+    if place.fs.stat(path) is None:
         return None
-    found = decode_validation(fs.read(path), path)
-    place = (found.table, found.value, found.generation)
-    if place != (str(table), record.value, record.generation):
-        raise _corrupt("is in a wrong directory", path, (str(table), record.value, record.generation), place)
+    found = decode_validation(place.fs.read(path), path)
+    named = (found.table, found.value, found.generation)
+    if named != (str(place.table), record.value, record.generation):
+        raise _corrupt("is in a wrong directory", path, (str(place.table), record.value, record.generation), named)
     return found

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 VERSION = 2
@@ -36,11 +35,11 @@ class Ledger:
     dead: tuple[tuple[int, int], ...] = ()
 
 
-def read_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger | None:
+def read_ledger(place: StreamPlace) -> Ledger | None:
     """The ledger of a stream, or None. CorruptFileError: it is damaged or belongs to another stream."""
-    path = layout.stream_quarantine(table, stream)
+    path = place.stream_quarantine
     try:
-        data = fs.read(path)
+        data = place.fs.read(path)
     except FileNotFoundError:
         return None
     try:
@@ -54,21 +53,21 @@ def read_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger
         return ledger
     if data != encode_ledger(ledger, *named):
         raise _damaged(path, "bytes that do not have their checksum")
-    if named != (str(table), stream):
+    if named != (str(place.table), place.stream):
         raise CorruptFileError(
             "the ledger of a quarantine belongs to another stream",
             where=path,
-            expected=f"that of {table}, stream {stream}",
+            expected=f"that of {place.table}, stream {place.stream}",
             found=f"that of {named[0]}, stream {named[1]}",
             hint=AGAIN,
         )
     return ledger
 
 
-def write_ledger(fs: Fs, layout: Layout, table: TableName, stream: str, ledger: Ledger) -> None:
+def write_ledger(place: StreamPlace, ledger: Ledger) -> None:
     """Replaces the ledger; durable when it returns."""
-    with fs.during("quarantine-ledger"):
-        fs.replace(layout.stream_quarantine(table, stream), encode_ledger(ledger, str(table), stream))
+    with place.fs.during("quarantine-ledger"):
+        place.fs.replace(place.stream_quarantine, encode_ledger(ledger, str(place.table), place.stream))
 
 
 def encode_ledger(ledger: Ledger, table: str, stream: str) -> bytes:

@@ -21,7 +21,6 @@ from typing import Literal, Protocol
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import (
     MergeInput,
@@ -32,6 +31,7 @@ from sparkhaven.store.merges.merge_records import (
     record_missing,
 )
 from sparkhaven.store.merges.totals import renamed
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
 from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
@@ -125,8 +125,7 @@ class Filter:
 
 
 def make_plan(
-    fs: Fs,
-    layout: Layout,
+    place: TablePlace,
     snapshot: Snapshot,
     *,
     tier: Tier = "all",
@@ -141,7 +140,7 @@ def make_plan(
     """
     selection = selection or Selection()
     intraday = {value for stream in snapshot.streams for value in stream.locations.dates()}
-    merged = set() if tier == "intraday" else set(all_values(fs, layout, snapshot.table))
+    merged = set() if tier == "intraday" else set(all_values(place))
     values = merged if tier == "history" else merged | intraday
     refuse_unknown_values(snapshot.table, selection, tier, values, intraday | merged)
     known: set[str] = set()
@@ -156,19 +155,19 @@ def make_plan(
         if where is not None and not where.may_match(_value_stats(snapshot.schema, value, 0, 1)):
             continue
         located = _located_at(snapshot, value)
-        record = usable_record(fs, layout, snapshot, value, unmerged) if value in merged else None
+        record = usable_record(place, snapshot, value, unmerged) if value in merged else None
         if record is None and tier != "intraday" and any(at.truncated for _, at in located):
-            raise record_missing(layout, snapshot.table, value)
+            raise record_missing(place, value)
         if record is not None:
             records.append(record)
             known |= {output.internal for output in record.outputs}
-            found += _history(layout, snapshot, record)
+            found += _history(place.layout, snapshot, record)
         if tier != "history":
-            found += _remainder(layout, snapshot, located, record)
+            found += _remainder(place.layout, snapshot, located, record)
             if record is not None:
                 refuse_merged_sources(selection.sources or (), record)
     if selection.sources is not None:
-        refuse_unknown_sources(fs, layout, snapshot.table, selection.sources, known)
+        refuse_unknown_sources(place, selection.sources, known)
     found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
     if labels := snapshot.schema.labels:
         found = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in found]
@@ -183,7 +182,7 @@ def kept_slices(schema: TableSchema, slices: Iterable[Slice], where: Filter | No
 
 
 def usable_record(
-    fs: Fs, layout: Layout, snapshot: Snapshot, value: str, unmerged: list[tuple[Path, MergeInput]] | None = None
+    place: TablePlace, snapshot: Snapshot, value: str, unmerged: list[tuple[Path, MergeInput]] | None = None
 ) -> MergeRecord | None:
     """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
 
@@ -192,23 +191,23 @@ def usable_record(
     none, although rows that it should show have left intraday.
     """
     newer: list[MergeInput] = []
-    record = newest(fs, layout, snapshot.table, value)
+    record = newest(place, value)
     epochs = snapshot.epochs
     while record is not None:
-        path = layout.merges(snapshot.table) / value / f"{record.generation}.json"
+        path = place.merges / value / f"{record.generation}.json"
         beyond = (taken for taken in record.inputs if taken.epoch > epochs.get(taken.stream, -1))
         if unmerged is not None:
             unmerged += ((path, taken) for taken in beyond)
         missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
-        if not missing and (not newer or _stands(fs, layout, snapshot.table, record)):
+        if not missing and (not newer or _stands(place, record)):
             return record
         newer += record.inputs  # those that the snapshot holds may have been truncated since
-        record = newest(fs, layout, snapshot.table, value, below=record.generation)
+        record = newest(place, value, below=record.generation)
     for taken in newer:
         if _has_left(snapshot, value, taken):
             raise SettingsError(
                 "the epoch can no longer be read. Its rows were merged later and removed from intraday",
-                where=layout.intraday_location(snapshot.table, LocationKey(taken.internal, value)),
+                where=place.intraday_location(LocationKey(taken.internal, value)),
                 found=f"epochs {snapshot.epochs}",
                 hint="read a newer epoch. `sparkhaven stats` shows which dates are merged",
             )
@@ -238,10 +237,10 @@ def _has_left(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
     return taken.since <= stream.epoch and (location is None or location.truncated or location.since > taken.since)
 
 
-def _stands(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> bool:
+def _stands(place: TablePlace, record: MergeRecord) -> bool:
     """Whether the locations of a replaced record are all still there; they go some time after they were replaced."""
     keys = [LocationKey(output.internal, record.value) for output in record.outputs if output.rows]
-    return all(fs.stat(layout.history_location(table, key)) is not None for key in keys)
+    return all(place.fs.stat(place.history_location(key)) is not None for key in keys)
 
 
 def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState]]:

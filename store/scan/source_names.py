@@ -10,9 +10,9 @@ from collections.abc import Collection
 from urllib.parse import unquote
 
 from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName, encode_internal
+from sparkhaven.store.layout import TableName, encode_internal
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.suggestions import near
 
 
@@ -44,20 +44,20 @@ def directory_of(table: TableName, source: str, known: Collection[str]) -> str:
     return next((name for name in directories_of(source) if name in known), source)
 
 
-def refuse_unknown_sources(fs: Fs, layout: Layout, table: TableName, sources: Collection[str], known: set[str]) -> None:
+def refuse_unknown_sources(place: TablePlace, sources: Collection[str], known: set[str]) -> None:
     """TableNotFoundError for a source that no location of the table has; SettingsError for one that may mean two."""
     missing = [source for source in sources if known.isdisjoint(directories_of(source))]
     if missing:  # other dates may have it: only now is the directory worth a look
-        known = known | set(fs.names(layout.partitions(table.namespace)))
+        known = known | set(place.fs.names(place.partitions))
     for source in sources:
-        refuse_ambiguous_source(table, source, known)
+        refuse_ambiguous_source(place.table, source, known)
     for source in missing:
         if known.isdisjoint(directories_of(source)):
             raise TableNotFoundError(
-                f"{table} has no source {source!r}",
+                f"{place.table} has no source {source!r}",
                 expected=near(source, known),
                 found=repr(source),
-                hint=f"`sparkhaven stats {table}` lists what is there",
+                hint=f"`sparkhaven stats {place.table}` lists what is there",
             )
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.schema_changes import Consent
 from sparkhaven.testing import make_table
@@ -99,7 +100,7 @@ def make_snapshot(root: Path) -> Snapshot:
     kept = list(written.rows)
     written.put(LAST, "a", 3, altered=True)
     written.put(GONE, "z", 3, altered=True)
-    with open_stream_log(FS, layout, TABLE, "test", None) as log:
+    with open_stream_log(StreamPlace(FS, layout, TABLE, "test"), None) as log:
         log.rollback(log.state.epoch - 2)
     return Snapshot(root, kept)
 

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.jobs.cli.options import memory_bytes
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
@@ -117,15 +118,15 @@ class Soak:
 
     def to_history(self, served: Served) -> None:
         """Merges the date, goes on with the next one, and removes it from intraday."""
-        db = self.db
-        where = FS, db.layout, db.table, self.value
-        merge(db.layout, self.value, table=db.table)
-        truncate(*where, proof=prove(*where), clock=lambda: NOW)
+        db, value = self.db, self.value
+        place = TablePlace(FS, db.layout, db.table)
+        merge(db.layout, value, table=db.table)
+        truncate(place, value, proof=prove(place, value), clock=lambda: NOW)
         db.log.refresh()
         self.date += 1
         self.commit()
         self.wait(served)  # the truncate was seen too: it is deleted after a grace
-        delete(*where, proof=prove(*where), clock=lambda: NOW + GRACE_SECONDS)
+        delete(place, value, proof=prove(place, value), clock=lambda: NOW + GRACE_SECONDS)
         db.log.refresh()
         self.commit()
         self.wait(served)

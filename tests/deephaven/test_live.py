@@ -26,7 +26,7 @@ from tests.support.schemas.doors import as_rows, same_rows
 from tests.support.schemas.moments import begun
 from tests.support.served import PATIENCE, PROGRAM, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
+from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
 
 NOW = 1_700_000_000.0
@@ -104,10 +104,20 @@ def test_a_day_with_every_type_merged_truncated_and_deleted_while_it_is_attached
     found = served.rows("day", where=["Date = `2024-03-06`"])
     assert multiset(found) == expected(next_day)
 
-    truncate(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
+    truncate(
+        house.place,
+        DAY,
+        proof=prove(house.place, DAY),
+        clock=lambda: NOW,
+    )
     house.commit({("a", "2024-03-06"): as_table(late)})
     served.wait("day", 319)  # the truncate has been seen too
-    delete(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    delete(
+        house.place,
+        DAY,
+        proof=prove(house.place, DAY),
+        clock=lambda: NOW + 4000,
+    )
     assert multiset(served.rows("day")) == expected(rows + late + next_day + late)
     served.attach("again", "Test_Every")
     assert multiset(served.rows("again")) == expected(rows + late + next_day + late)

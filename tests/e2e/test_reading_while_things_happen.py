@@ -61,7 +61,7 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     assert rows_of(tmp_path, tier="history") == expected(rows)
     assert rows_of(tmp_path, epoch=2) == expected(rows)
     assert rows_of(tmp_path, epoch=1) == early
-    found = table_stats(FS, db.layout, TABLE)
+    found = table_stats(db.place)
     assert found["rows"] == 95
     assert found["dates"] == [{"date": DAY, "rows": 95, "intraday": 95, "history": 90, "bytes": found["bytes"]}]
     assert found["waste"] == 0
@@ -71,15 +71,20 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     assert rows_of(tmp_path, tier="history") == rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, epoch=2) == expected(rows)
     assert errors(db) == []
-    assert table_stats(FS, db.layout, TABLE)["waste"] > 0  # the replaced generation stands until its grace is over
+    assert table_stats(db.place)["waste"] > 0  # the replaced generation stands until its grace is over
 
     pinned = open_table(tmp_path, "Test.Every")
-    truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
+    truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)
     assert rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, tier="intraday") == []
     assert pinned.count(tier="intraday") == 95  # its files are still there
     assert errors(db) == []
-    delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    delete(
+        db.place,
+        DAY,
+        proof=prove(db.place, DAY),
+        clock=lambda: NOW + 4000,
+    )
     assert rows_of(tmp_path) == expected(rows + late)
     assert pinned.count(where="!isNull(L) || isNull(L)") == 95
     assert errors(db) == []

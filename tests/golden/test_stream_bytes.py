@@ -39,6 +39,7 @@ from sparkhaven.store.framing.log_frames import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 HERE = Path(__file__).parent
@@ -195,9 +196,9 @@ def test_golden_folded_removals_read_as_they_were_written(tmp_path: Path) -> Non
     layout.streams(table).mkdir(parents=True)
     data = (HERE / "stream-v2.removals").read_bytes()
     layout.stream_removals(table, "feed").write_bytes(data)
-    found = read_removals(Fs(), layout, table, "feed")
+    found = read_removals(StreamPlace(Fs(), layout, table, "feed"))
     assert [removal for _, removal in found.entries] == list(GONE[1:])
-    assert (found.end, read_named(Fs(), layout, table, "feed")) == (300 + len(data), Named(4, 1))
+    assert (found.end, read_named(StreamPlace(Fs(), layout, table, "feed"))) == (300 + len(data), Named(4, 1))
 
 
 def test_newer_versions_and_other_files_are_distinguished() -> None:

@@ -21,6 +21,7 @@ from sparkhaven.store.merges.validations import (
     load_validation,
     store_validation,
 )
+from sparkhaven.store.places import TablePlace
 
 GOLDEN = Path(__file__).with_name("validation-v1.validation")
 RESULTS = (
@@ -57,13 +58,13 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
 
 
 def test_a_file_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
-    fs, layout, table = Fs(), Layout(tmp_path), TableName("NS", "T")
+    place = TablePlace(Fs(), Layout(tmp_path), TableName("NS", "T"))
     record = MergeRecord("NS.T", "2026-11-20", 3, MergePhase.CLEAN, (), ())
-    assert load_validation(fs, layout, table, record) is None
-    (layout.merges(table) / "2026-11-20").mkdir(parents=True)
-    store_validation(fs, layout, table, FOUND)
-    assert load_validation(fs, layout, table, record) == FOUND
-    path = layout.merges(table) / "2026-11-20" / "3.validation"
+    assert load_validation(place, record) is None
+    (place.merges / "2026-11-20").mkdir(parents=True)
+    store_validation(place, FOUND)
+    assert load_validation(place, record) == FOUND
+    path = place.merges / "2026-11-20" / "3.validation"
     path.rename(path.with_name("4.validation"))
     with pytest.raises(CorruptFileError, match="in a wrong directory"):
-        load_validation(fs, layout, table, replace(record, generation=4))
+        load_validation(place, replace(record, generation=4))

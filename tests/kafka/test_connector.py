@@ -19,6 +19,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from tests.support.kafka.topics import make_topic, send
 from tests.support.servers.broker import Broker
 
@@ -39,7 +40,7 @@ def start(broker: Broker, topic: str, base: Path, how: str) -> subprocess.Popen[
 
 def epoch(base: Path) -> int:
     try:
-        return load_stream(Fs(), Layout(base / "db"), TABLE, "connector").epoch
+        return load_stream(StreamPlace(Fs(), Layout(base / "db"), TABLE, "connector")).epoch
     except TableNotFoundError:
         return 0
 
@@ -75,6 +76,6 @@ def test_killed_and_without_its_checkpoint_each_message_is_stored_once(broker: B
     stored = by_partition[0][7]
     assert (stored["Text"], stored["Raw"]) == ("é\n0", message(14).decode())
     assert by_partition[0][-2]["Raw"] is None  # a message without a value is a row
-    state = load_stream(Fs(), Layout(tmp_path / "db"), TABLE, "connector")
+    state = load_stream(StreamPlace(Fs(), Layout(tmp_path / "db"), TABLE, "connector"))
     assert state.offsets.positions() == {f"{topic}/0": 402, f"{topic}/1": 400}
     assert [f for f in verify(Fs(), Layout(tmp_path / "db"), TABLE, deep=True).findings if f.severity == "error"] == []

@@ -12,6 +12,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import ErrorBudgetExceeded, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from tests.support.kafka.ticks import ids, stream_file, taken, tick, ticks
 from tests.support.kafka.topics import (
     delete_before,
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
 
 def offsets(base: Path) -> dict[str, int]:
-    state = load_stream(Fs(), Layout(base / "db"), TableName("Test", "Tick"), "ticks")
+    state = load_stream(StreamPlace(Fs(), Layout(base / "db"), TableName("Test", "Tick"), "ticks"))
     return state.offsets.positions()
 
 

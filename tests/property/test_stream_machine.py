@@ -31,6 +31,7 @@ from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.streams.tiny_writer import (
     STREAM,
@@ -237,7 +238,7 @@ class StreamMachine(RuleBasedStateMachine):
         if not hasattr(self, "log"):
             return
         for epoch in self.epochs:
-            state = load_stream(self.fs, self.layout, TABLE, STREAM, epoch=epoch)
+            state = load_stream(StreamPlace(self.fs, self.layout, TABLE, STREAM), epoch=epoch)
             expected = {
                 key: () if (key, since) in self.removed else values for key, (since, values) in self.rows(epoch).items()
             }
@@ -245,15 +246,16 @@ class StreamMachine(RuleBasedStateMachine):
             assert found == expected, epoch
             ends = {f"topic/{partition}": stop for partition, stop in self.ends[epoch].items()}
             assert state.offsets.positions() == ends, epoch
-        newest = load_stream(self.fs, self.layout, TABLE, STREAM)
+        newest = load_stream(StreamPlace(self.fs, self.layout, TABLE, STREAM))
         assert newest.epoch == self.newest
-        assert newest == load_stream(self.fs, self.layout, TABLE, STREAM, cached=False)
-        assert (newest.files, newest.offsets) == load_positions(self.fs, self.layout, TABLE, STREAM)
+        assert newest == load_stream(StreamPlace(self.fs, self.layout, TABLE, STREAM), cached=False)
+        assert (newest.files, newest.offsets) == load_positions(StreamPlace(self.fs, self.layout, TABLE, STREAM))
         with_head, without = (
-            resume(fs, self.layout, TABLE, STREAM, boot_id="boot-1", time_ms=0) for fs in (Fs(), Headless())
+            resume(StreamPlace(fs, self.layout, TABLE, STREAM), boot_id="boot-1", time_ms=0)
+            for fs in (Fs(), Headless())
         )
         assert replace(with_head, head_end=0, head_bytes=0, last_removal=without.last_removal) == without
-        live = {entry.epoch for entry in list_epochs(self.fs, self.layout, TABLE, STREAM) if entry.live}
+        live = {entry.epoch for entry in list_epochs(StreamPlace(self.fs, self.layout, TABLE, STREAM)) if entry.live}
         assert live | {newest.floor} == set(self.epochs)
 
 

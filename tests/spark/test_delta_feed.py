@@ -26,6 +26,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.delta_cases import same_for_spark
 from tests.support.spark.one_session import shared_session
@@ -123,10 +124,7 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     assert f"sparkhaven_source_lag_files{{{labels}}} 0.0\n" in reported
     assert again.totals is not None and (again.totals.rows, again.totals.rejected) == (1, 2)
     quarantined = Quarantine(
-        Fs(),
-        Layout(tmp_path / "db"),
-        TableName("Test", "Copy"),
-        "log",
+        StreamPlace(Fs(), Layout(tmp_path / "db"), TableName("Test", "Copy"), "log"),
         Layout(tmp_path / "db").quarantine("log"),
         clock=lambda: 0.0,
     )
@@ -145,7 +143,7 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"DELETE FROM {table} WHERE id = 2")
     with pytest.raises(FeedError, match=r"version 5 of the Delta table removes or rewrites rows \(DELETE\)"):
         take(spark, tmp_path, "held")
-    state = load_stream(Fs(), Layout(tmp_path / "db"), TableName("Test", "Copy"), "held")
+    state = load_stream(StreamPlace(Fs(), Layout(tmp_path / "db"), TableName("Test", "Copy"), "held"))
     assert state.offsets.positions() == {"version": 5, "file": 0}
     take(spark, tmp_path, "held", "ignore_changes = true")
     found = ids(tmp_path, "held")

@@ -24,7 +24,7 @@ from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.one_session import end_shared_session
 from tests.support.spark.stream_job import run
-from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
+from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, place_in, put_file, record
 from tests.support.writers.quarantine_cases import bad, take
 
 pytestmark = pytest.mark.spark
@@ -71,7 +71,7 @@ def test_a_stream_that_is_rolled_back_takes_everything_again(
     with open_log(FS, root) as log:
         log.rollback(2)
     run(spark, feed, root, per_batch=1)
-    assert numbers(root, load_stream(FS, Layout(root), TABLE, STREAM)) == [*range(40)]
+    assert numbers(root, load_stream(place_in(root, FS))) == [*range(40)]
     assert [*elsewhere.rglob(tmp_path.name)] == []
 
 

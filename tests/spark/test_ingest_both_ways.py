@@ -17,6 +17,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from tests.support.commands import run
 from tests.support.spark.one_session import one_session
 
@@ -106,7 +107,7 @@ def check_same(base: Path) -> None:
     trees = [files(root) for root in both]
     assert trees[0].keys() == trees[1].keys() and len(trees[0]) > 40
     assert [name for name in trees[0] if trees[0][name] != trees[1][name]] == []
-    states = [load_stream(Fs(), Layout(root), TABLE, "both", cached=False) for root in both]
+    states = [load_stream(StreamPlace(Fs(), Layout(root), TABLE, "both"), cached=False) for root in both]
     for name in ("epoch", "files", "horizon", "rejected"):
         assert getattr(states[0], name) == getattr(states[1], name), name
     timeless = [{key: replace(at, time_ms=0, made_ms=0) for key, at in state.locations.items()} for state in states]
@@ -151,4 +152,4 @@ def test_a_first_start_that_commits_nothing_leaves_nothing(tmp_path: Path) -> No
     assert [path.name for path in (tmp_path / "db").iterdir()] == ["Schemas"]
     put(tmp_path, 1, 10)
     assert run(tmp_path / "db", *start).exit_code == 0
-    assert load_stream(Fs(), Layout(tmp_path / "db"), TABLE, "both").epoch == 1
+    assert load_stream(StreamPlace(Fs(), Layout(tmp_path / "db"), TABLE, "both")).epoch == 1

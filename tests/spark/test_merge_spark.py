@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -33,11 +34,13 @@ def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
     for name in ("0", "1"):
         add_partition(FS, db.layout, "Test", name)
     options = MergeOptions(sort=(SortKey("D"),), memory=memory, workers=2, parallel_rows=2000)  # the first day is cut
-    found = list(merge_dates(db.fs, db.layout, TABLE, DAYS, options, executor=executor, clock=lambda: 1.7e9))
+    found = list(
+        merge_dates(TablePlace(db.fs, db.layout, TABLE), DAYS, options, executor=executor, clock=lambda: 1.7e9)
+    )
     assert [result.error for result in found] == [None] * 3
     assert {result.value: result.rows_out for result in found} == {DAY: 20_000, DAYS[1]: 50, DAYS[2]: 50}
     for day in DAYS:
-        record = newest(FS, db.layout, TABLE, day)
+        record = newest(db.place, day)
         assert record is not None
         assert record.phase == "clean"
     return history_bytes(db.layout)

@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import delta_session, places, quarantine, same_for_spark
-from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
+from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, place_in, put_file, record
 from tests.support.writers.quarantine_cases import again, bad, quarantine_at, rejected_at, restart, take
 
 pytestmark = pytest.mark.spark
@@ -85,7 +86,7 @@ def test_a_batch_over_the_budget_leaves_no_table_at_all(spark: SparkSession, tmp
     with open_log(FS, tmp_path) as log, pytest.raises(ErrorBudgetExceeded):
         take(FS, tmp_path, log, [[one]], quarantined.add)
     assert not quarantined.exists
-    assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) is None
+    assert read_ledger(place_in(tmp_path, FS)) is None
 
 
 def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_
         assert log.rollback(1) == 4
     with restart(FS, tmp_path, quarantined) as log:
         assert places(quarantined) == [("1", 2, 1, None)]
-        assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) == Ledger(str(quarantined.place), "s.toml", 3, 4)
+        assert read_ledger(place_in(tmp_path, FS)) == Ledger(str(quarantined.directory), "s.toml", 3, 4)
         mended = put_file(tmp_path / "feed", "2", [record(4), record(5)], 4)
         take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], quarantined.add, 3)
     with restart(FS, tmp_path, quarantined) as log:
@@ -145,11 +146,11 @@ def test_rows_of_a_new_epoch_are_appended_and_those_of_a_retry_merged(spark: Spa
     one, two, three, four = (rejected_at(tmp_path / str(time), time) for time in (1, 2, 3, 4))
     for who, files, epoch in ((quarantined, [one], 1), (quarantined, [two], 2), (other, [two, three], 2)):
         who.add(files, epoch)
-    layout, lost = Layout(tmp_path), read_ledger(FS, Layout(tmp_path), TABLE, STREAM)
+    layout, lost = Layout(tmp_path), read_ledger(place_in(tmp_path, FS))
     FS.unlink(layout.stream_quarantine(TABLE, STREAM))  # nobody knows what the table has
     quarantined.add([three, four], 3)
-    history = DeltaTable.forPath(spark, str(quarantined.place)).history().orderBy("version").collect()
+    history = DeltaTable.forPath(spark, str(quarantined.directory)).history().orderBy("version").collect()
     assert [row.operation for row in history] == ["MERGE", "WRITE", "MERGE", "MERGE"]
     found = [(row["Epoch"], row["SourceTime"]) for row in same_for_spark(spark, quarantined)]
     assert sorted(found) == [(1, 1), (2, 2), (2, 3), (3, 4)]
-    assert lost is not None and read_ledger(FS, layout, TABLE, STREAM) == replace(lost, newest=3)
+    assert lost is not None and read_ledger(StreamPlace(FS, layout, TABLE, STREAM)) == replace(lost, newest=3)

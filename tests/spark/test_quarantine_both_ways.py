@@ -41,7 +41,7 @@ def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:
         (theirs if epoch % 3 == 0 else ours).add(files[epoch], epoch)
         (ours if epoch % 3 == 0 else theirs if epoch % 4 == 0 else ours).add(files[epoch], epoch)  # a retry by another
     assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [*files]
-    listing = list_log(FS, ours.place)
+    listing = list_log(FS, ours.directory)
     assert len(listing.checkpoints) >= 2 and min(listing.checkpoints) == CHECKPOINT_EACH
 
     requeue = tmp_path / "requeue"
@@ -52,8 +52,8 @@ def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:
     assert quarantine_at(FS, tmp_path, "other").drop(Chosen()) == 0
     theirs.add([rejected_at(tmp_path / "last", 99)], 24)
     assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [1, 2, *range(6, 25)]
-    history = DeltaTable.forPath(spark, str(ours.place)).history()
-    assert history.count() == list_log(FS, ours.place).latest + 1  # type: ignore[operator]
+    history = DeltaTable.forPath(spark, str(ours.directory)).history()
+    assert history.count() == list_log(FS, ours.directory).latest + 1  # type: ignore[operator]
     assert {row.operation for row in history.collect()} == {"WRITE", "MERGE", "UPDATE", "DELETE", "OPTIMIZE"}
 
 
@@ -62,15 +62,15 @@ def test_spark_reads_our_compacted_table_from_our_checkpoint_alone(spark: SparkS
     ours = quarantine_at(FS, tmp_path)
     for epoch in range(1, MANY_SMALL + 12):
         ours.add([rejected_at(tmp_path / "r", epoch)], epoch)
-    snapshot = read_snapshot(FS, ours.place)
-    base = max(list_log(FS, ours.place).checkpoints)
+    snapshot = read_snapshot(FS, ours.directory)
+    base = max(list_log(FS, ours.directory).checkpoints)
     assert len(snapshot.files) < 15 and base == 60
     for number in range(base + 1):
-        version_file(ours.place, number).unlink()
+        version_file(ours.directory, number).unlink()
     assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [*range(1, MANY_SMALL + 12)]
     theirs = spark_quarantine(spark, tmp_path)
     theirs.add([rejected_at(tmp_path / "r", 1000)], 1000)
-    DeltaTable.forPath(spark, str(ours.place)).optimize().executeCompaction()
+    DeltaTable.forPath(spark, str(ours.directory)).optimize().executeCompaction()
     assert len(same_for_spark(spark, ours)) == MANY_SMALL + 12
     assert ours.drop(Chosen(epoch=1000)) == 1  # from a file that Spark has compacted
     assert len(same_for_spark(spark, ours)) == MANY_SMALL + 11
@@ -96,7 +96,7 @@ def test_two_writers_at_once_one_of_them_in_spark(spark: SparkSession, tmp_path:
     for thread in threads:
         thread.join()
     assert not errors
-    rows = spark_rows(spark, ours.place)
+    rows = spark_rows(spark, ours.directory)
     assert sorted((row["Stream"], row["Epoch"]) for row in rows) == [
         *(("feed", epoch) for epoch in range(1, 7)),
         *(("other", epoch) for epoch in range(1, 60)),
@@ -107,7 +107,7 @@ def test_a_table_of_an_older_release_goes_on(spark: SparkSession, tmp_path: Path
     """Made by Spark alone, with times of 96 bits and a checkpoint."""
     open_log(FS, tmp_path).close()
     ours = quarantine_at(FS, tmp_path)
-    unpack_older(ours.place)
+    unpack_older(ours.directory)
     before = same_for_spark(spark, ours)
     assert [row["Epoch"] for row in before] == [*range(1, 13)]
     assert {row["Time"].timestamp() for row in before} == {1_000_000.25}
@@ -135,14 +135,14 @@ def test_a_version_that_another_program_takes_first_is_built_upon(tmp_path: Path
         def link(self, source: Path, target: Path) -> bool:
             if not self.optimized:
                 self.optimized = True
-                DeltaTable.forPath(spark, str(ours.place)).optimize().executeCompaction()
+                DeltaTable.forPath(spark, str(ours.directory)).optimize().executeCompaction()
             return super().link(source, target)
 
     assert quarantine_at(Late(), tmp_path).drop(Chosen(epoch=2)) == 1
     assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [1, 3]
-    log = [json.loads(version_file(ours.place, n).read_text().splitlines()[0]) for n in (3, 4)]
+    log = [json.loads(version_file(ours.directory, n).read_text().splitlines()[0]) for n in (3, 4)]
     assert [action["commitInfo"]["operation"] for action in log] == ["OPTIMIZE", "DELETE"]
-    names = {path.name for path in ours.place.iterdir() if path.suffix == ".parquet"}
-    said = "".join(path.read_text() for path in (ours.place / LOG).glob("*.json"))
+    names = {path.name for path in ours.directory.iterdir() if path.suffix == ".parquet"}
+    said = "".join(path.read_text() for path in (ours.directory / LOG).glob("*.json"))
     assert all(name in said for name in names)  # what the first attempt wrote is removed
-    assert pq.read_table(ours.place / next(iter(names))).num_rows
+    assert pq.read_table(ours.directory / next(iter(names))).num_rows

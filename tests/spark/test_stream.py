@@ -22,7 +22,7 @@ from sparkhaven.writers.batch.stream_batches import BatchProgress
 from sparkhaven.writers.spark.stream_query import Batches
 from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.spark.stream_job import run
-from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
+from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, place_in, put_file, record
 from tests.support.witness.damage import permissions_hold
 
 pytestmark = pytest.mark.spark
@@ -36,7 +36,7 @@ def put(feed: Path, first: int, count: int) -> None:
 
 
 def committed(root: Path) -> list[int]:
-    return numbers(root, load_stream(Fs(), Layout(root), TABLE, STREAM))
+    return numbers(root, load_stream(place_in(root, Fs())))
 
 
 def spoil(checkpoint: Path, damage: str, older: Path, foreign: Path) -> None:
@@ -99,7 +99,7 @@ def test_runs_of_one_batch_each_keep_the_log_short(spark: SparkSession, tmp_path
     for number in range(4):
         put(feed, number, 1)
         run(spark, feed, root, settings={"keep_epochs": 1, "compact_bytes": 1, "slice_work": 1})
-        floors.append(load_stream(Fs(), Layout(root), TABLE, STREAM).floor)
+        floors.append(load_stream(place_in(root, Fs())).floor)
     assert floors == [0, 1, 2, 3]
 
 

@@ -41,6 +41,7 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
@@ -116,7 +117,7 @@ class LocationAppender:
         """
         path, stream = self.directory / OWNER, self._target.stream
         with writing(path):
-            owner = named_owner(self._fs, self._target.layout, self._target.table, self.directory)
+            owner = named_owner(TablePlace(self._fs, self._target.layout, self._target.table), self.directory)
             if owner is None and self._fs.names(self.directory):
                 owner = committed_owner(self._fs, self._target, self.key)
             if owner not in (None, stream):
@@ -331,8 +332,11 @@ def writing(path: Path, phase: str = "append") -> Iterator[None]:
 
 def committed_owner(fs: Fs, target: StreamTarget, key: LocationKey) -> str | None:
     """The other stream of the table whose commit log has the location, or None. Reads those logs."""
-    for stream in list_streams(fs, target.layout, target.table):
-        if stream != target.stream and key in load_stream(fs, target.layout, target.table, stream).locations:
+    for stream in list_streams(TablePlace(fs, target.layout, target.table)):
+        if (
+            stream != target.stream
+            and key in load_stream(StreamPlace(fs, target.layout, target.table, stream)).locations
+        ):
             return stream
     return None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sparkhaven.store.errors import CommitError, LockLostError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.append.append import writing
 from sparkhaven.writers.task.target import StreamTarget
 
@@ -60,10 +60,10 @@ def remove_scratch(fs: Fs, scratch: Path) -> None:
         fs.remove_tree(ended)
 
 
-def remove_stale_scratch(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+def remove_stale_scratch(place: StreamPlace) -> None:
     """Removes what batches of a process that was killed have left. The caller has the lock of the stream."""
-    remove_scratch(fs, layout.scratch(table, stream))
-    remove_scratch(fs, layout.former_scratch(table, stream))
+    remove_scratch(place.fs, place.scratch)
+    remove_scratch(place.fs, place.former_scratch)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.state.file_positions import refuse_lost_log
 from sparkhaven.store.epochs.state.log_values import Split, add_count
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scratch.batch_plan import recorded_end
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.empty_location import WorkerCache
@@ -111,21 +111,20 @@ def begin_run(fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan) ->
 
     Spark's checkpoint stays: it is the witness of R8, and the next run in Spark renews it.
     """
-    refuse_batches_without_log(fs, target.layout, target.table, target.stream, log.state.epoch, adopt=plan.adopt)
-    remove_stale_scratch(fs, target.layout, target.table, target.stream)
+    place = StreamPlace(fs, target.layout, target.table, target.stream)
+    refuse_batches_without_log(place, log.state.epoch, adopt=plan.adopt)
+    remove_stale_scratch(place)
 
 
-def refuse_batches_without_log(
-    fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int, *, adopt: bool = False
-) -> None:
+def refuse_batches_without_log(place: StreamPlace, epoch: int, *, adopt: bool = False) -> None:
     """PositionGapError (R8): Spark's checkpoint has batches with input, the log has no epoch."""
-    checkpoint = layout.spark_checkpoint(table, stream)
-    done = [int(name) for name in fs.names(checkpoint / "commits") if name.isdigit()]
+    checkpoint = place.spark_checkpoint
+    done = [int(name) for name in place.fs.names(checkpoint / "commits") if name.isdigit()]
     if done:
-        end = recorded_end(fs, checkpoint / "offsets" / str(max(done)))
+        end = recorded_end(place.fs, checkpoint / "offsets" / str(max(done)))
         # Spark runs a first batch of an empty feed, too; ``n`` counts those with files
         if not (isinstance(end, dict) and end.get("n") == 0):
-            refuse_lost_log(stream, epoch, max(done) + 1, adopt=adopt)
+            refuse_lost_log(place.stream, epoch, max(done) + 1, adopt=adopt)
 
 
 class StreamBatches:

@@ -36,10 +36,9 @@ from sparkhaven.store.format.parquet.trees import (
     value_directory,
 )
 from sparkhaven.store.framing.canonical import dump
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.totals import totals
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.exports.export_check import check_leaf
@@ -59,8 +58,7 @@ class Followed:
 
 
 def follow_history(
-    fs: Fs,
-    layout: Layout,
+    place: TablePlace,
     table: PinnedTable,
     *,
     now_ms: int,
@@ -70,13 +68,12 @@ def follow_history(
 
     Raises what reading history and ``check_leaf`` raise; LockLostError: another process is at it.
     """
-    name = table.snapshot.table
-    target = ExportTarget(layout.extended(name))
+    fs, target = place.fs, ExportTarget(place.extended)
     kind = EXTENDED[table.schema.extended or ""]
-    fs.keep_dirs(target.path, layout.root)
+    fs.keep_dirs(target.path, place.layout.root)
     with locked(fs, target):
         try:
-            done = _Follow(fs, layout, table, target, kind, now_ms, on_progress).run()
+            done = _Follow(place, table, target, kind, now_ms, on_progress).run()
         except (SparkhavenError, OSError):
             fs.remove_tree(target.stage)
             raise
@@ -87,24 +84,23 @@ def follow_history(
 class _Follow:
     def __init__(
         self,
-        fs: Fs,
-        layout: Layout,
+        place: TablePlace,
         table: PinnedTable,
         target: ExportTarget,
         kind: TreeLayout,
         now_ms: int,
         on_progress: Callable[[str], None],
     ) -> None:
-        self.fs, self.layout, self.table, self.target, self.kind = fs, layout, table, target, kind
+        self.place, self.table, self.target, self.kind = place, table, target, kind
         self.named = kind in ("metadata", "hive")  # something names the leaves
         self.now_ms, self.on_progress = now_ms, on_progress
         columns = kind == "hive" and table.schema.extended_format != "Parquet"
         self.leaf: LeafFormat = "deephaven" if columns else "parquet"
-        self.known = known_tree(fs, target.path, table.name, kind, on_progress)
+        self.known = known_tree(place.fs, target.path, table.name, kind, on_progress)
 
     def run(self) -> Followed:
         """All steps."""
-        fs, root = self.fs, self.target.path
+        fs, root = self.place.fs, self.target.path
         try:
             plan = plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"))
         except TableNotFoundError:  # no history yet
@@ -140,11 +136,11 @@ class _Follow:
         self, plan: ExportPlan, writer: TreeWriter
     ) -> tuple[list[TreeLeaf], list[TreeLeaf], dict[str, FileState]]:
         """The leaves that the tree shall have, those of them that are new, and the files of all."""
-        fs, leaves, stale, sums = self.fs, list[TreeLeaf](), list[TreeLeaf](), dict[str, FileState]()
+        fs, leaves, stale, sums = self.place.fs, list[TreeLeaf](), list[TreeLeaf](), dict[str, FileState]()
         columns = {column.name for column in plan.columns}
         with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
             for number, (value, _) in enumerate(plan.dates):
-                rows, digests = totals(newest(fs, self.layout, self.table.snapshot.table, value))
+                rows, digests = totals(newest(self.place, value))
                 path = self._path(plan, value, rows, digests)
                 same = self.known.in_step(value, path, columns, rows, digests)
                 if same is not None and self.known.has(fs, self.target.path, path):
@@ -168,7 +164,7 @@ class _Follow:
 
     def _describe(self, writer: TreeWriter, leaves: Sequence[TreeLeaf]) -> dict[str, FileState]:
         """Writes what names the leaves into the staging directory, and renames it into place; returns its files."""
-        fs, root, stage = self.fs, self.target.path, self.target.stage
+        fs, root, stage = self.place.fs, self.target.path, self.target.stage
         before = len(writer.files)
         writer.describe(leaves, root)
         sums = sums_of(fs, stage, writer.files[before:])
@@ -187,7 +183,7 @@ class _Follow:
 
     def _clean(self, leaves: Sequence[TreeLeaf]) -> None:
         """Removes what the tree does not have in this layout: leaves, and directories of dates without one."""
-        fs, root, named = self.fs, self.target.path, {leaf.path for leaf in leaves}
+        fs, root, named = self.place.fs, self.target.path, {leaf.path for leaf in leaves}
         own = {"metadata": {METADATA, COMMON_METADATA}, "hive": {LOCATIONS_TABLE}}.get(self.kind, set())
         for name in fs.names(root):
             if name[0] in "._":

@@ -31,12 +31,11 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.format.parquet.fields import field_of
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, lock_table, merged_rows, store_records
 from sparkhaven.store.merges.merge_run import ImportedTree
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
 from sparkhaven.store.types.committed_columns import FileState
@@ -112,8 +111,7 @@ class Imported:
 
 
 def import_dates(
-    fs: Fs,
-    layout: Layout,
+    place: TablePlace,
     schema: TableSchema,
     tree: FoundTree,
     options: ImportOptions,
@@ -128,16 +126,16 @@ def import_dates(
     Before anything is written: what ``survey`` raises; TableExistsError, history has one of the dates;
     RetryableStorageError, a volume to write to is not mounted; SchemaChangeError, the schema has changed meanwhile.
     """
-    table = TableName(schema.namespace, schema.name)
+    fs, layout = place.fs, place.layout
     parts = survey(fs, tree, schema, options.dates, options.conversions)
-    require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
-    dates = _Import(fs, layout, schema, tree, options, executor, clock, on_progress)
+    require_filled(fs, layout, schema.namespace, writable_names(fs, layout, schema.namespace))
+    dates = _Import(place, schema, tree, options, executor, clock, on_progress)
     if dry_run:
-        yield from [dates.looked_at(part, load_history(fs, layout, table, part.value)) for part in parts]
+        yield from [dates.looked_at(part, load_history(place, part.value)) for part in parts]
         return
-    with lock_table(fs, layout, table):
+    with lock_table(place):
         require_writable(fs, layout, schema)  # from here on its columns keep their types
-        histories = [dates.finish(load_history(fs, layout, table, part.value)) for part in parts]
+        histories = [dates.finish(load_history(place, part.value)) for part in parts]
         for part, history in zip(parts, histories, strict=True):
             dates.looked_at(part, history)
         for part, history in zip(parts, histories, strict=True):
@@ -147,8 +145,7 @@ def import_dates(
 class _Import:
     def __init__(
         self,
-        fs: Fs,
-        layout: Layout,
+        place: TablePlace,
         schema: TableSchema,
         tree: FoundTree,
         options: ImportOptions,
@@ -156,12 +153,11 @@ class _Import:
         clock: Callable[[], float],
         on_progress: Callable[[str], None],
     ) -> None:
-        self.fs, self.layout, self.schema = fs, layout, schema
-        self.table = TableName(schema.namespace, schema.name)
+        self.place, self.schema = place, schema
         self.tree, self.options = tree, options
         self.executor, self.clock, self.on_progress = executor, clock, on_progress
-        self.pins = Pins(fs, layout, self.table)
-        self.publishing = PublishPhase(fs, layout, self.table, clock)
+        self.pins = Pins(place)
+        self.publishing = PublishPhase(place, clock)
         self._sums: dict[Path, tuple[int, int]] = {}
 
     # --- before anything is written ---
@@ -174,7 +170,7 @@ class _Import:
         if record.complete:
             return self.publishing.tidy([history])[0].history
         if not holds(record, self.pins):
-            sweep(self.fs, record.run.staging)
+            sweep(self.place.fs, record.run.staging)
             return history
         (closed,) = self.publishing.close([history])
         if isinstance(closed, Failure):
@@ -189,7 +185,7 @@ class _Import:
             if not self._same(part, base):
                 raise TableExistsError(
                     "history has this date already",
-                    where=f"{self.table} {part.value}, merge {base.generation}",
+                    where=f"{self.place.table} {part.value}, merge {base.generation}",
                     expected="no merge of it",
                     found=f"{sum(output.rows for output in base.outputs)} rows",
                     hint="--replace writes the tree in their place. --dates leaves the date out",
@@ -205,10 +201,10 @@ class _Import:
             if merged_here and self.options.replace:
                 raise SettingsError(
                     "history cannot be replaced while its rows are intraday as well",
-                    where=f"{self.table} {value}, source {location.key.internal}",
+                    where=f"{self.place.table} {value}, source {location.key.internal}",
                     expected="no merged rows in intraday",
                     found=f"{merged_here} rows",
-                    hint=f"sparkhaven truncate {self.table} --dates {value}, then import again",
+                    hint=f"sparkhaven truncate {self.place.table} --dates {value}, then import again",
                 )
             rows += location.rows - merged_here
         return rows
@@ -221,17 +217,17 @@ class _Import:
         """Of the content of the files, wherever they lie."""
         for leaf in part.leaves:
             if leaf.path not in self._sums:
-                stat = self.fs.stat(leaf.path)
+                stat = self.place.fs.stat(leaf.path)
                 size = stat.size if stat else 0
                 self._sums[leaf.path] = size, self._sum(leaf.path)
         return sha256(dump({"files": [[leaf.name, *self._sums[leaf.path]] for leaf in part.leaves]})).hexdigest()[:24]
 
     def _sum(self, path: Path) -> int:
         """CRC-32 of a file, of a directory of those of its files."""
-        stat = self.fs.stat(path)
+        stat = self.place.fs.stat(path)
         if stat is not None and stat.is_dir:
-            return crc32(dump({name: self._sum(path / name) for name in self.fs.names(path)}))
-        return checksum(self.fs, path, 0, stat.size if stat else 0)
+            return crc32(dump({name: self._sum(path / name) for name in self.place.fs.names(path)}))
+        return checksum(self.place.fs, path, 0, stat.size if stat else 0)
 
     # --- one date ---
 
@@ -247,22 +243,22 @@ class _Import:
             return Imported(part, ImportOutcome.FAILED, seconds=self.clock() - begun, error=error)
 
     def _imported(self, part: Part, history: DateHistory, begun: float) -> Imported:
-        fs, base = self.fs, history.current
+        fs, base = self.place.fs, history.current
         tree = ImportedTree(self._id(part), str(self.tree.root), self.tree.layout, part.rows)
         options = replace(self.options.merge, workers=max(self.options.merge.workers, self.executor.workers))
         options = replace(options, rewrite=self.options.replace)
         gone = tuple(replace(i, rows=0) for i in (base.inputs if base else ()) if i.stream)
         inputs = tuple(sorted((MergeInput("", ORIGIN, 0, -1, part.rows), *gone)))
-        plan, record = plan_output(fs, self.layout, self.schema, history, options, Taken((), ORIGIN, inputs))
+        plan, record = plan_output(self.place, self.schema, history, options, Taken((), ORIGIN, inputs))
         record = replace(record, time_ms=int(begun * 1000), run=replace(record.run, imported=tree))
         try:
             with fs.during("merge-plan"):
                 sweep(fs, record.run.staging)
-                store_records(fs, self.layout, self.table, [record])
+                store_records(self.place, [record])
             with fs.during("import-convert"):
                 source, written = self._convert(part, plan)
             record = self._merge(part, replace(plan, sources=(source,)), record, written)
-            store_records(fs, self.layout, self.table, [record])
+            store_records(self.place, [record])
         except (SparkhavenError, OSError):
             sweep(fs, record.run.staging)
             raise
@@ -276,7 +272,7 @@ class _Import:
 
     def _convert(self, part: Part, plan: MergePlan) -> tuple[MergeSource, WrittenLeaf]:
         """The rows of a date as one file in the staging directory."""
-        fs, stored = self.fs, self.schema.stored
+        fs, stored = self.place.fs, self.schema.stored
         directory = plan.work.with_name(".import")
         fs.mkdirs(directory)
         written = write_parquet_leaf(fs, directory / NAME, stored, self._batches(part), CODEC)
@@ -300,7 +296,9 @@ class _Import:
         for leaf in part.leaves:
             manifest = self.tree.manifest
             proven = ExportedDigests(leaf, manifest, stored) if manifest is not None else None
-            for rows in open_leaf(self.fs, leaf, self.schema, part.value, self.options.conversions).read(part.value):
+            for rows in open_leaf(self.place.fs, leaf, self.schema, part.value, self.options.conversions).read(
+                part.value
+            ):
                 if proven is not None:
                     proven.add(rows)
                 arrays = [
@@ -316,9 +314,9 @@ class _Import:
         task = WholeDate(plan, record, record.time_ms)
         if plan.large:
             reporting = ProgressExecutor(self.executor, part.value, self.clock, self.on_progress)
-            result: MergeRecord | Failure = run_large(self.fs, self.layout, task, reporting.run)
+            result: MergeRecord | Failure = run_large(self.place, task, reporting.run)
         else:
-            (result,) = run_group(self.fs, [task])
+            (result,) = run_group(self.place.fs, [task])
         if isinstance(result, Failure):
             raise result.error
         expected = as_hex(written.digests, self.schema)
@@ -326,7 +324,7 @@ class _Import:
             read_back = result.proof.digests_out if result.proof else {}
             raise ValidationFailedError(
                 "the imported rows differ from those of the tree",
-                where=f"{self.table} {part.value}",
+                where=f"{self.place.table} {part.value}",
                 expected="equal digests",
                 found=f"other digests in {', '.join(n for n in expected if read_back.get(n) != expected[n])}",
                 hint="nothing was published. Import again",

@@ -13,12 +13,11 @@ from dataclasses import replace
 from functools import partial
 
 from sparkhaven.store.errors import SparkhavenError, phase_of
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import in_phase
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_records
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
@@ -62,9 +61,7 @@ class _Date:
 
 
 def merge_dates(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     values: Sequence[str],
     options: MergeOptions,
     *,
@@ -80,26 +77,26 @@ def merge_dates(
     locations of all dates are removed whose grace period is over. ``dry_run`` writes nothing; results say what would
     be done. RetryableStorageError, before anything else: a volume to write to is not mounted.
     """
-    require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
+    require_filled(
+        place.fs, place.layout, place.table.namespace, writable_names(place.fs, place.layout, place.table.namespace)
+    )
     if dry_run:
-        pins = Pins(fs, layout, table)
+        pins = Pins(place)
         for value in values:
-            yield replace(_dry(fs, layout, table, value, options, clock, pins), waiting=pins.waiting(value))
+            yield replace(_dry(place, value, options, clock, pins), waiting=pins.waiting(value))
         return
-    with lock_table(fs, layout, table):
-        merge = _Merge(fs, layout, table, options, executor, clock, on_progress)
+    with lock_table(place):
+        merge = _Merge(place, options, executor, clock, on_progress)
         for result in merge.run(values):
             clean_error = result.clean_error or merge.clean_errors.get(result.value)
             yield replace(result, waiting=merge.pins.waiting(result.value), clean_error=clean_error)
             if stop_on_error and result.error is not None:
                 return
-        clean_after(fs, layout, table, clock, on_progress)
+        clean_after(place, clock, on_progress)
 
 
 def _dry(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     value: str,
     options: MergeOptions,
     clock: Callable[[], float],
@@ -107,7 +104,7 @@ def _dry(
 ) -> DateResult:
     begun = clock()
     try:
-        planned = plan_merge(fs, layout, table, load_history(fs, layout, table, value), options, pins, dry_run=True)
+        planned = plan_merge(place, load_history(place, value), options, pins, dry_run=True)
     except (SparkhavenError, OSError) as error:
         return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, clock() - begun, error=error)
     plan, record = planned.plan, planned.record
@@ -130,20 +127,18 @@ def _dry(
 class _Merge:
     def __init__(
         self,
-        fs: Fs,
-        layout: Layout,
-        table: TableName,
+        place: TablePlace,
         options: MergeOptions,
         executor: Executor,
         clock: Callable[[], float],
         on_progress: Callable[[str], None],
     ) -> None:
         self.on_progress = on_progress
-        self.fs, self.layout, self.table = fs, layout, table
+        self._place = place
         self.given, self.options = options, options
         self.executor, self.clock = executor, clock
-        self.pins = Pins(fs, layout, table)
-        self.closing = PublishPhase(fs, layout, table, clock)
+        self.pins = Pins(place)
+        self.closing = PublishPhase(place, clock)
         self.clean_errors: dict[str, SparkhavenError | OSError] = {}  # by date
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
@@ -166,11 +161,11 @@ class _Merge:
             begun = self.clock()
             try:
                 self.pins.require(value)
-                history = self._resume(load_history(self.fs, self.layout, self.table, value), begun)
+                history = self._resume(load_history(self._place, value), begun)
                 if isinstance(history, DateResult):
                     yield history
                     continue
-                planned = plan_merge(self.fs, self.layout, self.table, history, self.options, self.pins)
+                planned = plan_merge(self._place, history, self.options, self.pins)
             except (SparkhavenError, OSError) as error:
                 yield self._failed(value, MergePhase.PLAN, begun, error)
                 continue
@@ -196,10 +191,10 @@ class _Merge:
     # --- up to the check ---
 
     def _begin(self, records: Sequence[MergeRecord]) -> None:
-        with self.fs.during("merge-plan"):
+        with self._place.fs.during("merge-plan"):
             for record in records:
-                sweep(self.fs, record.run.staging)
-            store_records(self.fs, self.layout, self.table, records)
+                sweep(self._place.fs, record.run.staging)
+            store_records(self._place, records)
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
         groups = [[each] for each in sorted(taken, key=lambda each: -each.plan.rows) if each.plan.long]
@@ -208,9 +203,9 @@ class _Merge:
         groups += [short[first : first + size] for first in range(0, len(short), size)]
         tasks = [[each.task for each in group] for group in groups]
         if len(tasks) == 1 and self.executor.threads:  # the workers have nothing else to do than parts of it
-            found = iter([run_group(self.fs, tasks[0], self.executor.run)])
+            found = iter([run_group(self._place.fs, tasks[0], self.executor.run)])
         else:
-            found = self.executor.run(partial(run_group, self.fs), tasks)
+            found = self.executor.run(partial(run_group, self._place.fs), tasks)
         for group, results in zip(groups, found, strict=True):
             yield from self._end(group, results)
 
@@ -218,7 +213,7 @@ class _Merge:
         result: MergeRecord | Failure
         try:
             reporting = ProgressExecutor(self.executor, each.value, self.clock, self.on_progress)
-            result = run_large(self.fs, self.layout, each.task, reporting.run)
+            result = run_large(self._place, each.task, reporting.run)
         except (SparkhavenError, OSError) as error:
             result = Failure(error)
         yield from self._end([each], [result])
@@ -229,7 +224,7 @@ class _Merge:
         for each, result in zip(group, results, strict=True):
             if isinstance(result, Failure):
                 with self._cleaning(each.value):
-                    sweep(self.fs, [d.stage_root for d in each.plan.destinations])
+                    sweep(self._place.fs, [d.stage_root for d in each.plan.destinations])
                 yield self._failed(each.value, MergePhase.STAGE, each.begun, result.error)
                 continue
             try:
@@ -241,7 +236,7 @@ class _Merge:
         closed: Sequence[Published | Failure]
         try:
             records = [each.planned.combine(record) for each, record in passed]
-            store_records(self.fs, self.layout, self.table, records)
+            store_records(self._place, records)
             closed = self.closing.close(
                 [date.planned.history.after(record) for (date, _), record in zip(passed, records, strict=True)]
             )
@@ -305,7 +300,7 @@ class _Merge:
                 self.clean_errors[value] = tidied.clean_error
             return tidied.history
         if record.phase is MergePhase.CHECK and not holds(record, self.pins):
-            sweep(self.fs, record.run.staging)
+            sweep(self._place.fs, record.run.staging)
             return history
         rows = sum(output.rows for output in record.outputs)
         (closed,) = self.closing.close([history])

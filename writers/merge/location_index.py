@@ -11,10 +11,10 @@ from typing import Literal
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.index.tlmi import DEEPHAVEN, PARQUET, IndexEntry, decode_tlmi, encode_tlmi
 from sparkhaven.store.format.parquet.location_files import in_parquet
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, lock_table
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 Kind = Literal["lost", "damaged", "missing", "extra", "size", "format", "time"]
@@ -46,11 +46,11 @@ def entry_of(record: MergeRecord, output: MergeOutput) -> IndexEntry:
     return IndexEntry(key, output.rows, record.time_ms, PARQUET if in_parquet(output.files) else DEEPHAVEN)
 
 
-def recorded_entries(fs: Fs, layout: Layout, table: TableName) -> Entries:
+def recorded_entries(place: TablePlace) -> Entries:
     """The entries that follow from the merge records, each with the time of the merge that wrote its location."""
     entries: Entries = {}
-    for value in all_values(fs, layout, table):
-        history = load_history(fs, layout, table, value)
+    for value in all_values(place):
+        history = load_history(place, value)
         for output in history.current.outputs if history.current else ():
             writer = next(r for r in history.complete if any(o.internal == output.internal for o in r.outputs))
             if output.rows:
@@ -58,18 +58,18 @@ def recorded_entries(fs: Fs, layout: Layout, table: TableName) -> Entries:
     return entries
 
 
-def stored_entries(fs: Fs, layout: Layout, table: TableName) -> Entries | None:
+def stored_entries(place: TablePlace) -> Entries | None:
     """The entries of the index; None if there is no index. Raises what ``decode_tlmi`` raises."""
-    path = layout.metadata_index(table)
-    if fs.stat(path) is None:
+    path = place.metadata_index
+    if place.fs.stat(path) is None:
         return None
-    return {entry.key: entry for entry in decode_tlmi(fs.read(path), path)}
+    return {entry.key: entry for entry in decode_tlmi(place.fs.read(path), path)}
 
 
-def differences(fs: Fs, layout: Layout, table: TableName, wanted: Entries) -> Iterator[Difference]:
+def differences(place: TablePlace, wanted: Entries) -> Iterator[Difference]:
     """How the index differs from the entries that it should have."""
     try:
-        stored = stored_entries(fs, layout, table)
+        stored = stored_entries(place)
     except FormatError as error:
         yield Difference("damaged", expected=f"{len(wanted)} entries", found=error.what)
         return
@@ -91,21 +91,21 @@ def differences(fs: Fs, layout: Layout, table: TableName, wanted: Entries) -> It
             yield Difference("time", key, str(right.modified_ms), str(entry.modified_ms))
 
 
-def update_index(fs: Fs, layout: Layout, table: TableName, *, dry_run: bool = False) -> IndexUpdate:
+def update_index(place: TablePlace, *, dry_run: bool = False) -> IndexUpdate:
     """Writes the index from the merge records where it differs. LockLostError: a merge is running."""
     if dry_run:
-        return _update(fs, layout, table, write=False)
-    with lock_table(fs, layout, table):
-        return _update(fs, layout, table, write=True)
+        return _update(place, write=False)
+    with lock_table(place):
+        return _update(place, write=True)
 
 
-def _update(fs: Fs, layout: Layout, table: TableName, *, write: bool) -> IndexUpdate:
-    wanted = recorded_entries(fs, layout, table)
-    different = tuple(differences(fs, layout, table, wanted))
+def _update(place: TablePlace, *, write: bool) -> IndexUpdate:
+    wanted = recorded_entries(place)
+    different = tuple(differences(place, wanted))
     if different and write:
-        path = layout.metadata_index(table)
-        fs.keep_dirs(path.parent, layout.root)
-        fs.replace(path, encode_tlmi(wanted.values()))
+        path = place.metadata_index
+        place.fs.keep_dirs(path.parent, place.layout.root)
+        place.fs.replace(path, encode_tlmi(wanted.values()))
     return IndexUpdate(different, wanted, written=bool(different) and write)
 
 

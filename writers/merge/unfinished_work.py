@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparkhaven.store.errors import FormatError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, merged_rows
 from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.validations import binding, load_validation
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
@@ -54,12 +53,12 @@ class DateStatus:
         return not left and self.validation == "passed"
 
 
-def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list[DateStatus]:
+def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
     """Every date that has rows in intraday or was ever merged; ``now_s`` is seconds since the epoch."""
-    pins, schema = Pins(fs, layout, table), load_deployed(fs, layout, table)
+    pins, schema = Pins(place), load_deployed(place)
     found = []
-    for value in sorted({*pins.values(), *all_values(fs, layout, table)}):
-        history = load_history(fs, layout, table, value)
+    for value in sorted({*pins.values(), *all_values(place)}):
+        history = load_history(place, value)
         record, last, complete = history.current, history.last, history.complete
         taken = merged_rows(record)
         sources = {internal: SourceRows(unmerged=rows) for internal, rows in pins.waiting_by_source(value).items()}
@@ -76,19 +75,19 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
                 sum(output.rows for output in record.outputs) if record else 0,
                 sum(source.unmerged for source in sources.values()),
                 record.generation if record else 0,
-                _validation(fs, layout, table, record, schema.rules) if record else None,
+                _validation(place, record, schema.rules) if record else None,
                 sum(source.untruncated for source in sources.values()),
                 last.phase if last is not None and last.phase is not MergePhase.CLEAN else None,
-                tuple(replaced_by(fs, layout, table, history, now_s)),
+                tuple(replaced_by(place, history, now_s)),
                 sources,
             )
         )
     return found
 
 
-def _validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, rules: Sequence[ValidatorRule]) -> str:
+def _validation(place: TablePlace, record: MergeRecord, rules: Sequence[ValidatorRule]) -> str:
     try:
-        found = load_validation(fs, layout, table, record)
+        found = load_validation(place, record)
     except FormatError:
         return "damaged"
     if found is None:

@@ -23,8 +23,8 @@ from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.reading.stream_state import list_rollbacks
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.types.frozen import frozen
 
@@ -54,23 +54,21 @@ def follow(ledger: Ledger, epoch: int, rollbacks: Iterable[tuple[int, int]]) -> 
     return replace(ledger, newest=newest, seen=seen, dead=tuple(dead))
 
 
-def follow_log(
-    fs: Fs, layout: Layout, table: TableName, state: StreamState, *, read_only: bool = False
-) -> Ledger | None:
+def follow_log(place: TablePlace, state: StreamState, *, read_only: bool = False) -> Ledger | None:
     """Updates the ledger to the log of a stream and writes it; None if the quarantine never had a row.
 
     The caller holds the stream's lock, unless ``read_only``.
     """
-    ledger = read_ledger(fs, layout, table, state.stream)
+    ledger = read_ledger(place.of_stream(state.stream))
     if ledger is not None:
-        followed = follow(ledger, state.epoch, list_rollbacks(fs, layout, table, state.stream))
+        followed = follow(ledger, state.epoch, list_rollbacks(place.of_stream(state.stream)))
     elif state.rejected:
-        place = layout.quarantine(state.stream)
-        followed = rebuilt_ledger(state, str(place) if is_table(fs, place) else "")
+        directory = place.layout.quarantine(state.stream)
+        followed = rebuilt_ledger(state, str(directory) if is_table(place.fs, directory) else "")
     else:
         return None
     if followed != ledger and not read_only:
-        write_ledger(fs, layout, table, state.stream, followed)
+        write_ledger(place.of_stream(state.stream), followed)
     return followed
 
 
@@ -81,14 +79,14 @@ def rebuilt_ledger(state: StreamState, place: str) -> Ledger:
     return Ledger(place, "", state.epoch, seen, (*apart, (state.epoch, NEVER)))
 
 
-def leftovers(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> tuple[list[Requeue], list[Requeue]]:
+def leftovers(place: TablePlace, state: StreamState) -> tuple[list[Requeue], list[Requeue]]:
     """Interrupted requeues: (committed, not committed).
 
     The commit log has the positions of committed ones; no row of the others is in the table.
     """
-    directory, position = layout.requeues(table, state.stream), state.offsets.requeued
+    directory, position = place.of_stream(state.stream).requeues, state.offsets.requeued
     found = []
-    for name in fs.names(directory):
+    for name in place.fs.names(directory):
         start, _, epoch = name.removesuffix(".parquet").partition("-")
         if name.endswith(".parquet") and start.isdigit() and epoch.isdigit():
             found.append(Requeue(directory / name, int(start), int(epoch)))

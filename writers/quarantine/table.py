@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, is_table
 from sparkhaven.store.errors import CommitError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.quarantine.rejected_rows import decode_rejected
 from sparkhaven.writers.quarantine.pending_changes import Requeue
@@ -51,27 +51,23 @@ Build = Callable[["DeltaSnapshot"], "Change"]
 
 
 class Quarantine:
-    """The quarantine of one stream. ``place`` is a local directory, created with the first row."""
+    """The quarantine of one stream. ``directory`` is local, created with the first row."""
 
     def __init__(
         self,
-        fs: Fs,
-        layout: Layout,
-        table: TableName,
-        stream: str,
-        place: Path,
+        place: StreamPlace,
+        directory: Path,
         *,
         clock: Callable[[], float],
         file: str = "",
     ) -> None:
-        self._fs, self.place, self._clock, self._file = fs, place, clock, file
-        self._owner = (table.namespace, table.table, stream)
-        self._ledger = layout, table, stream
+        self._place, self.directory, self._clock, self._file = place, directory, clock, file
+        self._owner = (place.table.namespace, place.table.table, place.stream)
 
     @property
     def exists(self) -> bool:
         """Whether a row was ever written."""
-        return is_table(self._fs, self.place)
+        return is_table(self._place.fs, self.directory)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -85,31 +81,31 @@ class Quarantine:
                 self._sync_all()
             batch = RejectedBatch(self._owner, files, epoch, self._clock())
             operation = "WRITE" if is_new else "MERGE"
-            self._change(operation, lambda snapshot: new_rows(self._fs, snapshot, batch, is_new=is_new))
+            self._change(operation, lambda snapshot: new_rows(self._place.fs, snapshot, batch, is_new=is_new))
 
     def announce(self, epoch: int) -> bool:
         """Records in the ledger that the quarantine may have rows of this epoch; whether it surely has none yet.
 
         A batch that failed has announced its epoch, and so has a process that is fenced off and goes on.
         """
-        known = read_ledger(self._fs, *self._ledger)
+        known = read_ledger(self._place)
         ledger = known or Ledger()
-        noted = replace(ledger, place=str(self.place), file=self._file, newest=max(ledger.newest, epoch))
+        noted = replace(ledger, place=str(self.directory), file=self._file, newest=max(ledger.newest, epoch))
         if noted != ledger:
-            write_ledger(self._fs, *self._ledger, noted)
+            write_ledger(self._place, noted)
         return known is not None and epoch > known.newest
 
     def settle(self, committed: Sequence[Requeue]) -> None:
         """Applies the pending changes of the ledger, and marks committed requeues that are not marked yet."""
         for requeue in committed:
             self.mark(requeue)
-        ledger = read_ledger(self._fs, *self._ledger)
+        ledger = read_ledger(self._place)
         if ledger is None or not ledger.dead:
             return
-        with self._fs.during("quarantine-settle"):
+        with self._place.fs.during("quarantine-settle"):
             self._remove_dead(ledger.dead)
-        named = replace(ledger, place=ledger.place or str(self.place), file=ledger.file or self._file)
-        write_ledger(self._fs, *self._ledger, replace(named, dead=()))
+        named = replace(ledger, place=ledger.place or str(self.directory), file=ledger.file or self._file)
+        write_ledger(self._place, replace(named, dead=()))
 
     # --- reading, requeueing, dropping -------------------------------------------------------------------
 
@@ -117,15 +113,15 @@ class Quarantine:
         """Matching rows of the stream, by source and position; later changes of the table are not seen."""
         from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
 
-        return QuarantineRows(self._fs, self.place, self._owner).rows(chosen)
+        return QuarantineRows(self._place.fs, self.directory, self._owner).rows(chosen)
 
     def mark(self, requeue: Requeue) -> None:
         """Marks the rows of a committed requeue, durably, and removes its file; idempotent."""
         from sparkhaven.writers.quarantine.edits import Edit, Mark, having, keys_of
         from sparkhaven.writers.quarantine.row_choice import epochs_of, owned
 
-        with self._fs.during("quarantine-mark"):
-            keys = frozenset(keys_of(decode_rejected(self._fs.read(requeue.path))))
+        with self._place.fs.during("quarantine-mark"):
+            keys = frozenset(keys_of(decode_rejected(self._place.fs.read(requeue.path))))
 
             def decide(rows: pa.Table) -> Edit:
                 mine = owned(rows, self._owner)
@@ -135,7 +131,7 @@ class Quarantine:
             if self.exists:
                 with self._locked():
                     self._edit("UPDATE", decide, Mark(requeue.epoch, round(self._clock() * 1e6)))
-        self._fs.unlink(requeue.path)
+        self._place.fs.unlink(requeue.path)
 
     def drop(self, chosen: Chosen, after: int | None = None) -> int:
         """Deletes matching rows, except those of epochs ``after`` the newest committed one; returns how many."""
@@ -183,7 +179,7 @@ class Quarantine:
         from sparkhaven.writers.quarantine.edits import edit_files
 
         def build(snapshot: DeltaSnapshot) -> Change:
-            return edit_files(self._fs, snapshot, decide, mark, self._now_ms())
+            return edit_files(self._place.fs, snapshot, decide, mark, self._now_ms())
 
         return self._change(operation, build)
 
@@ -191,11 +187,11 @@ class Quarantine:
         """Commits what ``build`` makes of the newest version, and compacts many small files; returns removed rows."""
         from sparkhaven.writers.quarantine.edits import compacted, is_crowded
 
-        with self._fs.during("quarantine-write"):
+        with self._place.fs.during("quarantine-write"):
             version, removed = self._commit(operation, build)
         if version is not None and is_crowded(version):
-            with self._fs.during("quarantine-compact"):
-                self._commit("OPTIMIZE", lambda snapshot: compacted(self._fs, snapshot, self._now_ms()))
+            with self._place.fs.during("quarantine-compact"):
+                self._commit("OPTIMIZE", lambda snapshot: compacted(self._place.fs, snapshot, self._now_ms()))
         return removed
 
     def _commit(self, operation: str, build: Build) -> tuple[DeltaSnapshot | None, int]:
@@ -203,15 +199,15 @@ class Quarantine:
         from sparkhaven.store.delta.commit import checkpoint, commit, is_checkpoint_due
         from sparkhaven.store.delta.snapshot import read_snapshot
 
-        fs = self._fs
+        fs = self._place.fs
         for _ in range(TRIES):
-            snapshot = read_snapshot(fs, self.place)
+            snapshot = read_snapshot(fs, self.directory)
             require_quarantine(snapshot)
             change = build(snapshot)
             if not change.actions:
                 return None, 0
             actions = [("commitInfo", self._info(operation)), *change.actions]
-            if commit(fs, self.place, snapshot.version + 1, actions):
+            if commit(fs, self.directory, snapshot.version + 1, actions):
                 version = snapshot.after(actions)
                 if is_checkpoint_due(version):
                     with fs.during("quarantine-checkpoint"):
@@ -220,7 +216,7 @@ class Quarantine:
             change.discard()
         raise CommitError(
             "the quarantine cannot be written. Another program takes each version first",
-            where=self.place,
+            where=self.directory,
             found=f"{TRIES} attempts",
             hint="stop the other writer of this Delta table, then restart. Nothing of a running batch was committed",
         )
@@ -241,22 +237,22 @@ class Quarantine:
         """Syncs all that the table consists of: a process may have been killed, in Spark, before it had done so."""
         from sparkhaven.store.delta.snapshot import read_snapshot
 
-        snapshot = read_snapshot(self._fs, self.place)
-        paths = [*snapshot.read, *snapshot.files, self.place / LOG / LAST_CHECKPOINT]
-        self._fs.sync([path for path in paths if self._fs.stat(path) is not None])
-        self._fs.sync_dirs([self.place, self.place / LOG])
+        snapshot = read_snapshot(self._place.fs, self.directory)
+        paths = [*snapshot.read, *snapshot.files, self.directory / LOG / LAST_CHECKPOINT]
+        self._place.fs.sync([path for path in paths if self._place.fs.stat(path) is not None])
+        self._place.fs.sync_dirs([self.directory, self.directory / LOG])
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Holds the lock of the table, whose directories are there, durably."""
         from sparkhaven.store.delta.commit import clean_log
 
-        fs = self._fs
+        fs = self._place.fs
         if not self.exists:
-            fs.keep_dirs(self.place / LOG, self.place.parent.parent)
-        lock = fs.lock(self.place, wait=True)
+            fs.keep_dirs(self.directory / LOG, self.directory.parent.parent)
+        lock = fs.lock(self.directory, wait=True)
         try:
-            clean_log(fs, self.place)
+            clean_log(fs, self.directory)
             yield
         finally:
             if lock is not None:

@@ -27,9 +27,10 @@ from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, newest
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import committed_prefix, open_parquet
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
@@ -81,9 +82,7 @@ class RemovalProof:
 
 
 def prove(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     value: str,
     *,
     tolerant: bool = False,
@@ -98,37 +97,37 @@ def prove(
     that cannot be evaluated. TableNotFoundError: no complete merge. ValidationFailedError: record, index and files
     disagree, or the validation has not passed. CorruptFileError: a file differs from what was merged.
     """
-    record = newest(fs, layout, table, value)
+    record = newest(place, value)
     if record is None:
         raise TableNotFoundError(
             "there is no proof that history holds this date",
-            where=f"{table} {value}",
+            where=f"{place.table} {value}",
             expected="a complete merge",
             found="none",
-            hint=f"sparkhaven merge {table} --dates {value}",
+            hint=f"sparkhaven merge {place.table} --dates {value}",
         )
     if record.proof is None or not record.proof.holds:
         raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")
     _check_sums(record)
-    require_volumes(fs, layout, table, record)
-    _check_index(fs, layout, table, record)
-    schema = load_deployed(fs, layout, table)
+    require_volumes(place, record)
+    _check_index(place, record)
+    schema = load_deployed(place)
     for output in record.outputs:
-        _check_output(fs, layout, table, record, output)
-        _require_own(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output)
-    pins = pins or Pins(fs, layout, table)
+        _check_output(place, record, output)
+        _require_own(place.fs, place.history_location(LocationKey(output.internal, value)), schema, output)
+    pins = pins or Pins(place)
     standing = [location for _, location in pins.locations(value) if not location.truncated]
-    require_columns(uncovered_columns(fs, layout, schema, record, standing), schema, value)
-    validation = load_validation(fs, layout, table, record)
+    require_columns(uncovered_columns(place, schema, record, standing), schema, value)
+    validation = load_validation(place, record)
     if validation is None or validation.binding != binding(record, schema.rules):
         why = "was never validated" if validation is None else "was validated with other rules"
         on_progress(f"{value}: merge {record.generation} {why}. Validating it")
-        validation = validate_date(fs, layout, table, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
+        validation = validate_date(place, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
         if not dry_run:
-            store_validation(fs, layout, table, validation)
+            store_validation(place, validation)
     if tolerant:
         validation = replace(validation, tolerant=True)
-    return RemovalProof(table, record, validation.require(), seal=_SEAL)
+    return RemovalProof(place.table, record, validation.require(), seal=_SEAL)
 
 
 def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:
@@ -161,24 +160,24 @@ def _check_sums(record: MergeRecord) -> None:
             raise _unproven(record, f"digest {digest} of column {name}", to_hex(total))
 
 
-def _check_index(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
-    path = layout.metadata_index(table)
-    entries = {entry.key: entry.rows for entry in decode_tlmi(fs.read(path), path)} if fs.stat(path) else {}
+def _check_index(place: TablePlace, record: MergeRecord) -> None:
+    path = place.metadata_index
+    entries = {entry.key: entry.rows for entry in decode_tlmi(place.fs.read(path), path)} if place.fs.stat(path) else {}
     for output in record.outputs:
         rows = entries.get(LocationKey(output.internal, record.value))
         if rows != output.rows:
             raise _unproven(record, f"{output.rows} rows of {output.internal} in the location index", rows)
 
 
-def _check_output(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, output: MergeOutput) -> None:
-    directory = layout.history_location(table, LocationKey(output.internal, record.value))
-    size = table_size.load(fs, directory)
+def _check_output(place: TablePlace, record: MergeRecord, output: MergeOutput) -> None:
+    directory = place.history_location(LocationKey(output.internal, record.value))
+    size = table_size.load(place.fs, directory)
     recorded = {name: state.size for name, state in output.files.items()}
     if size is None or size.size != output.rows or dict(size.data_file_sizes) != recorded:
         found = "no table.size" if size is None else f"{size.size} rows"
         raise _unproven(record, f"{output.rows} rows in {directory}", found)
     for name, state in output.files.items():
-        check_crc(fs, directory / name, state, stream="")
+        check_crc(place.fs, directory / name, state, stream="")
 
 
 def _unproven(record: MergeRecord, expected: object, found: object) -> ValidationFailedError:

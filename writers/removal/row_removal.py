@@ -13,27 +13,24 @@ files are unlinked. The entries in ``<stream>.removals`` remain as tombstones. B
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from sparkhaven.store.epochs.files.lock import lock_commits
 from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import Removals, read_removals, write_removals
 from sparkhaven.store.epochs.reading.stream_state import StreamState, list_streams
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.tombstone import DOOMED, Removal, RemovalPhase
-from sparkhaven.store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
-from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.errors import TableNotFoundError, TooEarlyError, ValidationFailedError
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import lock_table
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.removal_proof import RemovalProof, require_own_files
 from sparkhaven.writers.removal.state_cache import States
-
-LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
 
 
 @frozen
@@ -55,16 +52,13 @@ class Removed:
 
 
 def truncate(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     value: str,
     *,
     proof: RemovalProof,
     clock: Callable[[], float],
     source: str | None = None,
     dry_run: bool = False,
-    pause: Callable[[float], None] = time.sleep,
     states: States | None = None,
 ) -> Removed:
     """Truncates the intraday locations of a date, or those of one source; they take no further rows.
@@ -73,9 +67,9 @@ def truncate(
     date or does not cover a location (rows came after the merge); then no location of that stream is changed.
     TableNotFoundError: there is no such location.
     """
-    _require(proof, table, value)
-    run = _Run(fs, layout, proof, source, clock, pause, states or States(fs, layout, table))
-    schema = load_deployed(fs, layout, table)
+    _require(proof, place.table, value)
+    run = _Run(place, proof, source, clock, states or States(place))
+    schema = load_deployed(place)
     done: list[tuple[str, str, int]] = []
     known = False
 
@@ -87,15 +81,15 @@ def truncate(
             _require_covered(proof, stream, location)
             _require_durable(proof, state, location)
             if location.rows:
-                require_own_files(fs, layout.intraday_location(table, location.key), schema, location.files)
+                require_own_files(place.fs, place.intraday_location(location.key), schema, location.files)
         done.extend((stream, location.key.internal, location.rows) for location in full)
         if dry_run:
             return
         run.record(stream, commit_lock, full, RemovalPhase.TRUNCATE, [location.rows for location in full])
         emptied = run.states.of(stream) if chosen else state
         for location in chosen:
-            if fs.stat(layout.intraday_location(table, location.key)) is not None:  # else a delete has moved it away
-                publish_location(fs, layout, table, stream, emptied.locations[location.key])
+            if place.fs.stat(place.intraday_location(location.key)) is not None:  # else a delete has moved it away
+                publish_location(place.of_stream(stream), emptied.locations[location.key])
 
     run.each_stream(remove)
     if not known:
@@ -104,9 +98,7 @@ def truncate(
 
 
 def delete(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     value: str,
     *,
     proof: RemovalProof,
@@ -114,7 +106,6 @@ def delete(
     source: str | None = None,
     grace_s: float = GRACE_S,
     dry_run: bool = False,
-    pause: Callable[[float], None] = time.sleep,
     states: States | None = None,
 ) -> Removed:
     """Deletes the files of truncated locations, so that the date can take new rows.
@@ -122,23 +113,23 @@ def delete(
     ValidationFailedError: a location is not truncated. TooEarlyError: it was truncated less than ``grace_s`` seconds
     ago, and readers may still use it. TableNotFoundError: there is no such location.
     """
-    _require(proof, table, value)
-    run = _Run(fs, layout, proof, source, clock, pause, states or States(fs, layout, table))
+    _require(proof, place.table, value)
+    run = _Run(place, proof, source, clock, states or States(place))
     done: list[tuple[str, str, int]] = []
     swept = 0
 
     def remove(stream: str, commit_lock: Lock, _: StreamState, chosen: list[LocationState]) -> None:
         nonlocal swept
-        tombstones = read_removals(fs, layout, table, stream)
-        rows = [_require_deletable(table, tombstones, location, clock(), grace_s) for location in chosen]
+        tombstones = read_removals(place.of_stream(stream))
+        rows = [_require_deletable(place.table, tombstones, location, clock(), grace_s) for location in chosen]
         done.extend((stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True))
         if dry_run:
             return
         for location in chosen:
-            _move_away(fs, layout, table, location)
+            _move_away(place, location)
         run.record(stream, commit_lock, chosen, RemovalPhase.DELETE, rows)
         for key in sorted({r.key for _, r in tombstones.entries if run.takes(r.key)}):
-            swept += sweep(fs, layout, table, key)
+            swept += sweep(place, key)
 
     run.each_stream(remove)
     if not done and not swept:
@@ -150,12 +141,10 @@ def delete(
 class _Run:
     """One removal: its proof, hence table and date, and the source to remove (None: all)."""
 
-    fs: Fs
-    layout: Layout
+    place: TablePlace
     proof: RemovalProof
     source: str | None
     clock: Callable[[], float]
-    pause: Callable[[float], None]
     states: States
 
     def takes(self, key: LocationKey) -> bool:
@@ -164,10 +153,9 @@ class _Run:
 
     def each_stream(self, remove: Callable[[str, Lock, StreamState, list[LocationState]], None]) -> None:
         """Calls ``remove`` for each stream with its commit lock, its state, and its locations to remove."""
-        fs, layout, table = self.fs, self.layout, self.proof.table
-        with lock_table(fs, layout, table):
-            for stream in list_streams(fs, layout, table):
-                with _commits_held(fs, layout, table, stream, self.pause) as commit_lock:
+        with lock_table(self.place):
+            for stream in list_streams(self.place):
+                with self.states.commits_held(stream) as commit_lock:
                     state = self.states.of(stream)
                     chosen = [location for key, location in state.locations.items() if self.takes(key)]
                     remove(stream, commit_lock, state, sorted(chosen, key=lambda location: location.key))
@@ -176,15 +164,15 @@ class _Run:
         self, stream: str, commit_lock: Lock, locations: list[LocationState], phase: RemovalPhase, rows: list[int]
     ) -> None:
         """Records the removal of locations that had ``rows``, durably."""
-        fs, layout, table = self.fs, self.layout, self.proof.table
+        place = self.place
         now, evidence, state = int(self.clock() * 1000), self.proof.evidence(), self.states.of(stream)
         removals = [
             Removal(at.key, at.since, count, phase, state.epoch, evidence, now, at.made_ms, state.generation)
             for at, count in zip(locations, rows, strict=True)
         ]
-        with fs.during(f"{phase}-record"):
+        with place.fs.during(f"{phase}-record"):
             # an empty list makes the records of an earlier run durable
-            write_removals(fs, layout, table, stream, removals, commit_lock=commit_lock)
+            write_removals(place.of_stream(stream), removals, commit_lock=commit_lock)
         if removals:
             self.states.removed(stream, removals)
 
@@ -263,37 +251,22 @@ def _require_deletable(
     return tombstone.rows
 
 
-def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState) -> None:
-    directory = layout.intraday_location(table, location.key)
-    if fs.stat(directory) is None:
+def _move_away(place: TablePlace, location: LocationState) -> None:
+    directory = place.intraday_location(location.key)
+    if place.fs.stat(directory) is None:
         return
-    with fs.during("delete-rename"):
-        fs.rename(directory, directory.with_name(f"{DOOMED}{table.table}-{location.since}"))
-        fs.sync_dirs([directory.parent])
+    with place.fs.during("delete-rename"):
+        place.fs.rename(directory, directory.with_name(f"{DOOMED}{place.table.table}-{location.since}"))
+        place.fs.sync_dirs([directory.parent])
 
 
-def sweep(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> int:
+def sweep(place: TablePlace, key: LocationKey) -> int:
     """Unlinks what was moved away, and the value's directory if it is empty then."""
-    place = layout.intraday_location(table, key).parent
-    doomed = [name for name in fs.names(place) if name.startswith(DOOMED)]
-    with fs.during("delete-unlink"):
+    directory = place.intraday_location(key).parent
+    doomed = [name for name in place.fs.names(directory) if name.startswith(DOOMED)]
+    with place.fs.during("delete-unlink"):
         for name in doomed:
-            fs.remove_tree(place / name)
-        if doomed and fs.rmdir(place):
-            fs.sync_dirs([place.parent])
+            place.fs.remove_tree(directory / name)
+        if doomed and place.fs.rmdir(directory):
+            place.fs.sync_dirs([directory.parent])
     return len(doomed)
-
-
-def _commits_held(fs: Fs, layout: Layout, table: TableName, stream: str, pause: Callable[[float], None]) -> Lock:
-    path = layout.stream_removals(table, stream)
-    for _ in range(LOCK_TRIES):
-        lock = lock_commits(fs, path)
-        if lock is not None:
-            return lock
-        pause(LOCK_PAUSE_S)
-    raise LockLostError(
-        "the stream's commit lock is busy. It commits without a pause, or another removal is running",
-        where=path,
-        expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
-        hint="run it again",
-    )

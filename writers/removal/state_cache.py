@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
+from sparkhaven.store.epochs.files.lock import lock_commits
 from sparkhaven.store.epochs.reading.stream_state import StreamState, load_stream
 from sparkhaven.store.epochs.state.tombstone import Removal
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.errors import LockLostError
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.places import TablePlace
 
+LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
 Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class States:
     """One state per stream, reloaded only when another process has written to its logs.
 
-    The caller holds the stream's commit lock, so that no commit comes in between.
+    The caller holds the stream's commit lock, so that no commit comes in between. ``pause`` waits for a busy one.
     """
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
-        self._fs, self._layout, self._table = fs, layout, table
+    def __init__(self, place: TablePlace, pause: Callable[[float], None] = time.sleep) -> None:
+        self._place, self._pause = place, pause
         self._known: dict[str, tuple[Stamp, StreamState]] = {}
+
+    def commits_held(self, stream: str) -> Lock:
+        """The commit lock of a stream; LockLostError: it stays busy."""
+        path = self._place.of_stream(stream).stream_removals
+        for _ in range(LOCK_TRIES):
+            lock = lock_commits(self._place.fs, path)
+            if lock is not None:
+                return lock
+            self._pause(LOCK_PAUSE_S)
+        raise LockLostError(
+            "the stream's commit lock is busy. It commits without a pause, or another removal is running",
+            where=path,
+            expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
+            hint="run it again",
+        )
 
     def of(self, stream: str) -> StreamState:
         """The newest committed state of a stream, with every removal."""
         stamp = self._stamp(stream)
         known = self._known.get(stream)
         if known is None or known[0] != stamp:
-            known = self._known[stream] = (stamp, load_stream(self._fs, self._layout, self._table, stream))
+            known = self._known[stream] = (stamp, load_stream(self._place.of_stream(stream)))
         return known[1]
 
     def removed(self, stream: str, removals: Iterable[Removal]) -> None:
@@ -38,7 +57,6 @@ class States:
         self._known[stream] = (self._stamp(stream), state)
 
     def _stamp(self, stream: str) -> Stamp:
-        layout = self._layout
-        parts = (layout.stream_log, layout.stream_checkpoint, layout.stream_removals)
-        stats = (self._fs.stat(part(self._table, stream)) for part in parts)
+        place = self._place.of_stream(stream)
+        stats = map(place.fs.stat, (place.stream_log, place.stream_checkpoint, place.stream_removals))
         return tuple((stat.inode, stat.size) if stat else None for stat in stats)

@@ -22,12 +22,11 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream, finish_removal, remove_files
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
-from sparkhaven.store.epochs.retention import DEFAULTS
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import LockLostError, SettingsError, TableExistsError, TableNotFoundError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName, check_stream
+from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.merges.merge_records import lock_table, merged_rows, newest
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import refuse_batches_without_log
 from sparkhaven.writers.quarantine.pending_changes import follow_log
@@ -45,95 +44,92 @@ class StreamRemoval:
     dry_run: bool
 
 
-def remove_stream(
-    fs: Fs, layout: Layout, table: TableName, stream: str, *, clock: Callable[[], float], dry_run: bool = False
-) -> StreamRemoval:
+def remove_stream(place: StreamPlace, *, clock: Callable[[], float], dry_run: bool = False) -> StreamRemoval:
     """Removes a stream of which no row is left, or finishes a removal that was interrupted.
 
     TableNotFoundError: there is no such stream. TableExistsError: it has rows, or a location that is not deleted.
     SettingsError: a process runs it. LockLostError: a merge or removal is running. CorruptFileError: it is damaged.
     """
-    files = tuple(files_of_stream(fs, layout, table, check_stream(stream)))
-    lock_path = layout.stream_lock(table, stream)
+    check_stream(place.stream)
+    files = tuple(files_of_stream(place))
+    lock_path = place.stream_lock
     with ExitStack() as held:
         try:
-            if stream not in list_streams(fs, layout, table):
-                return _without_log(fs, layout, table, stream, files, held, dry_run=dry_run)
-            state = require_stream(fs, layout, table, stream)
-            require_removable(fs, layout, table, state)
+            if place.stream not in list_streams(place):
+                return _without_log(place, files, held, dry_run=dry_run)
+            state = require_stream(place)
+            require_removable(place, state)
             if dry_run:
-                report = preview_recovery(fs, layout, table, stream, time_ms=int(clock() * 1000))
-                return StreamRemoval(stream, state.epoch, files, tuple(report.changes()), True)
-            take_lock(fs, lock_path).release()  # refuses before anything is changed
-            if fs.stat(layout.merges(table)) is not None:
-                held.enter_context(lock_table(fs, layout, table))
-            opening = Opening(None, "removal", clock, os.getpid(), socket.gethostname(), DEFAULTS)
-            opened = open_generation(fs, layout, table, stream, opening)
+                report = preview_recovery(place, time_ms=int(clock() * 1000))
+                return StreamRemoval(place.stream, state.epoch, files, tuple(report.changes()), True)
+            take_lock(place.fs, lock_path).release()  # refuses before anything is changed
+            if place.fs.stat(place.merges) is not None:
+                held.enter_context(lock_table(place))
+            opening = Opening(None, "removal", clock, os.getpid(), socket.gethostname())
+            opened = open_generation(place, opening)
             held.enter_context(opened.lock)
         except LockLostError as error:
             if error.where != str(lock_path):
                 raise
-            raise _in_use(table, stream, error) from error
-        held.enter_context(commits_held(fs, layout.stream_removals(table, stream)))
+            raise _in_use(place.table, place.stream, error) from error
+        held.enter_context(commits_held(place.fs, place.stream_removals))
         state = opened.state
-        require_removable(fs, layout, table, state)
-        follow_log(fs, layout, table, state)
-        for key in sorted({removal.key for _, removal in read_removals(fs, layout, table, stream).entries}):
-            sweep(fs, layout, table, key)
+        require_removable(place, state)
+        follow_log(place, state)
+        for key in sorted({removal.key for _, removal in read_removals(place).entries}):
+            sweep(place, key)
         note = RemovedStream(state.epoch, state.generation, int(clock() * 1000))
-        remove_files(fs, layout, table, stream, note)
-    return StreamRemoval(stream, state.epoch, files, tuple(opened.recovery.changes()), False)
+        remove_files(place, note)
+    return StreamRemoval(place.stream, state.epoch, files, tuple(opened.recovery.changes()), False)
 
 
-def _without_log(
-    fs: Fs, layout: Layout, table: TableName, stream: str, files: tuple[Path, ...], held: ExitStack, *, dry_run: bool
-) -> StreamRemoval:
+def _without_log(place: StreamPlace, files: tuple[Path, ...], held: ExitStack, *, dry_run: bool) -> StreamRemoval:
     """Finishes a removal, or removes what a start left that was killed before it had a log."""
-    note = read_removed(fs, layout, table, stream)
+    note = read_removed(place)
     if not files:
-        require_stream(fs, layout, table, stream)
+        require_stream(place)
     elif note is None:
-        _require_unborn(fs, layout, table, stream)
+        _require_unborn(place)
     if not dry_run and files:
-        held.enter_context(take_lock(fs, layout.stream_lock(table, stream)))
-        held.enter_context(commits_held(fs, layout.stream_removals(table, stream)))
-        finish_removal(fs, layout, table, stream, note)
-    return StreamRemoval(stream, note.epoch if note else 0, files, (), dry_run)
+        held.enter_context(take_lock(place.fs, place.stream_lock))
+        held.enter_context(commits_held(place.fs, place.stream_removals))
+        finish_removal(place, note)
+    return StreamRemoval(place.stream, note.epoch if note else 0, files, (), dry_run)
 
 
-def _require_unborn(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+def _require_unborn(place: StreamPlace) -> None:
     """CorruptFileError: the log is missing, although something names an epoch of it."""
-    with take_lock_if_there(fs, layout.stream_lock(table, stream)):
+    with take_lock_if_there(place.fs, place.stream_lock):
         try:
-            require_stream(fs, layout, table, stream)
+            require_stream(place)
         except TableNotFoundError:
             return
 
 
-def require_removable(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
+def require_removable(place: TablePlace, state: StreamState) -> None:
     """TableExistsError naming the first location that keeps a stream from being removed.
 
     PositionGapError: its log has no epoch, although Spark's checkpoint has batches: the log was lost.
     """
-    refuse_batches_without_log(fs, layout, table, state.stream, state.epoch)
+    refuse_batches_without_log(place.of_stream(state.stream), state.epoch)
     for key, location in sorted(state.locations.items()):
-        place = layout.intraday_location(table, key)
+        directory = place.intraday_location(key)
         dates = f"--dates {key.value}"
-        after = f"sparkhaven delete {table} {dates}"
-        before = f"sparkhaven merge {table} {dates}, then validate, truncate and delete"
+        after = f"sparkhaven delete {place.table} {dates}"
+        before = f"sparkhaven merge {place.table} {dates}, then validate, truncate and delete"
         raise TableExistsError(
-            f"stream {state.stream!r} of {table} still has rows or locations. Nothing was changed",
-            where=place,
+            f"stream {state.stream!r} of {place.table} still has rows or locations. Nothing was changed",
+            where=directory,
             expected="no location of the stream, because each is merged, truncated and deleted",
             found="a truncated location" if location.truncated else f"{location.rows:,} rows of {key.value}",
             hint=f"{after if location.truncated else before}. A rollback drops rows that were not merged",
         )
-    for aside in list_set_aside(fs, layout, table):
-        merged = merged_rows(newest(fs, layout, table, aside.value))
+    for aside in list_set_aside(place):
+        merged = merged_rows(newest(place, aside.value))
         missing = aside.rows - merged.get((aside.stream, aside.internal, aside.since), 0)
         if aside.stream == state.stream and missing > 0:
             raise TableExistsError(
-                f"stream {state.stream!r} of {table} has rows that were set aside. Nothing was changed",
+                f"stream {state.stream!r} of {place.table} has rows that were set aside. Nothing was changed",
                 where=aside.path,
                 expected="no location that was set aside",
                 found=f"{missing:,} rows of {aside.internal}/{aside.value}",

@@ -31,6 +31,7 @@ from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionS
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.collect import collect
@@ -241,7 +242,7 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
 
 def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRange) -> None:
     """A repeated batch must have the digest of the committed one, which must still be known."""
-    entries = list_epochs(fs, target.layout, target.table, target.stream)
+    entries = list_epochs(StreamPlace(fs, target.layout, target.table, target.stream))
     known = {
         part.start: (part.digest, entry.epoch)
         for entry in entries

@@ -7,11 +7,11 @@ from functools import cache, partial
 
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
 from sparkhaven.store.merges.totals import current_names
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.store.volumes import require_volumes
@@ -26,9 +26,7 @@ from sparkhaven.writers.validation.rule_scope import Surroundings
 
 
 def validate_date(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     value: str,
     *,
     pins: Pins | None = None,
@@ -40,31 +38,31 @@ def validate_date(
     ``pins`` caches the streams' states between the dates of one run. ``tolerant``: rules that cannot be evaluated do
     not fail it. ``time_ms``: now, in milliseconds since the epoch. TableNotFoundError: the date was never merged.
     """
-    record = newest(fs, layout, table, value)
+    record = newest(place, value)
     if record is None:
         raise TableNotFoundError(
             "date has no history to validate",
-            where=f"{table} {value}",
+            where=f"{place.table} {value}",
             expected="a complete merge",
             found="none",
-            hint=f"sparkhaven merge {table} --dates {value}",
+            hint=f"sparkhaven merge {place.table} --dates {value}",
         )
-    require_volumes(fs, layout, table, record)
-    schema = load_deployed(fs, layout, table)
-    pins = pins or Pins(fs, layout, table)
-    sources, gone, later = intraday_sources(layout, table, record, pins)
-    history = RowSet(fs, schema, value, tuple(history_sources(layout, table, record)))
-    intraday = None if gone else RowSet(fs, schema, value, tuple(sources))
+    require_volumes(place, record)
+    schema = load_deployed(place)
+    pins = pins or Pins(place)
+    sources, gone, later = intraday_sources(place, record, pins)
+    history = RowSet(place.fs, schema, value, tuple(history_sources(place, record)))
+    intraday = None if gone else RowSet(place.fs, schema, value, tuple(sources))
     standing = [location for _, location in pins.locations(value) if not location.truncated]
     passed = list(merge_rules(current_names(record, schema), history, intraday, later))
-    passed += [_kept(count) for count in uncovered_columns(fs, layout, schema, record, standing)]
+    passed += [_kept(count) for count in uncovered_columns(place, schema, record, standing)]
     bound = binding(record, schema.rules)
     around = Surroundings(
-        partial(_neighbours, fs, layout, table, value),
-        partial(_gaps, fs, layout, table, record, pins),
+        partial(_neighbours, place, value),
+        partial(_gaps, place, record, pins),
         lambda: all(result.passed for result in passed if result.rule == "DigestEqual"),
     )
-    earlier = cache(partial(_earlier, fs, layout, table, record, bound))
+    earlier = cache(partial(_earlier, place, record, bound))
 
     def before(rule: ValidatorRule, mode: str) -> RuleResult | None:
         index = schema.rules.index(rule)
@@ -77,7 +75,7 @@ def validate_date(
         passed += evaluate(date, rule)
     epochs = {source.stream: source.epoch for source in sorted(record.inputs, key=lambda i: i.epoch) if source.stream}
     return Validation(
-        str(table), value, record.generation, history.rows, tuple(passed), epochs, bound, tolerant, time_ms
+        str(place.table), value, record.generation, history.rows, tuple(passed), epochs, bound, tolerant, time_ms
     )
 
 
@@ -89,19 +87,17 @@ def _kept(count: ColumnCount) -> RuleResult:
     return RuleResult("ColumnKept", count.name, count.lost, 0, 0, not count.lost, message)
 
 
-def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> list[MergeSource]:
+def history_sources(place: TablePlace, record: MergeRecord) -> list[MergeSource]:
     """The outputs of a record as something to read."""
     sources = []
     for output in record.outputs:
-        directory = layout.history_location(table, LocationKey(output.internal, record.value))
+        directory = place.history_location(LocationKey(output.internal, record.value))
         rows = output.rows
         sources.append(MergeSource(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
     return sources
 
 
-def intraday_sources(
-    layout: Layout, table: TableName, record: MergeRecord, pins: Pins
-) -> tuple[list[MergeSource], list[str], int]:
+def intraday_sources(place: TablePlace, record: MergeRecord, pins: Pins) -> tuple[list[MergeSource], list[str], int]:
     """The merged rows that are still intraday, the inputs that were removed, and the number of rows that came later."""
     now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
     merged = {i.key: i for i in record.inputs}
@@ -111,7 +107,7 @@ def intraday_sources(
         if location is None or location.rows < source.rows:
             gone.append(source.internal)
             continue
-        directory = layout.intraday_location(table, location.key)
+        directory = place.intraday_location(location.key)
         pinned = source.stream, source.internal, source.since, location.epoch
         sources.append(MergeSource(directory, *pinned, 0, source.rows, location.rows, location.files))
     later = sum(loc.rows - (merged[key].rows if key in merged else 0) for key, loc in now.items())
@@ -121,9 +117,9 @@ def intraday_sources(
 # --- what rules know beyond the rows ---------------------------------------------------------------------------
 
 
-def _neighbours(fs: Fs, layout: Layout, table: TableName, value: str, before: int, after: int) -> Sequence[int]:
+def _neighbours(place: TablePlace, value: str, before: int, after: int) -> Sequence[int]:
     """Rows in history of the merged dates next to one."""
-    values = all_values(fs, layout, table)
+    values = all_values(place)
     earlier, later = [v for v in values if v < value], [v for v in values if v > value]
     rows_by_date: list[int] = []
     for number, candidates in ((before, reversed(earlier)), (after, iter(later))):
@@ -131,14 +127,14 @@ def _neighbours(fs: Fs, layout: Layout, table: TableName, value: str, before: in
         for candidate in candidates:
             if len(rows) == number:
                 break
-            record = newest(fs, layout, table, candidate)
+            record = newest(place, candidate)
             if record is not None:
                 rows.append(sum(output.rows for output in record.outputs))
         rows_by_date += rows
     return rows_by_date
 
 
-def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: Pins) -> int:
+def _gaps(place: TablePlace, record: MergeRecord, pins: Pins) -> int:
     """Permitted gaps in the offsets of the date's streams; a commit refuses all others."""
     states = {state.stream: state for state in pins.states()}
     gaps = 0
@@ -148,7 +144,7 @@ def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: P
             raise NotEvaluatedError(f"stream {stream} has no commit log any more")
         if not state.offsets.positions():
             continue  # files: a set has no gaps
-        epochs = list_epochs(fs, layout, table, stream)
+        epochs = list_epochs(place.of_stream(stream))
         gaps += sum(len(entry.gaps) for entry in epochs if entry.live)
         if not gaps and state.floor > 0:
             settled = f"epochs of stream {stream} up to {state.floor} are settled"
@@ -156,10 +152,10 @@ def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: P
     return gaps
 
 
-def _earlier(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, bound: str) -> tuple[RuleResult, ...]:
+def _earlier(place: TablePlace, record: MergeRecord, bound: str) -> tuple[RuleResult, ...]:
     """Results of the stored validation of the same merge by the same rules."""
     try:
-        stored = load_validation(fs, layout, table, record)
+        stored = load_validation(place, record)
     except CorruptFileError:
         return ()  # then the rule counts as not evaluated, which tells more than the damage
     return stored.results if stored is not None and stored.binding == bound else ()

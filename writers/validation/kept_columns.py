@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import ValidationFailedError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.filled_columns import filled
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, TableSchema
@@ -35,10 +35,9 @@ class ColumnCount:
 
 
 def uncovered_columns(
-    fs: Fs, layout: Layout, schema: TableSchema, record: MergeRecord, locations: Iterable[LocationState]
+    place: TablePlace, schema: TableSchema, record: MergeRecord, locations: Iterable[LocationState]
 ) -> Iterator[ColumnCount]:
     """The columns with values in merged rows of these locations that not every output of the merge has."""
-    table = TableName(schema.namespace, schema.name)
     columns = {name: c for c in (*schema.retired, *schema.stored) for name in (*c.labels, c.name)}
     outputs = [output for output in record.outputs if output.rows]
     counts: dict[int | str, int] = {}
@@ -51,9 +50,9 @@ def uncovered_columns(
             if column is None:
                 counts[stem] = counts.get(stem, 0) + location.rows
                 continue
-            directory = layout.intraday_location(table, location.key)
+            directory = place.intraday_location(location.key)
             rows = 0, location.rows, location.rows
-            count = filled(fs, directory, column, location.files, location.stats, rows)
+            count = filled(place.fs, directory, column, location.files, location.stats, rows)
             counts[column.id] = counts.get(column.id, 0) + count
     by_id = {column.id: column for column in columns.values()}
     drops = {drop.id: drop.rows for drop in record.column_drops}
@@ -65,8 +64,8 @@ def uncovered_columns(
             continue
         column, kept = by_id[number], 0
         for output in outputs:
-            directory = layout.history_location(table, LocationKey(output.internal, record.value))
-            kept += filled(fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
+            directory = place.history_location(LocationKey(output.internal, record.value))
+            kept += filled(place.fs, directory, column, output.files, output.stats, (0, output.rows, output.rows))
         yield ColumnCount(column.name, number, count, kept, drops.get(number, 0))
 
 

@@ -17,6 +17,7 @@ from sparkhaven.ingest.feeds.delta.planner import entries_of
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.ingest.feeds.files.decode import KnownFile, file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.store.delta.errors import damaged
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
@@ -81,7 +82,7 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
         values = partition_values(fs, data, dict(file.values), types)
         numbers = partition_numbers(values, types()) if values else {}
         place, time_ns = place_name(version, file.path), file.time_ms * _MS
-        yield data, KnownFile(place, values, time_ns, True, declared, SPARK_ZONE, numbers)
+        yield data, KnownFile(place, FileConstants(values, numbers, SPARK_ZONE), time_ns, True, declared)
 
 
 def _declared(fs: Fs, feed: DeltaOptions) -> frozenset[str]:

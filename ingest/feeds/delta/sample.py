@@ -11,6 +11,7 @@ from sparkhaven.ingest.feeds.delta.partition_values import partition_values
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.ingest.feeds.files.decode import KnownFile
 from sparkhaven.ingest.feeds.files.sample import sample_of
+from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
@@ -29,7 +30,7 @@ def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
             raise file_gone(Path(added.path), latest)
         file = FileId(added.path, added.size, found.mtime_ns)
         values = partition_values(fs, file, dict(added.values), lambda: view.metadata.columns)
-        files.append((file, KnownFile(constants=values, utc96=True)))
+        files.append((file, KnownFile(constants=FileConstants(values), utc96=True)))
     if not files:
         raise FeedError(
             "the Delta table has no rows to infer from",

@@ -7,8 +7,8 @@ Nothing of a split may be committed before the iterator has ended, since step 5 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,6 +25,7 @@ from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.csv_parts import RecordRange, find_records, record_lines
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.parquet.file_constants import NO_CONSTANTS, FileConstants
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.router import Router, reference_ns
 from sparkhaven.ingest.spec.payload_formats import UTF8, Format
@@ -47,19 +48,18 @@ FAR_FILE = "the modification time of the file"
 
 @frozen
 class KnownFile:
-    """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
-    of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and
-    whether its timestamps of type INT96 are instants, and names of columns that its table declares without the file.
-    ``zone_of`` says whose time zone a column that is not in the file has, where its text has none. ``numbers``: those
-    of the ``constants`` that have a type of numbers, as such."""
+    """What is known of a file beside its bytes.
+
+    ``place`` names its rows instead of its path, ``time_ns`` is its time where that is not its modification time.
+    ``utc96``: its timestamps of type INT96 are instants. ``declared``: names of columns that its table declares without
+    the file.
+    """
 
     place: str | None = None
-    constants: Mapping[str, str | None] = field(default_factory=dict)
+    constants: FileConstants = NO_CONSTANTS
     time_ns: int | None = None
     utc96: bool = False
     declared: Callable[[], Collection[str]] = frozenset
-    zone_of: str = ""
-    numbers: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
 
 NOTHING = KnownFile()
@@ -120,11 +120,9 @@ def decoded(
             spec.ignore,
             alias=alias,
             constants=known.constants,
-            numbers=known.numbers,
             place=known.place,
             utc96=known.utc96,
             bytes_too=options.binary_as_text,
-            zone_of=known.zone_of,
         )
         text = parquet_rows.payload(fs, split)
 

@@ -171,7 +171,7 @@ def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, ev
             share(len(places)),
             utc96=known.utc96,
             bytes_too=options.binary_as_text,
-            constants=known.constants,
+            constants=known.constants.texts,
         )
         parts.append((found, count))
         places += [f"{_name(file)} row {number}" for number in range(1, count + 1)]

@@ -32,6 +32,7 @@ from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import SettingsError, TableNotFoundError, carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 
 SOURCE = "sparkhaven_files"
 # start and stop: the part of the file; task: whose work it is; waiting: files left behind
@@ -286,7 +287,7 @@ def _dialect(text: str) -> CsvOptions:
 def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
     try:
         layout, table = Layout(Path(options["root"])), TableName.parse(options["table"])
-        return load_positions(fs, layout, table, options["stream"])[0]
+        return load_positions(StreamPlace(fs, layout, table, options["stream"]))[0]
     except TableNotFoundError:
         return FileWindow()  # the first start of a stream
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
 from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows
+from sparkhaven.ingest.formats.parquet.file_constants import NO_CONSTANTS, FileConstants
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.typed_values import (
     SourceColumn,
@@ -38,11 +39,9 @@ AGAIN = "deliver the file again under a new name. Nothing of it was committed"
 class ParquetDecoder:
     """Decoder of Parquet files, and of any other batches with types of their own.
 
-    ``constants`` are columns beside those of a file, with one value for all rows, as text. ``numbers`` are those of
-    them that have a type of numbers: a float or double takes such a one as it takes the same type of a file. ``place``
-    is how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
-    are instants in UTC, whoever wrote them. ``bytes_too``: bytes may be texts in UTF-8.
-    ``zone_of``: whose zone a constant has that has none.
+    ``constants`` are columns beside those of a file. ``place`` is how rows are named instead of by the file's path.
+    ``utc96``: timestamps of the old type INT96, which has no zone, are instants in UTC, whoever wrote them.
+    ``bytes_too``: bytes may be texts in UTF-8.
     """
 
     def __init__(
@@ -52,19 +51,17 @@ class ParquetDecoder:
         *,
         alias: bool = False,
         unit: Unit = "row",
-        constants: Mapping[str, str | None] | None = None,
-        numbers: Mapping[str, pa.Scalar] | None = None,
+        constants: FileConstants = NO_CONSTANTS,
         place: str | None = None,
         utc96: bool = False,
         bytes_too: bool = False,
-        zone_of: str = "",
     ) -> None:
         self._targets = tuple(targets)
-        self._constants = {name: pa.scalar(value, pa.string()) for name, value in (constants or {}).items()}
+        self._constants = {name: pa.scalar(value, pa.string()) for name, value in constants.texts.items()}
         others = {target.source for target in self._targets if target.column.type.name not in _FLOATING}
-        self._numbers = numbers or {}
+        self._numbers, self._zone_of = constants.numbers, constants.zone_of
         self._written = self._constants | {n: value for n, value in self._numbers.items() if n not in others}
-        self._place, self._utc96, self._bytes_too, self._zone_of = place, utc96, bytes_too, zone_of
+        self._place, self._utc96, self._bytes_too = place, utc96, bytes_too
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
         self._form = row_form(self._targets, bytes_too=bytes_too)

@@ -9,6 +9,7 @@ from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.exports.extended_tree import follow_history
 
@@ -18,6 +19,7 @@ def follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None
     if schema.extended not in EXTENDED:
         return
     opened = open_pinned(layout.root, schema.full_name, fs=fs)
-    changes = follow_history(fs, layout, opened, now_ms=int(time.time() * 1000), on_progress=cli.note)
+    place = TablePlace(fs, layout, opened.snapshot.table)
+    changes = follow_history(place, opened, now_ms=int(time.time() * 1000), on_progress=cli.note)
     done = f"{len(changes.written):,} dates written, {len(changes.removed):,} removed"
     cli.note(f"{schema.extended}: {done}, {changes.path}")

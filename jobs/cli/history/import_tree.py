@@ -30,6 +30,7 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.date_ranges import refuse_malformed
 from sparkhaven.store.schema.deployed.deploy import load_history
 from sparkhaven.store.schema.document.schema_file import load_schema
@@ -113,8 +114,9 @@ def import_tree(
     """
     cli: CliContext = ctx.obj
     fs, table = Fs(), TableName.parse(name)
+    place = TablePlace(fs, cli.layout(), table)
     definition = _schema(fs, cli, table, schema, dry_run)
-    refuse_malformed(dates or (), all_values(fs, cli.layout(), table), new=True)
+    refuse_malformed(dates or (), all_values(place), new=True)
     template = None if value is None else ValueTemplate.parse(value)
     tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values, value=template)
     merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
@@ -123,8 +125,7 @@ def import_tree(
     with ExitStack() as opened:
         executor = opened.enter_context(LocalExecutor(workers or 1))
         results = import_dates(
-            fs,
-            cli.layout(),
+            place,
             definition,
             tree,
             options,
@@ -155,7 +156,7 @@ def _lossy(schema: TableSchema, names: list[str]) -> frozenset[str]:
 def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_run: bool) -> TableSchema:
     """The definition of the table; one that is given is deployed first."""
     if path is None:
-        return merged_schema(fs, cli.database(), table)
+        return merged_schema(TablePlace(fs, cli.database(), table))
     definition = load_schema(fs, path).materialised().schema
     if definition.full_name != str(table):
         raise SettingsError(
@@ -165,10 +166,10 @@ def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_ru
             found=definition.full_name,
             hint="check both",
         )
-    if dry_run and load_history(fs, cli.layout(), table) == []:
+    if dry_run and load_history(TablePlace(fs, cli.layout(), table)) == []:
         return definition
     deploy_schema(fs, cli.layout(), path, dry_run=dry_run)
-    return merged_schema(fs, cli.database(), table)
+    return merged_schema(TablePlace(fs, cli.database(), table))
 
 
 def _show(cli: CliContext, name: str, tree: FoundTree, results: Iterator[Imported], dry_run: bool) -> int:

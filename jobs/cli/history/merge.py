@@ -38,6 +38,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
@@ -122,8 +123,8 @@ def merge(
     if name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
     choice = parse_choice(dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
-    fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
-    schema = load_deployed(fs, layout, parsed)
+    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    schema = load_deployed(place)
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(unbuilt)
     if force:
@@ -138,17 +139,17 @@ def merge(
         format=_format(format_, schema),
     )
     where = chosen_runner(local, spark)
-    merged, states = all_values(fs, layout, parsed), newest_states(fs, layout, parsed)
+    merged, states = all_values(place), newest_states(place)
     try:
-        values = _values(parsed, choice, states, merged, rewrite=rewrite, ask_zone=closed and zone is None)
+        values = _values(place.table, choice, states, merged, rewrite=rewrite, ask_zone=closed and zone is None)
     except TableNotFoundError as error:
         if not allow_empty:
             raise
         _show_nothing(cli, name, error, dry_run)
         if not dry_run:
-            _follow(cli, fs, layout, schema)
+            _follow(cli, place.fs, place.layout, schema)
         return
-    run = partial(merge_dates, fs, layout, parsed, options=options, clock=time.time)
+    run = partial(merge_dates, place, options=options, clock=time.time)
     with ExitStack() as opened:
         count = workers or local_workers()
         local_executor = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
@@ -160,13 +161,13 @@ def merge(
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned, PARALLEL_ROWS)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
-                executor = _spark_executor(opened, layout, parsed, workers, verbose)
+                executor = _spark_executor(opened, place.layout, place.table, workers, verbose)
         results = run(
             values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
         )
         code = _show(cli, name, results, dry_run)
         if not dry_run:
-            _follow(cli, fs, layout, schema)
+            _follow(cli, place.fs, place.layout, schema)
     exit_with(code)
 
 

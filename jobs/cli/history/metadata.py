@@ -15,6 +15,7 @@ from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, T
 from sparkhaven.store.format.index.tlmi import IndexEntry
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.writers.merge.location_index import (
     Difference,
@@ -48,12 +49,12 @@ def list_(ctx: typer.Context, tables: TablesArgument = None, as_json: Json = Fal
     """
     cli: CliContext = ctx.obj
 
-    def run(fs: Fs, layout: Layout, name: TableName) -> int:
-        stored = stored_entries(fs, layout, name)
+    def run(place: TablePlace) -> int:
+        stored = stored_entries(place)
         entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
         header = ["internal", "date", "rows", "modified_ms", "format"]
-        record = {"table": str(name), "index": stored is not None, "entries": entries}
-        text = f"{name}: {len(entries):,} locations" if stored is not None else f"{name}: no index"
+        record = {"table": str(place.table), "index": stored is not None, "entries": entries}
+        text = f"{place.table}: {len(entries):,} locations" if stored is not None else f"{place.table}: no index"
 
         def print_text() -> None:
             print(text)
@@ -75,10 +76,17 @@ def validate(
     """
     cli: CliContext = ctx.obj
 
-    def run(fs: Fs, layout: Layout, name: TableName) -> int:
-        recorded = recorded_entries(fs, layout, name)
-        different = list(differences(fs, layout, name, recorded))
-        _show(cli, name, len(recorded), different, {}, "right" if not different else f"{len(different):,} differences")
+    def run(place: TablePlace) -> int:
+        recorded = recorded_entries(place)
+        different = list(differences(place, recorded))
+        _show(
+            cli,
+            place.table,
+            len(recorded),
+            different,
+            {},
+            "right" if not different else f"{len(different):,} differences",
+        )
         return EXIT_BAD_DATA if different else EXIT_DONE
 
     _each(cli, tables, run)
@@ -97,22 +105,24 @@ def update(
     """
     cli: CliContext = ctx.obj
 
-    def run(fs: Fs, layout: Layout, name: TableName) -> int:
-        done = update_index(fs, layout, name, dry_run=dry_run)
+    def run(place: TablePlace) -> int:
+        done = update_index(place, dry_run=dry_run)
         verb = "would be written" if dry_run else "written"
         text = f"{len(done.differences):,} differences, {verb}" if done.differences else "right, nothing to write"
-        _show(cli, name, len(done.entries), done.differences, {"written": done.written, "dry_run": dry_run}, text)
+        _show(
+            cli, place.table, len(done.entries), done.differences, {"written": done.written, "dry_run": dry_run}, text
+        )
         return EXIT_DONE
 
     _each(cli, tables, run)
 
 
-def _each(cli: CliContext, words: str | None, run: Callable[[Fs, Layout, TableName], int]) -> None:
+def _each(cli: CliContext, words: str | None, run: Callable[[TablePlace], int]) -> None:
     """Does it for each table that is asked for; an error of one does not stop the others."""
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
     for name in _chosen(fs, layout, words):
         try:
-            code = run(fs, layout, name) or code
+            code = run(TablePlace(fs, layout, name)) or code
         except SparkhavenError as error:
             code = report(cli, error, table=str(name)) or code
     exit_with(code)

@@ -16,6 +16,7 @@ from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.source_names import directory_of
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
@@ -93,23 +94,21 @@ class _Chosen:
 
 def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **options: Any) -> None:
     name, dry_run = chosen.name, chosen.dry_run
-    fs, layout, table = Fs(), cli.database(), TableName.parse(name)
-    load_deployed(fs, layout, table)
+    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    load_deployed(place)
     locations = rows = 0
     begun = time.monotonic()
-    states, pins = States(fs, layout, table), Pins(fs, layout, table)
+    states, pins = States(place), Pins(place)
     code = EXIT_DONE
-    streams = newest_states(fs, layout, table)
+    streams = newest_states(place)
     intraday, source = intraday_dates(streams), chosen.source
     if source is not None:
         sources = {key.internal for state in streams for key in state.locations}
-        source = directory_of(table, source, sources.union(fs.names(layout.intraday(table))))
-    for value in chosen.choice.pick(intraday, time.time(), lambda: all_values(fs, layout, table)):
+        source = directory_of(place.table, source, sources.union(place.fs.names(place.intraday)))
+    for value in chosen.choice.pick(intraday, time.time(), lambda: all_values(place)):
         try:
             proof = prove(
-                fs,
-                layout,
-                table,
+                place,
                 value,
                 tolerant=chosen.allow_unevaluated,
                 dry_run=dry_run,
@@ -118,9 +117,7 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
                 on_progress=cli.note,
             )
             done = phase(
-                fs,
-                layout,
-                table,
+                place,
                 value,
                 proof=proof,
                 clock=time.time,

@@ -13,6 +13,7 @@ from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed, user_tables
 from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
 from sparkhaven.writers.merge.unfinished_work import DateStatus, table_status
@@ -30,7 +31,7 @@ def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> in
     code = EXIT_DONE
     for table_name in _tables(fs, layout, name, user_tables):
         try:
-            dates = table_status(fs, layout, table_name, time.time())
+            dates = table_status(TablePlace(fs, layout, table_name), time.time())
         except SparkhavenError as error:  # report the other tables all the same
             code = report(cli, error, table=str(table_name)) or code
             continue
@@ -102,7 +103,7 @@ def clean_command(
     code = EXIT_DONE
     for table_name in _tables(fs, layout, name, deployed_tables):
         try:
-            gone, later = clean(fs, layout, table_name, time.time, dry_run=dry_run)
+            gone, later = clean(TablePlace(fs, layout, table_name), time.time, dry_run=dry_run)
         except SparkhavenError as error:
             code = report(cli, error, table=str(table_name)) or code
             continue
@@ -122,5 +123,5 @@ def _tables(
     if name is None:
         return all_tables(fs, layout)
     table_name = TableName.parse(name)
-    load_deployed(fs, layout, table_name)
+    load_deployed(TablePlace(fs, layout, table_name))
     return [table_name]

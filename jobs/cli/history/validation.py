@@ -17,6 +17,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, store_validation
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.validation.date_validation import validate_date
@@ -46,18 +47,18 @@ def validate(
     """
     cli: CliContext = ctx.obj
     choice = parse_choice(dates)
-    fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
-    load_deployed(fs, layout, parsed)
-    merged = [value for value in all_values(fs, layout, parsed) if newest(fs, layout, parsed, value)]
-    values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(fs, layout, parsed)), "merged ")
-    code, wrong, pins = EXIT_DONE, 0, Pins(fs, layout, parsed)
+    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    load_deployed(place)
+    merged = [value for value in all_values(place) if newest(place, value)]
+    values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(place)), "merged ")
+    code, wrong, pins = EXIT_DONE, 0, Pins(place)
     for value in values:
         try:
             validation = validate_date(
-                fs, layout, parsed, value, pins=pins, tolerant=allow_unevaluated, time_ms=int(time.time() * 1000)
+                place, value, pins=pins, tolerant=allow_unevaluated, time_ms=int(time.time() * 1000)
             )
             if not dry_run:
-                store_validation(fs, layout, parsed, validation)
+                store_validation(place, validation)
         except SparkhavenError as error:  # the other dates are validated all the same
             failed = report(cli, error, table=name, date=value)
             code, wrong = code or failed, wrong + 1

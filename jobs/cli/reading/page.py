@@ -22,6 +22,7 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 PORT, HOURS = 8090, 24
@@ -116,5 +117,5 @@ def _asked(fs: Fs, layout: Layout, words: list[str], hours: float) -> Asked:
     if unread:
         raise unread[0].error
     for name in (*tables, *(feed.table for feed in feeds)):
-        load_deployed(fs, layout, name)
+        load_deployed(TablePlace(fs, layout, name))
     return Asked(tuple(tables), tuple(feeds), hours)

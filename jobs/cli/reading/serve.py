@@ -20,6 +20,7 @@ from sparkhaven.readers.live.service import Engine, EngineOptions, is_installed
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checks_of, chosen_mode
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 
@@ -61,7 +62,7 @@ def serve(
     chosen = [TableName.parse(name) for name in (*(names or ()), *(tables or ()))]
     options = EngineOptions(bind, port, memory_bytes(memory), ui=ui)
     for name in chosen:
-        served_schema(load_deployed(Fs(), layout, name))
+        served_schema(load_deployed(TablePlace(Fs(), layout, name)))
     _enter_environment(sys.argv[1:])
     stop = stopped_by_signals()
     checks = checks_of(chosen_mode(None, os.environ))

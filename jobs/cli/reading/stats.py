@@ -27,6 +27,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stre
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, user_tables
 
 AllOption = Annotated[bool, typer.Option("--all", help="Also the log tables, of namespace SparkhavenInternal.")]
@@ -84,7 +85,9 @@ def stats(
     streams, unread = load_streams(files)
     chosen = [TableName.parse(name)] if name is not None else _listed(layout, all_tables)
     for settings in streams:
-        if settings.table not in chosen or settings.spec.stream not in list_streams(Fs(), layout, settings.table):
+        if settings.table not in chosen or settings.spec.stream not in list_streams(
+            TablePlace(Fs(), layout, settings.table)
+        ):
             raise TableNotFoundError(
                 "the stream of this file has not run here",
                 where=settings.file,
@@ -93,11 +96,11 @@ def stats(
     code = report_failed(cli, unread)
     for table_name in chosen:
         try:
-            figures = table_stats(Fs(), layout, table_name, as_of=as_of)
+            figures = table_stats(TablePlace(Fs(), layout, table_name), as_of=as_of)
             for line in figures["streams"]:
                 for settings in streams:
                     if (settings.table, settings.spec.stream) == (table_name, line["stream"]):
-                        state = load_stream(Fs(), layout, table_name, line["stream"])
+                        state = load_stream(StreamPlace(Fs(), layout, table_name, line["stream"]))
                         waiting = settings.feed.waiting(Fs(), state).counts
                         line |= {**waiting, "remarks": remarks_of(waiting, settings.feed.resume.remember_s)}
         except SparkhavenError as error:  # report the other tables all the same

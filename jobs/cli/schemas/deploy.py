@@ -13,7 +13,8 @@ from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import Version, retired_columns
 from sparkhaven.store.schema.deployed.numbering import recorded_schema
@@ -61,7 +62,7 @@ def deploy(
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
     consent = Consent(tuple(drop or ()), tuple(map(_pair, rename or ())), restore, changes=True)
-    source = local_path(file) if _is_file(file) else _text_of(fs, layout, TableName.parse(file), restore)
+    source = local_path(file) if _is_file(file) else _text_of(TablePlace(fs, layout, TableName.parse(file)), restore)
     done = deploy_schema(fs, layout, source, consent=consent, dry_run=dry_run)
     name, change = done.schema.full_name, done.change
     counts = [change.added, change.dropped, change.renamed, change.restored, change.changed]
@@ -91,9 +92,9 @@ def history(ctx: typer.Context, name: TableArgument, as_json: Json = False, verb
     Columns that are gone are listed with the last version that has them.
     """
     cli: CliContext = ctx.obj
-    fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
-    deployed = load_deployed(fs, layout, parsed)
-    versions = load_history(fs, layout, parsed)[: deployed.version]
+    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    deployed = load_deployed(place)
+    versions = load_history(place)[: deployed.version]
     rows = [_version(versions[: number + 1]) for number in range(len(versions))]
     gone = [
         {"column": column.record.name, "id": number, "version": column.version, "dropped": column.declared}
@@ -147,29 +148,29 @@ def _is_file(word: str) -> bool:
 def _schema(cli: CliContext, word: str) -> TableSchema:
     if _is_file(word):
         return load_schema(Fs(), local_path(word)).materialised().schema
-    return load_deployed(Fs(), cli.database(), TableName.parse(word))
+    return load_deployed(TablePlace(Fs(), cli.database(), TableName.parse(word)))
 
 
-def _text_of(fs: Fs, layout: Layout, name: TableName, restore: int | None) -> bytes:
+def _text_of(place: TablePlace, restore: int | None) -> bytes:
     """The bytes of a version that was deployed; of the newest one without a number."""
-    deployed = load_deployed(fs, layout, name)
-    versions = {version.version: version for version in load_history(fs, layout, name)}
+    deployed = load_deployed(place)
+    versions = {version.version: version for version in load_history(place)}
     number = deployed.version if restore is None else restore
     if number not in versions:
         raise SettingsError(
-            f"{name} has no version {number}",
+            f"{place.table} has no version {number}",
             expected=f"1 to {deployed.version}",
             found=number,
-            hint=f"`sparkhaven schema history {name}` lists them",
+            hint=f"`sparkhaven schema history {place.table}` lists them",
         )
     if number == deployed.version:
-        return fs.read(layout.schema(name))
+        return place.fs.read(place.schema)
     text = versions[number].text
     if text is None:
         raise SettingsError(
             f"the file of version {number} was not kept. An earlier release deployed it",
             expected="a schema file with the columns of that version",
-            found=f"{name}: {', '.join(column.name for column in versions[number].columns)}",
+            found=f"{place.table}: {', '.join(column.name for column in versions[number].columns)}",
             hint=f"`sparkhaven schema deploy FILE --restore {number}` takes the file",
         )
     return text.encode()

@@ -16,6 +16,7 @@ from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import Deployment, load_deployed
 from sparkhaven.store.schema.document.describe import describe, findings_text, schema_text
 from sparkhaven.store.schema.document.schema_file import check_schema, load_schema
@@ -90,5 +91,5 @@ def show(
         file = load_schema(Fs(), local_path(subject))
         cli.result(describe(file.schema, file), schema_text(file.schema))
     else:
-        schema = load_deployed(Fs(), cli.database(), TableName.parse(subject))
+        schema = load_deployed(TablePlace(Fs(), cli.database(), TableName.parse(subject)))
         cli.result(describe(schema), schema_text(schema))

@@ -17,6 +17,7 @@ from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName, check_stream
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.spark.checkpoint_repair import apply_repair, plan_repair
 
 
@@ -56,7 +57,7 @@ def repair(
     if name is not None and stream is None:
         raise SettingsError("a table is named without its stream", expected="NS.T STREAM, or neither", found=name)
     if name is not None and stream is not None:
-        state = load_stream(fs, cli.database(), TableName.parse(name), check_stream(stream))
+        state = load_stream(StreamPlace(fs, cli.database(), TableName.parse(name), check_stream(stream)))
         query, batch = state.last_query, state.last_batch
     plan = plan_repair(fs, checkpoint, query_id=query, batch=batch, new_id=str(uuid.uuid4()))
     backup = checkpoint.with_name(f"{checkpoint.name}.backup-{int(time.time() * 1000)}")

@@ -22,6 +22,7 @@ from sparkhaven.store.epochs.state.log_values import ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName, check_stream
+from sparkhaven.store.places import StreamPlace
 
 
 def register(app: typer.Typer) -> None:
@@ -46,8 +47,8 @@ def list_(
     """Lists epochs since the rollback floor."""
     cli: CliContext = ctx.obj
     layout, parsed = cli.database(), TableName.parse(name)
-    state = require_stream(Fs(), layout, parsed, check_stream(stream))
-    entries = list_epochs(Fs(), layout, parsed, stream)
+    state = require_stream(StreamPlace(Fs(), layout, parsed, check_stream(stream)))
+    entries = list_epochs(StreamPlace(Fs(), layout, parsed, stream))
     listed = [asdict(entry) | _shown(entry) for entry in entries]
     unit = "messages" if state.offsets else "files"
     header = ["epoch", "kind", "live", "time", "rows", unit, "locations", "restores", "generation"]
@@ -71,16 +72,16 @@ def show(
     """Shows the state of one epoch: locations and positions."""
     cli: CliContext = ctx.obj
     layout, parsed = cli.database(), TableName.parse(name)
-    state = require_stream(Fs(), layout, parsed, check_stream(stream))
+    state = require_stream(StreamPlace(Fs(), layout, parsed, check_stream(stream)))
     if epoch is not None:
-        state = load_stream(Fs(), layout, parsed, stream, epoch=epoch)
+        state = load_stream(StreamPlace(Fs(), layout, parsed, stream), epoch=epoch)
     header = ["source", "date", "rows", "since", "epoch"]
     located = [
         {"source": key.internal, "date": key.value, **{name: getattr(location, name) for name in header[2:]}}
         for key, location in sorted(state.locations.items())
     ]
     rows = _rows(state)
-    entries = list_epochs(Fs(), cli.database(), TableName.parse(name), stream)
+    entries = list_epochs(StreamPlace(Fs(), cli.database(), TableName.parse(name), stream))
     counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
 
     def print_text() -> None:
@@ -111,16 +112,16 @@ def rollback(
     Source positions are restored too: the stream ingests what came after them again.
     """
     cli: CliContext = ctx.obj
-    layout, parsed = cli.database(), TableName.parse(name)
-    now = require_stream(Fs(), layout, parsed, check_stream(stream))
-    then = load_stream(Fs(), layout, parsed, stream, epoch=to)
-    require_unmerged(Fs(), layout, parsed, stream, to)
+    place = StreamPlace(Fs(), cli.database(), TableName.parse(name), check_stream(stream))
+    now = require_stream(place)
+    then = load_stream(place, epoch=to)
+    require_unmerged(place, to)
     dropped = _rows(now) - _rows(then)
     epoch = now.epoch
     if dry_run:
-        preview_rollback(Fs(), layout, parsed, stream, to, time_ms=int(time.time() * 1000))
+        preview_rollback(place, to, time_ms=int(time.time() * 1000))
     else:
-        with open_log(layout, parsed, stream, leave_damaged=True) as log:
+        with open_log(place, leave_damaged=True) as log:
             epoch = log.rollback(to)
     record = {"table": name, "stream": stream, "to": to, "epoch": epoch, "rows_dropped": dropped, "dry_run": dry_run}
     words = "would drop" if dry_run else "dropped"

@@ -21,6 +21,7 @@ from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName, check_stream
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def list_(
     """
     cli: CliContext = ctx.obj
     layout, chosen = cli.database(), _chosen(reason, source, epoch, state)
-    rejected = find(Fs(), layout, *_named(cli, layout, name, stream, old_table))
+    rejected = find(_named(cli, layout, name, stream, old_table))
     listed: list[list[object]] = []
     count = 0
     if rejected is not None:
@@ -131,27 +132,27 @@ def requeue(
     layout = cli.database()
     if old_file is not None:
         old_spelling(cli, "--file STREAM.toml", "STREAM.toml after the stream")
-    table_and_stream = _named(cli, layout, name, stream, old_table)
-    rejected, stream = find(Fs(), layout, *table_and_stream), table_and_stream[1]
-    repairs = read_repairs(Fs(), repaired, f"{table_and_stream[0]} {stream}") if repaired is not None else None
+    place = _named(cli, layout, name, stream, old_table)
+    rejected, stream = find(place), place.stream
+    repairs = read_repairs(Fs(), repaired, f"{place.table} {stream}") if repaired is not None else None
     if rejected is None:
         _show_requeued(cli, stream, None, len(repairs or ()), dry_run)
         return
     if not rejected.ledger.file:
         raise SettingsError(
             "rows of data frames cannot be requeued. Only their program knows how they are routed",
-            where=f"stream {stream} of {rejected.table}",
+            where=f"stream {stream} of {place.table}",
             expected="a stream with a stream file",
             found="rows that a data frame writer has rejected",
             hint="repair them in a program and write them with write_frame(..., label=...), which writes them once."
-            f" Then run `sparkhaven quarantine drop {rejected.table} {stream}`",
+            f" Then run `sparkhaven quarantine drop {place.table} {stream}`",
         )
     settings = load_stream_file(Fs(), stream_file or old_file or Path(rejected.ledger.file), os.environ)
-    if (settings.table, settings.spec.stream) != (rejected.table, stream):
+    if (settings.table, settings.spec.stream) != (place.table, stream):
         raise SettingsError(
             "the stream file describes another stream",
             where=settings.file,
-            expected=f"stream {stream} of {rejected.table}",
+            expected=f"stream {stream} of {place.table}",
             found=f"stream {settings.spec.stream} of {settings.table}",
         )
     chosen = _chosen(reason, source, epoch, "pending")
@@ -167,7 +168,7 @@ def requeue(
             run = open_stream(fs, layout, settings, opened, Progress())
             quarantine = rejected.quarantine()
             where = f"{settings.file}: bad_rows.quarantine"
-            settle(fs, layout, settings.table, run.log.state, quarantine, where)
+            settle(place, run.log.state, quarantine, where)
             requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
     _show_requeued(cli, stream, done, len(repairs or ()), dry_run)
     if done.refused or done.cut or repairs:
@@ -195,38 +196,39 @@ def drop(
     cli: CliContext = ctx.obj
     layout = cli.database()
     chosen = _chosen(reason, source, epoch, state)
-    table_and_stream = _named(cli, layout, name, stream, old_table)
+    place = _named(cli, layout, name, stream, old_table)
     if not everything and (reason, source, epoch, state) == (None, None, None, "all"):
         raise SettingsError(
             "no rows are selected", expected="--reason, --source, --epoch, --state, or --all", found="none of them"
         )
-    rejected, dropped = find(Fs(), layout, *table_and_stream), 0
+    rejected, dropped = find(place), 0
     if rejected is not None:
-        now = load_stream(Fs(), layout, rejected.table, rejected.stream).epoch  # rows of a running batch stay
+        now = load_stream(place).epoch  # rows of a running batch stay
         if dry_run:
             dropped = rejected.count(chosen, now)
         else:
             dropped = rejected.quarantine().drop(chosen, now)
     words = "would drop" if dry_run else "dropped"
-    record = {"stream": table_and_stream[1], "dropped": dropped, "dry_run": dry_run}
-    cli.result(record, f"{table_and_stream[1]}: {words} {dropped:,} rows")
+    record = {"stream": place.stream, "dropped": dropped, "dry_run": dry_run}
+    cli.result(record, f"{place.stream}: {words} {dropped:,} rows")
 
 
-def _named(cli: CliContext, layout: Layout, name: str, stream: str | None, table: str | None) -> tuple[TableName, str]:
-    """The table and the stream that the words name; without a stream they have the old spelling."""
+def _named(cli: CliContext, layout: Layout, name: str, stream: str | None, table: str | None) -> StreamPlace:
+    """The stream that the words name; without a stream they have the old spelling."""
     if stream is not None:
-        return TableName.parse(name), check_stream(stream)
+        return StreamPlace(Fs(), layout, TableName.parse(name), check_stream(stream))
     old_spelling(cli, f"{name}{f' --table {table}' if table else ''}", "NS.T STREAM")
     fs = Fs()
     tables = [TableName.parse(table)] if table else deployed_tables(fs, layout)
-    having = [candidate for candidate in tables if check_stream(name) in list_streams(fs, layout, candidate)]
+    places = [StreamPlace(fs, layout, candidate, check_stream(name)) for candidate in tables]
+    having = [place for place in places if name in list_streams(place)]
     if not having:
         raise no_stream(layout.root, name)
-    rejecting = [candidate for candidate in having if ledger_of(fs, layout, candidate, name) is not None]
+    rejecting = [place for place in having if ledger_of(place) is not None]
     if len(rejecting) > 1:
-        several = ", ".join(map(str, rejecting))
+        several = ", ".join(str(place.table) for place in rejecting)
         raise SettingsError(f"several tables have a stream {name}", expected="NS.T STREAM", found=several)
-    return (rejecting or having)[0], name
+    return (rejecting or having)[0]
 
 
 def _show_requeued(cli: CliContext, stream: str, done: Requeued | None, unknown: int, dry_run: bool) -> None:

@@ -23,6 +23,7 @@ from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, T
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition, check_stream
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 
@@ -89,10 +90,9 @@ def recover(
             raise SettingsError(
                 "--from-locations is given without a stream", expected="recover NS.T STREAM --from-locations"
             )
-        parsed, locations = TableName.parse(name), [parse_location(text) for text in quarantine or []]
-        rebuilt = rebuild_stream(
-            layout, parsed, check_stream(stream), choice, locations, dry_run=dry_run, note=cli.note
-        )
+        named, locations = TableName.parse(name), [parse_location(text) for text in quarantine or []]
+        place = StreamPlace(Fs(), layout, named, check_stream(stream))
+        rebuilt = rebuild_stream(place, choice, locations, dry_run=dry_run, note=cli.note)
         if dry_run:
             cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
             return
@@ -105,13 +105,13 @@ def recover(
     streams: list[dict[str, Any]] = []
     changes: list[str] = []
     code = EXIT_DONE
-    for table_name in streamed_tables(layout, name):
-        for stream_name in chosen_streams(layout, table_name, stream):
-            entry: dict[str, Any] = {"table": str(table_name), "stream": stream_name}
+    for table_place in streamed_tables(layout, name):
+        for stream_name in chosen_streams(table_place, stream):
+            entry: dict[str, Any] = {"table": str(table_place.table), "stream": stream_name}
             try:
-                report = _recovered(layout, table_name, stream_name, dry_run)
+                report = _recovered(table_place.of_stream(stream_name), dry_run)
                 entry |= {"clean": report.clean, **asdict(report)}
-                changes += [f"{table_name} {stream_name}: {line}" for line in report.changes()]
+                changes += [f"{table_place.table} {stream_name}: {line}" for line in report.changes()]
             except (SparkhavenError, OSError) as error:  # recover the other streams all the same
                 failed = as_ours(error)
                 code = code or failed.exit_code
@@ -133,22 +133,22 @@ def _show(streams: list[dict[str, Any]], changes: list[str]) -> None:
         typer.echo(line)
 
 
-def _recovered(layout: Layout, table_name: TableName, stream: str, dry_run: bool) -> RecoveryReport:
+def _recovered(place: StreamPlace, dry_run: bool) -> RecoveryReport:
     if dry_run:
-        require_stream(Fs(), layout, table_name, stream)
-        return preview_recovery(Fs(), layout, table_name, stream, time_ms=int(time.time() * 1000))
-    with open_log(layout, table_name, stream) as log:
+        require_stream(place)
+        return preview_recovery(place, time_ms=int(time.time() * 1000))
+    with open_log(place) as log:
         return log.recovery
 
 
-def chosen_streams(layout: Layout, table_name: TableName, stream: str | None) -> list[str]:
+def chosen_streams(place: TablePlace, stream: str | None) -> list[str]:
     """The named stream of a table, or all streams that have a commit log or left files behind."""
-    names = [*list_streams(Fs(), layout, table_name), *streams_without_log(Fs(), layout, table_name)]
+    names = [*list_streams(place), *streams_without_log(place)]
     if stream is None:
         return names
     if check_stream(stream) not in names:
         raise TableNotFoundError(
-            f"{table_name} has no stream {stream!r}", expected=", ".join(names) or "none", found=repr(stream)
+            f"{place.table} has no stream {stream!r}", expected=", ".join(names) or "none", found=repr(stream)
         )
     return [stream]
 
@@ -171,8 +171,8 @@ def set_locations_aside(
             expected="recover NS.T STREAM --quarantine INTERNAL/DATE",
             found=" ".join(filter(None, (name, stream))) or "neither",
         )
-    fs, table = Fs(), TableName.parse(name)
-    state = require_stream(fs, layout, table, check_stream(stream))
+    place = StreamPlace(Fs(), layout, TableName.parse(name), check_stream(stream))
+    state = require_stream(place)
     reports = []
     for location in locations:
         key = parse_location(location)
@@ -180,22 +180,21 @@ def set_locations_aside(
             raise TableNotFoundError(f"stream {stream!r} has no such location", found=location)
         if not dry_run:
             now = int(time.time() * 1000)
-            reason = damage_of(fs, layout, table, state, key) or "requested"
-            done = set_aside(fs, layout, table, stream, key, reason=reason, time_ms=now)
+            reason = damage_of(place, state, key) or "requested"
+            done = set_aside(place, key, reason=reason, time_ms=now)
             reports.append(asdict(done))
             cli.note(f"{done.rows:,} rows of {location} are set aside: {done.path}")
     return reports
 
 
-def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
+def streamed_tables(layout: Layout, name: str | None) -> list[TablePlace]:
     """The named table, or all tables that have streams, or had some."""
     fs = Fs()
-    if name is not None:
-        parsed = TableName.parse(name)
-        if not list_streams(fs, layout, parsed) and not streams_without_log(fs, layout, parsed):
-            raise TableNotFoundError(
-                f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists the tables"
-            )
-        return [parsed]
-    deployed = deployed_tables(fs, layout)
-    return [t for t in deployed if list_streams(fs, layout, t) or streams_without_log(fs, layout, t)]
+    tables = deployed_tables(fs, layout) if name is None else [TableName.parse(name)]
+    places = [TablePlace(fs, layout, table) for table in tables]
+    streamed = [place for place in places if list_streams(place) or streams_without_log(place)]
+    if name is not None and not streamed:
+        raise TableNotFoundError(
+            f"{name} has no streams", where=places[0].streams, hint="`sparkhaven tables` lists the tables"
+        )
+    return streamed

@@ -26,6 +26,7 @@ from sparkhaven.readers.stream_summaries import StreamSummary, table_streams
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 from sparkhaven.writers.removal.stream_removal import remove_stream
 
@@ -54,11 +55,11 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = Fal
     cli: CliContext = ctx.obj
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
     if name is not None:
-        load_deployed(fs, layout, TableName.parse(name))
+        load_deployed(TablePlace(fs, layout, TableName.parse(name)))
     summaries: list[StreamSummary] = []
     for table_name in user_tables(fs, layout) if name is None else [TableName.parse(name)]:
         try:
-            summaries += table_streams(fs, layout, table_name)
+            summaries += table_streams(TablePlace(fs, layout, table_name))
         except SparkhavenError as error:  # list the streams of the other tables all the same
             failed = report(cli, error, table=str(table_name))
             code = code or failed
@@ -92,7 +93,7 @@ def remove(
     """
     cli: CliContext = ctx.obj
     layout, parsed = cli.database(), TableName.parse(name)
-    done = remove_stream(Fs(), layout, parsed, stream, clock=time.time, dry_run=dry_run)
+    done = remove_stream(StreamPlace(Fs(), layout, parsed, stream), clock=time.time, dry_run=dry_run)
     files = [str(path) for path in done.files]
     record: dict[str, Any] = {"table": name, "stream": stream, "epoch": done.epoch, "files": files}
     words = "would remove" if dry_run else "removed"

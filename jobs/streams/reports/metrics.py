@@ -26,6 +26,7 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 
@@ -130,7 +131,7 @@ class StreamMetrics(StreamSink):
         self._of(named.LOSS_WINDOW).set(policy.loss_window_s)
         self._of(named.RECOVERY).set(recovery_s)
         table = TableName.parse(self._labels["table"])
-        self._tables.add(TableFigures(fs, Layout(fs.resolve(layout.root)), table, self._clock))
+        self._tables.add(TableFigures(TablePlace(fs, Layout(fs.resolve(layout.root)), table), self._clock))
 
     def ended(self) -> None:
         """The query has ended, or failed."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.io.fs import Stat
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
 
@@ -12,20 +12,19 @@ from sparkhaven.store.types.model import TableSchema
 class SchemaWatch:
     """Looks at the deployed schema after each batch: one ``stat``, and a read when the file has changed."""
 
-    def __init__(self, fs: Fs, layout: Layout, schema: TableSchema) -> None:
-        self._fs, self._layout, self._schema = fs, layout, schema
-        self._path = layout.schema(TableName(schema.namespace, schema.name))
+    def __init__(self, place: TablePlace, schema: TableSchema) -> None:
+        self._place, self._schema = place, schema
         self._seen: Stat | None = None
         self._said = schema.version
 
     def news(self) -> str | None:
         """A sentence about a version that was deployed since, once; else None."""
-        stat = self._fs.stat(self._path)
+        stat = self._place.fs.stat(self._place.schema)
         if stat == self._seen:
             return None
         self._seen = stat
         try:
-            deployed = load_deployed(self._fs, self._layout, TableName(self._schema.namespace, self._schema.name))
+            deployed = load_deployed(self._place)
         except SparkhavenError as error:
             return f"the deployed schema cannot be read: {error.what}"
         if deployed.version == self._said:

@@ -37,7 +37,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, ByteSource
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 HEAD_BYTES = 1 << 16  # some hundred small epochs: a reader decodes them in milliseconds, each time it opens the table
@@ -111,9 +111,9 @@ class HeadFiles:
     removals: Path
 
     @classmethod
-    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str) -> HeadFiles:
+    def of(cls, place: StreamPlace) -> HeadFiles:
         """Those of a stream."""
-        return cls(fs, layout.stream_head(table, stream), layout.stream_removals(table, stream))
+        return cls(place.fs, place.stream_head, place.stream_removals)
 
     def read(self) -> memoryview | None:
         """The bytes of the head; None if there is none or it is unreadable."""

@@ -11,7 +11,8 @@ from sparkhaven.store.errors import FormatError, InvalidNameError
 from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
+from sparkhaven.store.layout import LocationKey, check_stream
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 OWNER = ".stream"  # two lines, of a location that has no table.size yet: its stream, and the generation of that
@@ -25,16 +26,14 @@ def physical_size(name: str, size: int) -> int:
     return size + DATA_OFFSET if name.endswith(".dat") else size
 
 
-def walk_locations(
-    fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
-) -> Iterator[LocationKey]:
+def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda value: True) -> Iterator[LocationKey]:
     """Directories in the place of a location, of dates that ``takes`` accepts, committed or not.
 
     One listing per internal partition. Names with a leading dot are internal, not locations.
     """
-    root = layout.intraday(table)
-    for internal in fs.names(root):
-        for value in fs.names(root / internal) if not internal.startswith(".") else ():
+    root = place.intraday
+    for internal in place.fs.names(root):
+        for value in place.fs.names(root / internal) if not internal.startswith(".") else ():
             if takes(value) and not value.startswith("."):
                 yield LocationKey(internal, value)
 
@@ -46,11 +45,11 @@ def record_bytes(stream: str, location: LocationState) -> bytes:
     return form.fill(location.rows, location.time_ms, location.epoch, files.sizes, files.checksums)
 
 
-def publish_location(fs: Fs, layout: Layout, table: TableName, stream: str, location: LocationState) -> None:
+def publish_location(place: StreamPlace, location: LocationState) -> None:
     """Replaces the record of one location; not synced, because recovery rewrites it."""
-    path = layout.intraday_location(table, location.key) / TABLE_SIZE
-    with fs.during("publish-location"):
-        fs.replace(path, record_bytes(stream, location), sync=False)
+    path = place.intraday_location(location.key) / TABLE_SIZE
+    with place.fs.during("publish-location"):
+        place.fs.replace(path, record_bytes(place.stream, location), sync=False)
 
 
 def read_published(data: bytes, where: object) -> TableSize | None:
@@ -84,17 +83,18 @@ def read_mark(fs: Fs, directory: Path) -> OwnerMark | None:
     return OwnerMark(stream, generation, bool(rest))
 
 
-def named_owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
+def named_owner(place: TablePlace, directory: Path) -> str | None:
     """The stream in the owner mark of a location without ``table.size``, or None.
 
     The mark is durable from the first commit of the location on. Before that a power failure may have torn it: then it
     lacks its line feed. Marks of the first releases have none, and count if the stream exists.
     """
-    mark = read_mark(fs, directory)
+    mark = read_mark(place.fs, directory)
     if mark is None or mark.whole:
         return mark.stream if mark is not None else None
-    known = layout.stream_lock(table, mark.stream), layout.stream_log(table, mark.stream)
-    return mark.stream if any(fs.stat(path) is not None for path in known) else None
+    owner = place.of_stream(mark.stream)
+    known = owner.stream_lock, owner.stream_log
+    return mark.stream if any(place.fs.stat(path) is not None for path in known) else None
 
 
 def owner_mark(stream: str, generation: int) -> bytes:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName, stream_of
+from sparkhaven.store.layout import TableName, stream_of
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 VERSION = 1
@@ -30,15 +30,15 @@ class RemovedStream:
     time_ms: int
 
 
-def read_removed(fs: Fs, layout: Layout, table: TableName, stream: str) -> RemovedStream | None:
+def read_removed(place: StreamPlace) -> RemovedStream | None:
     """The note of a stream, or None. CorruptFileError: it is damaged or belongs to another stream."""
-    path = layout.stream_removed(table, stream)
+    path = place.stream_removed
     try:
-        data = fs.read(path)
+        data = place.fs.read(path)
     except FileNotFoundError:
         return None
     owner, note = decode_removed(data, path)
-    if owner != (str(table), stream):
+    if owner != (str(place.table), place.stream):
         raise _damaged(path, f"the note of {' '.join(owner)}")
     return note
 
@@ -56,10 +56,10 @@ def decode_removed(data: bytes, path: Path) -> tuple[tuple[str, str], RemovedStr
     return (str(table), stream), note
 
 
-def write_removed(fs: Fs, layout: Layout, table: TableName, stream: str, note: RemovedStream) -> None:
+def write_removed(place: StreamPlace, note: RemovedStream) -> None:
     """Replaces the note; durable when it returns."""
-    with fs.during("removed-note"):
-        fs.replace(layout.stream_removed(table, stream), encode_removed(note, table, stream))
+    with place.fs.during("removed-note"):
+        place.fs.replace(place.stream_removed, encode_removed(note, place.table, place.stream))
 
 
 def encode_removed(note: RemovedStream, table: TableName, stream: str) -> bytes:

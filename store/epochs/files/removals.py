@@ -52,7 +52,7 @@ from sparkhaven.store.framing.log_frames import (
     walk,
 )
 from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 _BASE = 40  # bits of the number in a header; above them is a checksum of them
@@ -120,13 +120,13 @@ class _File:
         return found.last[0] + self.base, found.last[1]
 
 
-def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: int = 0) -> Removals:
+def read_removals(place: StreamPlace, start: int = 0) -> Removals:
     """Removals from place ``start`` on (0: all); earlier ones are read only if they are folded with them.
 
     A torn tail is ignored. CorruptFileError: damage before the tail, or the file ends before ``start``.
     """
-    path = layout.stream_removals(table, stream)
-    file = _opened(fs, path)
+    path = place.stream_removals
+    file = _opened(place.fs, path)
     size = file.base + file.source.size if file else 0
     if size < start:
         raise CorruptFileError(
@@ -153,10 +153,10 @@ def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: 
     return Removals(tuple(entries), base + found.end, found.rest, file.placed(found))
 
 
-def read_named(fs: Fs, layout: Layout, table: TableName, stream: str) -> Named:
+def read_named(place: StreamPlace) -> Named:
     """The newest epoch and generation in all removals, without decoding folded ones; raises as ``read_removals``."""
-    path = layout.stream_removals(table, stream)
-    file = _opened(fs, path)
+    path = place.stream_removals
+    file = _opened(place.fs, path)
     if file is None:
         return Named()
     named, last, end = Named(), None, HEADER.size
@@ -226,10 +226,7 @@ def _header(base: int) -> bytes:
 
 
 def write_removals(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    stream: str,
+    place: StreamPlace,
     removals: Sequence[Removal],
     *,
     commit_lock: Lock | None = None,
@@ -240,20 +237,20 @@ def write_removals(
     and a later sync does not write those pages. So an empty list makes the existing records durable.
     A file that another tree shares (hard links) is replaced, because that tree removes nothing.
     """
-    path = layout.stream_removals(table, stream)
-    with _held(fs, path, commit_lock) as lock:
-        file = _opened(fs, path)
+    path = place.stream_removals
+    with _held(place.fs, path, commit_lock) as lock:
+        file = _opened(place.fs, path)
         if file is None and not removals:
             return
         new = frame(encode_removals(removals)) if removals else b""
         found = None if file is None else _sound(file, path)
-        stat = fs.stat(path)
+        stat = place.fs.stat(path)
         if removals and stat is not None and stat.links > 1:
             kept = file.source.read(HEADER.size, found.end - HEADER.size) if file and found else b""
-            with fs.during("removals-replace"):
-                replace_locked(fs, lock, _header(file.base if file else 0) + kept + new)
+            with place.fs.during("removals-replace"):
+                replace_locked(place.fs, lock, _header(file.base if file else 0) + kept + new)
         else:
-            _append(fs, path, file, found, new)
+            _append(place.fs, path, file, found, new)
 
 
 def _append(fs: Fs, path: Path, file: _File | None, found: Survey | None, new: bytes) -> None:
@@ -279,34 +276,32 @@ def _append(fs: Fs, path: Path, file: _File | None, found: Survey | None, new: b
         fs.sync_dirs([path.parent])
 
 
-def fold_removals(
-    fs: Fs, layout: Layout, table: TableName, stream: str, *, least_bytes: int, commit_lock: Lock | None = None
-) -> tuple[int, bytes] | None:
+def fold_removals(place: StreamPlace, *, least_bytes: int, commit_lock: Lock | None = None) -> tuple[int, bytes] | None:
     """Folds the records if they have ``least`` bytes and a quarter of the folded size; returns ``Removals.last``.
 
     None: nothing was changed. Only for the stream's writer: a writer of an earlier release does not notice that the
     file became shorter.
     """
-    path = layout.stream_removals(table, stream)
-    with _held(fs, path, commit_lock) as lock:
-        file = _opened(fs, path)
+    path = place.stream_removals
+    with _held(place.fs, path, commit_lock) as lock:
+        file = _opened(place.fs, path)
         if file is None or file.source.size - file.folded < max(least_bytes, file.folded // FOLD_SHARE):
             return None
         found = _sound(file, path)
-        data = frame(encode_folded([each for _, each in read_removals(fs, layout, table, stream).entries]))
+        data = frame(encode_folded([each for _, each in read_removals(place).entries]))
         base = file.base + found.end - HEADER.size - len(data)
         if base <= file.base:
             return None
-        with fs.during("removals-fold"):
-            replace_locked(fs, lock, _header(base) + data)
+        with place.fs.during("removals-fold"):
+            replace_locked(place.fs, lock, _header(base) + data)
     return base + HEADER.size, data[: FRAME.size]
 
 
-def empty_removals(fs: Fs, layout: Layout, table: TableName, stream: str, *, commit_lock: Lock | None = None) -> None:
+def empty_removals(place: StreamPlace, *, commit_lock: Lock | None = None) -> None:
     """Replaces an unreadable file by an empty one."""
-    path = layout.stream_removals(table, stream)
-    with _held(fs, path, commit_lock) as lock:
-        replace_locked(fs, lock, b"")
+    path = place.stream_removals
+    with _held(place.fs, path, commit_lock) as lock:
+        replace_locked(place.fs, lock, b"")
 
 
 def _sound(file: _File, path: Path) -> Survey:

@@ -8,22 +8,23 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_DEFINITION
 from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.io.fs import Fs, SyncGuard
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import TablePlace
 
 
 class Unsynced:
     """A set of paths, bounded by the locations in use, not by the number of epochs."""
 
-    def __init__(self, layout: Layout, table: TableName) -> None:
-        self._layout, self._table = layout, table
+    def __init__(self, place: TablePlace) -> None:
+        self._place = place
         self._files: dict[Path, None] = {}
         self._directories: dict[Path, None] = {}
 
     def note(self, reports: Iterable[LocationReport]) -> None:
         """Adds what the tasks of a batch have written."""
-        top = self._layout.intraday(self._table)
+        top = self._place.intraday
         for report in reports:
-            directory = self._layout.intraday_location(self._table, report.key)
+            directory = self._place.intraday_location(report.key)
             for name in report.files:
                 self._files[directory / name] = None
             if report.base_epoch == 0:
@@ -33,7 +34,7 @@ class Unsynced:
 
     def forget(self, key: LocationKey) -> None:
         """Drops a deleted location, and the value's directory, which may be deleted too."""
-        directory = self._layout.intraday_location(self._table, key)
+        directory = self._place.intraday_location(key)
         self._files = {path: None for path in self._files if path.parent != directory}
         for path in (directory, directory.parent):
             self._directories.pop(path, None)

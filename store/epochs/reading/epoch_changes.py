@@ -9,8 +9,8 @@ from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackReco
 from sparkhaven.store.epochs.state.replay import chain
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.framing.log_frames import refuse_damage
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName, stream_of
+from sparkhaven.store.layout import LocationKey, stream_of
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -44,9 +44,9 @@ class EpochChanges:
         self.steps = tuple(self._steps())
 
     @classmethod
-    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str) -> EpochChanges:
+    def of(cls, place: StreamPlace) -> EpochChanges:
         """Reads log and checkpoint; CorruptFileError if the log is damaged."""
-        files = read_files(fs, layout, table, stream)
+        files = read_files(place)
         refuse_damage(files.found, files.path)
         return cls(files)
 

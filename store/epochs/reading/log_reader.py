@@ -32,8 +32,7 @@ from sparkhaven.store.framing.log_frames import (
     refuse_damage,
     walk,
 )
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -103,25 +102,23 @@ class Newest:
     head: Head | None = None
 
 
-def read_files(fs: Fs, layout: Layout, table: TableName, stream: str, *, whole: bool = False) -> LogFiles:
+def read_files(place: StreamPlace, *, whole: bool = False) -> LogFiles:
     """Reads checkpoint and log, again if a compaction came in between. ``whole``: verifies the whole checkpoint."""
-    return _files(open_files(fs, layout, table, stream, None, whole=whole))
+    return _files(open_files(place, None, whole=whole))
 
 
-def read_newest(
-    fs: Fs, layout: Layout, table: TableName, stream: str, *, reports: bool = True, cached: bool = True
-) -> Newest:
+def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True) -> Newest:
     """The same for the newest state only, from a usable head on.
 
     Without ``cached`` the head is not used and the whole checkpoint is verified. Without ``reports`` the state has no
     locations from records or head.
     """
-    files = HeadFiles.of(fs, layout, table, stream)
-    found = open_files(fs, layout, table, stream, files if cached else None, whole=not cached)
+    files = HeadFiles.of(place)
+    found = open_files(place, files if cached else None, whole=not cached)
 
     @lru_cache
     def rescue(epoch: int) -> StreamState:
-        return _again(fs, layout, table, stream, epoch)
+        return _again(place, epoch)
 
     return (found.head and _from_head(files, found, reports, rescue)) or _from_checkpoint(_files(found))
 
@@ -135,9 +132,9 @@ class Rollbacks:
     found: Survey
 
 
-def read_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> Rollbacks:
+def read_rollbacks(place: StreamPlace) -> Rollbacks:
     """The recorded rollbacks, oldest first; decodes only those records."""
-    files = open_files(fs, layout, table, stream, None)
+    files = open_files(place, None)
     logged, last = [], None
     for part in walk(files.source):
         last = part
@@ -149,9 +146,9 @@ def read_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> Rol
     return Rollbacks(tuple(logged), files.checkpoint.rolled_back() if files.checkpoint else (), found)
 
 
-def read_rolled_back_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> RolledBackEpochs:
+def read_rolled_back_epochs(place: StreamPlace) -> RolledBackEpochs:
     """The epochs rolled back since the checkpoint."""
-    files = read_files(fs, layout, table, stream)
+    files = read_files(place)
     return rolled_back_epochs_of(files.records, files.epoch, files.full)
 
 
@@ -172,10 +169,10 @@ def advance(state: StreamState, files: Newest, epoch: int | None, where: object,
     state.floor = floor
 
 
-def _again(fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int) -> StreamState:
-    files = read_newest(fs, layout, table, stream, cached=False)
-    advance(files.start, files, epoch, layout.stream_log(table, stream))
-    for _, removal in read_removals(fs, layout, table, stream, files.removals).entries:
+def _again(place: StreamPlace, epoch: int) -> StreamState:
+    files = read_newest(place, cached=False)
+    advance(files.start, files, epoch, place.stream_log)
+    for _, removal in read_removals(place, files.removals).entries:
         files.start.remove(removal)
     return files.start
 

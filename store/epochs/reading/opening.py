@@ -13,7 +13,7 @@ from sparkhaven.store.epochs.state.log_records import decode
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, ByteSource, Survey, read_header, walk
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 READ_ATTEMPTS = 20
@@ -32,22 +32,20 @@ class OpenedFiles:
     head: memoryview | None
 
 
-def open_files(
-    fs: Fs, layout: Layout, table: TableName, stream: str, files: HeadFiles | None, *, whole: bool = False
-) -> OpenedFiles:
+def open_files(place: StreamPlace, files: HeadFiles | None, *, whole: bool = False) -> OpenedFiles:
     """Opens checkpoint and log, and the head if ``files`` is given; again if a compaction came in between.
 
     ``whole``: verifies the whole checkpoint. TableNotFoundError: there is no log. CorruptFileError: the checkpoint is
     damaged, or older than the log's first epoch.
     """
-    path = layout.stream_log(table, stream)
-    checkpoint_path = layout.stream_checkpoint(table, stream)
+    path = place.stream_log
+    checkpoint_path = place.stream_checkpoint
     epoch = base = 0
     for _ in range(READ_ATTEMPTS):
-        saved, size = _checkpoint(fs, checkpoint_path, whole)
+        saved, size = _checkpoint(place.fs, checkpoint_path, whole)
         head = files.read() if files else None  # read before the log, so that the log is at least as new
         try:
-            source = fs.open(path)
+            source = place.fs.open(path)
         except FileNotFoundError:
             raise TableNotFoundError(
                 "stream has no commit log",
@@ -58,7 +56,7 @@ def open_files(
             ) from None
         epoch, base = saved.epoch if saved else 0, read_header(source.read(0, HEADER.size), LOG_MAGIC, path)
         if base <= epoch:
-            return OpenedFiles(stream, path, saved, size, source, base, head)
+            return OpenedFiles(place.stream, path, saved, size, source, base, head)
     raise CorruptFileError(
         "the checkpoint that the commit log continues from is missing",
         where=checkpoint_path,

@@ -9,26 +9,25 @@ from sparkhaven.store.epochs.files.head import decode_head, open_head
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import FormatError, TableNotFoundError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 
 
-def known_state(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamState:
+def known_state(place: StreamPlace) -> StreamState:
     """The newest state of log with checkpoint, checkpoint alone, and head alone; empty if none is readable."""
-    found = [StreamState(stream)]
+    found = [StreamState(place.stream)]
     with suppress(FormatError, TableNotFoundError):
-        found.append(load_stream(fs, layout, table, stream))
+        found.append(load_stream(place))
     with suppress(FileNotFoundError, FormatError):
-        path = layout.stream_checkpoint(table, stream)
-        saved = open_saved(fs.read(path), path)
+        path = place.stream_checkpoint
+        saved = open_saved(place.fs.read(path), path)
         saved.check()
-        found.append(_whole(saved.decode(stream).state))
+        found.append(_whole(saved.decode(place.stream).state))
     with suppress(FileNotFoundError, FormatError):
-        path = layout.stream_head(table, stream)
-        data = fs.read(path)
+        path = place.stream_head
+        data = place.fs.read(path)
         head = open_head(data, path)
         head.check()
-        found.append(_whole(decode_head(head, stream, len(data)).state))
+        found.append(_whole(decode_head(head, place.stream, len(data)).state))
     return max(found, key=lambda state: (state.epoch, state.n))
 
 

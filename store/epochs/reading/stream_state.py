@@ -16,8 +16,7 @@ from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.framing.log_frames import Survey, refuse_damage
 from sparkhaven.store.gc_pause import gc_paused
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 __all__ = [
@@ -76,51 +75,47 @@ class EpochEntry:
         return sum(part.messages for part in self.ranges)
 
 
-def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+def list_streams(place: TablePlace) -> list[str]:
     """Names of the streams of a table that have a commit log, sorted."""
-    names = fs.names(layout.streams(table))
+    names = place.fs.names(place.streams)
     return [name[:-4] for name in names if name.endswith(".log") and not name.startswith(".")]
 
 
-def load_stream(
-    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
-) -> StreamState:
+def load_stream(place: StreamPlace, *, epoch: int | None = None, cached: bool = True) -> StreamState:
     """The state of a stream at its newest epoch, or at any epoch above the rollback floor.
 
     Removals apply to every epoch. Without ``cached`` the head is not used. TableNotFoundError: there is no such stream,
     or the epoch is not kept. CorruptFileError: log or checkpoint is damaged (a torn last record is not damage: it was
     never acknowledged).
     """
-    return load_read(fs, layout, table, stream, epoch=epoch, cached=cached).state
+    return load_read(place, epoch=epoch, cached=cached).state
 
 
-def newest_states(fs: Fs, layout: Layout, table: TableName) -> list[StreamState]:
+def newest_states(place: TablePlace) -> list[StreamState]:
     """The newest state of every stream of a table."""
-    return [load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table)]
+    return [load_stream(place.of_stream(stream)) for stream in list_streams(place)]
 
 
-def load_read(
-    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
-) -> Loaded:
+def load_read(place: StreamPlace, *, epoch: int | None = None, cached: bool = True) -> Loaded:
     """The same, with the ends of log and removals."""
-    path = layout.stream_log(table, stream)
+    path = place.stream_log
     with gc_paused():
-        files = read_newest(fs, layout, table, stream, cached=cached and epoch is None)
+        files = read_newest(place, cached=cached and epoch is None)
         refuse_damage(files.found, path)
         state = files.start
         advance(state, files, epoch, path)
     state.floor = files.floor
-    removals = read_removals(fs, layout, table, stream, files.removals)
+    removals = read_removals(place, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
     return Loaded(state, files.found, removals.end, removals.named)
 
 
-def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[FileWindow, Offsets]:
+def load_positions(place: StreamPlace) -> tuple[FileWindow, Offsets]:
     """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
-    path = layout.stream_log(table, stream)
+    path = place.stream_log
     with gc_paused():
-        files = read_newest(fs, layout, table, stream, reports=False)
+        files = read_newest(place, reports=False)
         refuse_damage(files.found, path)
         state = files.start
         advance(state, files, None, path, locations=False)
@@ -128,20 +123,20 @@ def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tup
     return state.files, state.offsets
 
 
-def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[EpochEntry]:
+def list_epochs(place: StreamPlace) -> list[EpochEntry]:
     """The epochs in the log, oldest first: those between the floor and now, and those rolled back since."""
-    files = read_files(fs, layout, table, stream)
-    path = layout.stream_log(table, stream)
+    files = read_files(place)
+    path = place.stream_log
     refuse_damage(files.found, path)
     live = {record.n for record in chain(files.records, files.epoch, None, path)}
     made = (files.full(r) for r in files.records if isinstance(r, CommitRecord | RollbackRecord))
     return [_entry(r, r.n in live) for r in made if isinstance(r, CommitRecord | RollbackRecord)]
 
 
-def list_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[tuple[int, int]]:
+def list_rollbacks(place: StreamPlace) -> list[tuple[int, int]]:
     """The rollbacks in the log, oldest first: (epoch of the rollback, restored epoch). Decodes only those records."""
-    rollbacks = read_rollbacks(fs, layout, table, stream)
-    refuse_damage(rollbacks.found, layout.stream_log(table, stream))
+    rollbacks = read_rollbacks(place)
+    refuse_damage(rollbacks.found, place.stream_log)
     return [(epoch, to) for to, epoch in rollbacks.logged]
 
 

@@ -9,19 +9,17 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.recovery.set_aside import aside_of
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput
+from sparkhaven.store.places import TablePlace
 
 
-def gone_after_merge(
-    fs: Fs, layout: Layout, table: TableName, location: LocationState | None, taken: MergeInput
-) -> bool:
+def gone_after_merge(place: TablePlace, location: LocationState | None, taken: MergeInput) -> bool:
     """Whether a merge has all rows of a location whose directory is not there, and that was not set aside."""
     if location is None or location.truncated or location.since != taken.since or taken.rows < location.rows:
         return False
-    directory = layout.intraday_location(table, location.key)
-    return fs.stat(directory) is None and fs.stat(aside_of(directory, location.since)) is None
+    directory = place.intraday_location(location.key)
+    return place.fs.stat(directory) is None and place.fs.stat(aside_of(directory, location.since)) is None
 
 
 def words_of(table: TableName, key: LocationKey, taken: MergeInput, log: Path) -> tuple[str, str, str, str]:

@@ -20,7 +20,8 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
@@ -65,9 +66,7 @@ class Settlement:
 
 
 def settle_locations(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     state: StreamState,
     keys: Iterable[LocationKey],
     *,
@@ -81,19 +80,19 @@ def settle_locations(
     plan = Settlement()
     for key in keys:
         location = state.locations[key]
-        directory = layout.intraday_location(table, key)
-        names = set(fs.names(directory))
+        directory = place.intraday_location(key)
+        names = set(place.fs.names(directory))
         if location.truncated and not names:
             continue
-        files = _files_of(fs, directory, location)
-        data = fs.read(directory / TABLE_SIZE) if TABLE_SIZE in names else None
+        files = _files_of(place.fs, directory, location)
+        data = place.fs.read(directory / TABLE_SIZE) if TABLE_SIZE in names else None
         current = data == record_bytes(state.stream, location)
         record = None
         if data is not None and not current:  # to decode one takes longer than to make one
-            record = _published(fs, layout, table, key, state, data, ahead=ahead)
+            record = _published(place, key, state, data, ahead=ahead)
         if record is not None:
             plan.ahead = max(plan.ahead, beyond(record, state))
-        damage = None if location.truncated else _damage(table, state.stream, location, directory, files)
+        damage = None if location.truncated else _damage(place.table, state.stream, location, directory, files)
         if damage is not None:
             if not leave_damaged:
                 raise damage
@@ -101,20 +100,20 @@ def settle_locations(
             continue
         if not current:
             plan.unpublished.append(location)
-        if not location.truncated and TABLE_DEFINITION not in names and fs.stat(layout.schema(table)) is not None:
+        if not location.truncated and TABLE_DEFINITION not in names and place.fs.stat(place.schema) is not None:
             plan.undefined.append(location)
         if not location.truncated:
             _settle_files(directory, location, names, files, record, plan)
     return plan
 
 
-def damage_of(fs: Fs, layout: Layout, table: TableName, state: StreamState, key: LocationKey) -> str | None:
+def damage_of(place: TablePlace, state: StreamState, key: LocationKey) -> str | None:
     """The defect of a location's files, as a sentence; None if they have all committed bytes."""
-    directory = layout.intraday_location(table, key)
+    directory = place.intraday_location(key)
     location = state.locations.get(key)
     if location is None:
         return None
-    found = _damage(table, state.stream, location, directory, _files_of(fs, directory, location))
+    found = _damage(place.table, state.stream, location, directory, _files_of(place.fs, directory, location))
     return None if found is None else f"{found.what}: {found.where}, expected {found.expected}, found {found.found}"
 
 
@@ -161,21 +160,21 @@ def _damage(
 
 
 def _published(
-    fs: Fs, layout: Layout, table: TableName, key: LocationKey, state: StreamState, data: bytes, *, ahead: bool
+    place: TablePlace, key: LocationKey, state: StreamState, data: bytes, *, ahead: bool
 ) -> TableSize | None:
     """The record of a location, which differs from what would be written now; None if it is torn."""
-    path = layout.intraday_location(table, key) / TABLE_SIZE
+    path = place.intraday_location(key) / TABLE_SIZE
     found = read_published(data, path)
     if found is None:
         return None
     if beyond(found, state) and not ahead:
-        log = layout.stream_log(table, state.stream)
+        log = place.of_stream(state.stream).stream_log
         raise CorruptFileError(
             "a location was published at an epoch that is missing in the commit log. Acknowledged records are lost",
             where=path,
             expected=f"epoch {state.epoch} at most",
             found=f"epoch {found.epoch}",
-            hint=restore_hint(table, state.stream, log),
+            hint=restore_hint(place.table, state.stream, log),
         )
     if found.stream not in (None, state.stream):
         raise CorruptFileError(
@@ -186,7 +185,7 @@ def _published(
             hint="a location has one writer. Restore the directory from a copy, or set it aside. Nothing was changed",
         )
     if found.truncated and not state.locations[key].truncated:
-        refuse(Witnesses(fs, layout, table, [state]).location(key))
+        refuse(Witnesses(place, [state]).location(key))
     return found
 
 

@@ -19,7 +19,8 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.column.prefix import decode_prefix
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 
 CHUNK = 8 << 20
@@ -34,9 +35,7 @@ class _Trail:
 
 
 def first_lost(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     durable: Mapping[LocationKey, LocationState],
     commits: Iterable[CommitRecord],
 ) -> int | None:
@@ -45,22 +44,20 @@ def first_lost(
     lost: list[int] = []
     for commit in commits:
         for report in commit.batch.reports:
-            directory = layout.intraday_location(table, report.key)
+            directory = place.intraday_location(report.key)
             base = durable.get(report.key)
-            if report.base_epoch == 0 and not _has_definition(fs, directory):
+            if report.base_epoch == 0 and not _has_definition(place.fs, directory):
                 lost.append(commit.epoch)
             for name, state in report.files.items():
                 before = base.files.get(name) if base and report.base_epoch else None
                 trail = trails.setdefault(directory / name, _Trail(before))
                 trail.marks.append((commit.epoch, state))
-    lost.extend(epoch for path, trail in trails.items() if (epoch := _first_bad(fs, path, trail)) is not None)
+    lost.extend(epoch for path, trail in trails.items() if (epoch := _first_bad(place.fs, path, trail)) is not None)
     return min(lost, default=None)
 
 
 def first_unwritten(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     durable: Mapping[LocationKey, LocationState],
     commits: Sequence[CommitRecord],
 ) -> int | None:
@@ -70,21 +67,21 @@ def first_unwritten(
     So a successful sync proves nothing about epochs of an ended process. Missing or short files have another cause;
     the plan of recovery reports them as damage. OSError: a sync failed.
     """
-    unsynced = Unsynced(layout, table)
+    unsynced = Unsynced(place)
     unsynced.note(report for commit in commits for report in commit.batch.reports)
-    paths = unsynced.files(fs)
+    paths = unsynced.files(place.fs)
     lengths: dict[Path, int] = {}
     for commit in commits:
         for report in commit.batch.reports:
-            directory = layout.intraday_location(table, report.key)
+            directory = place.intraday_location(report.key)
             lengths |= {directory / name: physical_size(name, state.size) for name, state in report.files.items()}
     for path, length in lengths.items():
-        found = fs.stat(path)
+        found = place.fs.stat(path)
         if found is None or found.size < length:
             return None
-    unsynced.sync(fs)
-    fs.drop_cached(paths)
-    return first_lost(fs, layout, table, durable, commits)
+    unsynced.sync(place.fs)
+    place.fs.drop_cached(paths)
+    return first_lost(place, durable, commits)
 
 
 def _has_definition(fs: Fs, directory: Path) -> bool:

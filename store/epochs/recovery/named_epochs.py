@@ -12,7 +12,7 @@ from sparkhaven.store.epochs.state.rollbacks import RolledBack
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.framing.log_frames import HEAD_MAGIC, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
 
 
@@ -47,23 +47,23 @@ def named_by_head(fs: Fs, path: Path, *, beyond: int = 0) -> int:
     return 0
 
 
-def named_by_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> int:
+def named_by_ledger(place: StreamPlace) -> int:
     """The newest epoch that a quarantine ledger proves; 0 for a missing or damaged ledger.
 
     Rows are written to quarantine under the number of the epoch to be committed, so the one before it is committed.
     """
     try:
-        ledger = read_ledger(fs, layout, table, stream)
+        ledger = read_ledger(place)
         return max(ledger.newest - 1, ledger.seen) if ledger is not None else 0
     except (OSError, CorruptFileError):
         return 0
 
 
-def named_beyond(fs: Fs, layout: Layout, table: TableName, state: ComparedState) -> int:
+def named_beyond(place: TablePlace, state: ComparedState) -> int:
     """The newest epoch that files beside a stream's log name, if it is later than the log's, else 0."""
     named = (
-        read_named(fs, layout, table, state.stream).epoch,
-        named_by_head(fs, layout.stream_head(table, state.stream), beyond=state.epoch),
-        named_by_ledger(fs, layout, table, state.stream),
+        read_named(place.of_stream(state.stream)).epoch,
+        named_by_head(place.fs, place.of_stream(state.stream).stream_head, beyond=state.epoch),
+        named_by_ledger(place.of_stream(state.stream)),
     )
     return max(named) if max(named) > state.epoch else 0

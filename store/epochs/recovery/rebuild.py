@@ -37,6 +37,7 @@ from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 REPLACED = ".replaced-"  # prefix of the directory with replaced files; the generation follows
@@ -63,9 +64,7 @@ class PositionChoice:
 
 
 def rebuild(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     found: StreamSurvey,
     choice: PositionChoice,
     *,
@@ -79,30 +78,34 @@ def rebuild(
     choice is not possible.
     """
     stream = found.known.stream
-    state = plan_state(layout, table, found, choice, aside=aside)
+    state = plan_state(place, found, choice, aside=aside)
     for key in sorted({*found.damaged, *found.missing} & set(aside)):
-        _set_aside(fs, layout, table, stream, key, found, time_ms)
-    for directory in _dropped(layout, table, found, choice):
-        _move_aside(fs, directory, f"{SET_ASIDE}{table.table}-{found.epoch}")
-    generation, directory = state.generation, layout.streams(table)
-    paths = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream), layout.stream_head(table, stream)
-    removals = layout.stream_removals(table, stream)
-    with fs.during("rebuild-keep"):
-        _keep(fs, layout, directory / f"{REPLACED}{generation}", (*paths, removals))
+        _set_aside(place.of_stream(stream), key, found, time_ms)
+    for directory in _dropped(place, found, choice):
+        _move_aside(place.fs, directory, f"{SET_ASIDE}{place.table.table}-{found.epoch}")
+    generation, directory = state.generation, place.streams
+    paths = (
+        place.of_stream(stream).stream_log,
+        place.of_stream(stream).stream_checkpoint,
+        place.of_stream(stream).stream_head,
+    )
+    removals = place.of_stream(stream).stream_removals
+    with place.fs.during("rebuild-keep"):
+        _keep(place.fs, place.layout, directory / f"{REPLACED}{generation}", (*paths, removals))
     folded = 0
-    if read_tombstones(fs, layout, table, stream) is None:
-        empty_removals(fs, layout, table, stream, commit_lock=commit_lock)
+    if read_tombstones(place.of_stream(stream)) is None:
+        empty_removals(place.of_stream(stream), commit_lock=commit_lock)
     else:
-        folded = read_removals(fs, layout, table, stream).end
+        folded = read_removals(place.of_stream(stream)).end
     log, checkpoint, head = paths
-    with fs.during("rebuild-checkpoint"):
-        fs.replace(checkpoint, encode_checkpoint(Checkpoint(state, folded)))
+    with place.fs.during("rebuild-checkpoint"):
+        place.fs.replace(checkpoint, encode_checkpoint(Checkpoint(state, folded)))
     opened = OpenRecord(
         n=state.n + 1,
         epoch=state.epoch,
         generation=generation,
         time_ms=time_ms,
-        boot_id=fs.boot_id(),
+        boot_id=place.fs.boot_id(),
         pid=0,
         host="",
         query_id="rebuilt from locations",
@@ -113,16 +116,15 @@ def rebuild(
         columns=(),
         zone=state.zone,
     )
-    with fs.during("rebuild-log"):
-        fs.replace(log, header(LOG_MAGIC, state.epoch) + frame(encode(opened)))
-    with fs.during("rebuild-head"):
-        fs.unlink(head)
+    with place.fs.during("rebuild-log"):
+        place.fs.replace(log, header(LOG_MAGIC, state.epoch) + frame(encode(opened)))
+    with place.fs.during("rebuild-head"):
+        place.fs.unlink(head)
     return state
 
 
 def plan_state(
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     found: StreamSurvey,
     choice: PositionChoice,
     *,
@@ -130,12 +132,12 @@ def plan_state(
 ) -> StreamState:
     """The state at the start of the new log; raises what ``rebuild`` raises. Changes nothing."""
     known, epoch = found.known, found.epoch + 1
-    _refuse_damage(layout, table, found, aside)
+    _refuse_damage(place, found, aside)
     locations: Mapping[LocationKey, LocationState] = found.locations
     if choice.back:
-        locations = _back(table, found)
+        locations = _back(place.table, found)
     offsets, files = Offsets(known.offsets), known.files.copy()
-    ends = {place: end for place, end in offsets.items() if place[0] != REBUILT.topic}
+    ends = {source: end for source, end in offsets.items() if source[0] != REBUILT.topic}
     for (topic, partition), stop in choice.positions.items():
         ends[topic, partition] = OffsetEnd(stop, "", stop, "")
     if choice.taken_until is not None:
@@ -195,12 +197,12 @@ def _back(table: TableName, found: StreamSurvey) -> dict[LocationKey, LocationSt
     return locations
 
 
-def _refuse_damage(layout: Layout, table: TableName, found: StreamSurvey, aside: Collection[LocationKey]) -> None:
+def _refuse_damage(place: TablePlace, found: StreamSurvey, aside: Collection[LocationKey]) -> None:
     for key, wrong in [*found.damaged.items(), *((key, "it is not there") for key in found.missing)]:
         if key not in aside:
             raise CorruptFileError(
                 f"a location cannot be used: {wrong}",
-                where=layout.intraday_location(table, key),
+                where=place.intraday_location(key),
                 expected="files as its table.size records them",
                 found=wrong,
                 hint=f"restore it from a copy, or set it aside as well: --quarantine {key.internal}/{key.value}",
@@ -219,10 +221,10 @@ def _keep(fs: Fs, layout: Layout, place: Path, paths: Collection[Path]) -> None:
     fs.sync_dirs([place])
 
 
-def _dropped(layout: Layout, table: TableName, found: StreamSurvey, choice: PositionChoice) -> list[Path]:
+def _dropped(place: TablePlace, found: StreamSurvey, choice: PositionChoice) -> list[Path]:
     """Directories to drop: never published, or not in the state that is restored."""
     gone = (key for key in found.locations if choice.back and key not in found.known.locations)
-    return [*found.unpublished, *(layout.intraday_location(table, key) for key in gone)]
+    return [*found.unpublished, *(place.intraday_location(key) for key in gone)]
 
 
 def _move_aside(fs: Fs, directory: Path, name: str) -> None:
@@ -232,20 +234,18 @@ def _move_aside(fs: Fs, directory: Path, name: str) -> None:
             fs.sync_dirs([directory.parent])
 
 
-def _set_aside(
-    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, found: StreamSurvey, time_ms: int
-) -> None:
-    directory, then = layout.intraday_location(table, key), found.known.locations.get(key)
+def _set_aside(place: StreamPlace, key: LocationKey, found: StreamSurvey, time_ms: int) -> None:
+    directory, then = place.intraday_location(key), found.known.locations.get(key)
     try:
-        record = decode(fs.read(directory / TABLE_SIZE), directory)
+        record = decode(place.fs.read(directory / TABLE_SIZE), directory)
     except (OSError, FormatError):
         record = TableSize(then.rows if then else 0, 0, {}, epoch=then.epoch if then else 0)
-    epoch, place = record.epoch or 0, directory.with_name(f"{SET_ASIDE}{table.table}-{found.epoch}")
+    epoch, moved = record.epoch or 0, directory.with_name(f"{SET_ASIDE}{place.table.table}-{found.epoch}")
     reason = found.damaged.get(key, "it is not there")
     since = then.since if then is not None else epoch
-    note = SetAside(stream, key.internal, key.value, since, epoch, record.size, reason, time_ms, str(place))
-    path = layout.set_aside(table) / key.internal / key.value / f"{table.table}-{since}{NOTE}"
-    fs.keep_dirs(path.parent, layout.root)
-    if fs.stat(path) is None:  # else an earlier run was stopped
-        fs.replace(path, json.dumps(asdict(note), sort_keys=True).encode() + b"\n")
-    _move_aside(fs, directory, place.name)
+    note = SetAside(place.stream, key.internal, key.value, since, epoch, record.size, reason, time_ms, str(moved))
+    path = place.set_aside / key.internal / key.value / f"{place.table.table}-{since}{NOTE}"
+    place.fs.keep_dirs(path.parent, place.layout.root)
+    if place.fs.stat(path) is None:  # else an earlier run was stopped
+        place.fs.replace(path, json.dumps(asdict(note), sort_keys=True).encode() + b"\n")
+    _move_aside(place.fs, directory, moved.name)

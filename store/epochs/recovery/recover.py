@@ -26,8 +26,7 @@ from sparkhaven.store.epochs.recovery.set_aside import SetAside
 from sparkhaven.store.epochs.recovery.strays import find_strays
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.frozen import frozen
 
@@ -100,97 +99,91 @@ def lost_beyond(state: StreamState, plan: Settlement) -> tuple[int, ...]:
     return tuple(range(state.epoch + 1, plan.ahead + 1))
 
 
-def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlement) -> None:
+def apply(place: StreamPlace, plan: Settlement) -> None:
     """Applies a plan; idempotent after a crash."""
     changed: dict[Path, None] = {}
     for cut in plan.cuts:
-        with fs.during("cut-file"):
+        with place.fs.during("cut-file"):
             if cut.shared:
-                fs.shorten(cut.path, cut.length)
+                place.fs.shorten(cut.path, cut.length)
                 changed[cut.path.parent] = None
             else:
-                fs.truncate(cut.path, cut.length)
+                place.fs.truncate(cut.path, cut.length)
     for path in plan.stray_files:
-        with fs.during("remove-stray-file"):
-            fs.unlink(path)
-    fs.sync_dirs(changed)
+        with place.fs.during("remove-stray-file"):
+            place.fs.unlink(path)
+    place.fs.sync_dirs(changed)
     for path in plan.stray_locations:
-        with fs.during("remove-stray-location"):
-            _take_away(fs, layout, table, stream, path)
+        with place.fs.during("remove-stray-location"):
+            _take_away(place, path)
     for move in plan.moved:
-        with fs.during("set-aside-stray-location"):
-            _take_away(fs, layout, table, stream, move.path, to=move.to)
+        with place.fs.during("set-aside-stray-location"):
+            _take_away(place, move.path, to=move.to)
     for location in plan.unpublished:
-        publish_location(fs, layout, table, stream, location)
+        publish_location(place, location)
     if plan.undefined:
-        known = definitions(fs, layout, table)
+        known = definitions(place)
         for location in plan.undefined:
-            path = layout.intraday_location(table, location.key) / TABLE_DEFINITION
-            with fs.during("publish-definition"):
-                fs.replace(path, known.get(location.schema_version, known[max(known)]))
+            path = place.intraday_location(location.key) / TABLE_DEFINITION
+            with place.fs.during("publish-definition"):
+                place.fs.replace(path, known.get(location.schema_version, known[max(known)]))
 
 
-def _take_away(
-    fs: Fs, layout: Layout, table: TableName, stream: str, directory: Path, *, to: Path | None = None
-) -> None:
+def _take_away(place: StreamPlace, directory: Path, *, to: Path | None = None) -> None:
     """Removes a directory, or renames it, unless it has become another stream's."""
     try:
-        lock = fs.lock(directory, make=False)
+        lock = place.fs.lock(directory, make=False)
     except FileNotFoundError:
         return
     if lock is None:
         return  # a task of an older generation is still writing; the next open removes it
     with lock:
-        if _owner(fs, layout, table, directory) not in (stream, None):
+        if _owner(place, directory) not in (place.stream, None):
             return  # a stream that was created after the plan was made
         if to is not None:
-            fs.rename(directory, to)
-            fs.sync_dirs([to.parent])
+            place.fs.rename(directory, to)
+            place.fs.sync_dirs([to.parent])
             return
-        fs.remove_tree(directory)
+        place.fs.remove_tree(directory)
     for parent in (directory.parent, directory.parent.parent):
-        if not fs.rmdir(parent):
+        if not place.fs.rmdir(parent):
             break
-        fs.sync_dirs([parent.parent])
+        place.fs.sync_dirs([parent.parent])
 
 
-def _owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
-    if fs.stat(directory / TABLE_SIZE) is None:
-        return named_owner(fs, layout, table, directory)
-    found = read_published(fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
+def _owner(place: TablePlace, directory: Path) -> str | None:
+    if place.fs.stat(directory / TABLE_SIZE) is None:
+        return named_owner(place, directory)
+    found = read_published(place.fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
     return found.stream if found else None
 
 
-def plan_recovery(
-    fs: Fs, layout: Layout, table: TableName, found: Resumed, *, leave_damaged: bool = False
-) -> Settlement:
+def plan_recovery(place: TablePlace, found: Resumed, *, leave_damaged: bool = False) -> Settlement:
     """The plan for all locations of a stream and the strays around them; changes nothing.
 
     CorruptFileError: also if any file of the tree names a later epoch or generation than the log has.
     """
-    witnesses = Witnesses(fs, layout, table, [found.state])
+    witnesses = Witnesses(place, [found.state])
     for part in (witnesses.beside_logs(), witnesses.removals(), witnesses.merges()):
         refuse(witness for witness in part if witness.stream == found.state.stream)
     plan = settle_locations(
-        fs,
-        layout,
-        table,
+        place,
         found.state,
         found.state.locations,
         ahead=found.went_down,
         leave_damaged=leave_damaged,
     )
-    find_strays(fs, layout, table, found, plan)
+    find_strays(place, found, plan)
     if found.went_down:
-        plan.ahead = max(plan.ahead, named_beyond(fs, layout, table, found.state))
+        plan.ahead = max(plan.ahead, named_beyond(place, found.state))
     return plan
 
 
-def remove_temporaries(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+def remove_temporaries(place: StreamPlace) -> None:
     """Removes temporary files of interrupted replaces of a stream's files; the caller holds both of its locks."""
-    own = layout.stream_log, layout.stream_checkpoint, layout.stream_head, layout.stream_removals
-    begin = tuple(f".{of(table, stream).name}.tmp-" for of in own)
-    directory = layout.streams(table)
-    for name in fs.names(directory):
+    own = place.stream_log, place.stream_checkpoint, place.stream_head, place.stream_removals
+    begin = tuple(f".{path.name}.tmp-" for path in own)
+    directory = place.streams
+    for name in place.fs.names(directory):
         if name.startswith(begin):
-            fs.unlink(directory / name)
+            place.fs.unlink(directory / name)

@@ -19,78 +19,84 @@ from sparkhaven.store.epochs.files.removal_note import RemovedStream, write_remo
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import stats_below
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import read_ledger, write_ledger
 
 REST = (".checkpoint", ".head", ".removals")  # beside a log, in the order in which they are unlinked; then the lock
 
 
-def files_of_stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[Path]:
+def files_of_stream(place: StreamPlace) -> list[Path]:
     """The log, what lies beside it, and the caches of a stream: what a removal takes away, in its order."""
-    directory = layout.streams(table)
-    names = set(fs.names(directory))
-    beside = [directory / f"{stream}{suffix}" for suffix in (".log", *REST, ".lock") if f"{stream}{suffix}" in names]
-    caches = [path for path in _caches(layout, table, stream) if fs.stat(path) is not None]
-    return [file for path in caches for file in (path, *(path / name for name, _ in stats_below(fs, path)))] + beside
+    directory = place.streams
+    names = set(place.fs.names(directory))
+    beside = [
+        directory / f"{place.stream}{suffix}"
+        for suffix in (".log", *REST, ".lock")
+        if f"{place.stream}{suffix}" in names
+    ]
+    caches = [path for path in _caches(place) if place.fs.stat(path) is not None]
+    return [
+        file for path in caches for file in (path, *(path / name for name, _ in stats_below(place.fs, path)))
+    ] + beside
 
 
-def has_no_files(fs: Fs, layout: Layout, table: TableName, stream: str) -> bool:
+def has_no_files(place: StreamPlace) -> bool:
     """Whether neither a log nor another file is there that a removal would take away."""
-    return fs.stat(layout.stream_log(table, stream)) is None and not files_of_stream(fs, layout, table, stream)
+    return place.fs.stat(place.stream_log) is None and not files_of_stream(place)
 
 
-def remove_files(fs: Fs, layout: Layout, table: TableName, stream: str, note: RemovedStream) -> None:
+def remove_files(place: StreamPlace, note: RemovedStream) -> None:
     """All four steps; the caller holds the stream's lock and its commit lock, and no location has rows of it."""
-    write_removed(fs, layout, table, stream, note)
-    for path in _caches(layout, table, stream):
-        with fs.during("remove-caches"):
-            fs.remove_tree(path)
-    with fs.during("remove-log"):
-        fs.unlink(layout.stream_log(table, stream))
-        fs.sync_dirs([layout.streams(table)])
-    finish_removal(fs, layout, table, stream, note)
+    write_removed(place, note)
+    for path in _caches(place):
+        with place.fs.during("remove-caches"):
+            place.fs.remove_tree(path)
+    with place.fs.during("remove-log"):
+        place.fs.unlink(place.stream_log)
+        place.fs.sync_dirs([place.streams])
+    finish_removal(place, note)
 
 
-def finish_removal(fs: Fs, layout: Layout, table: TableName, stream: str, note: RemovedStream | None) -> None:
+def finish_removal(place: StreamPlace, note: RemovedStream | None) -> None:
     """Step 4, also of a removal that was interrupted; the caller holds both locks.
 
     Without a ``note`` the stream was created, and killed before it had a log.
     """
-    directory = layout.streams(table)
-    for name in fs.names(directory):
+    directory = place.streams
+    for name in place.fs.names(directory):
         path = directory / name
-        if name.startswith(f".{stream}.") and ".tmp-" in name and not in_progress(fs, path):
-            fs.unlink(path)
+        if name.startswith(f".{place.stream}.") and ".tmp-" in name and not in_progress(place.fs, path):
+            place.fs.unlink(path)
     for suffix in REST:
-        with fs.during("remove-rest"):
-            fs.unlink(directory / f"{stream}{suffix}")
-    lock = layout.stream_lock(table, stream)
-    if (note is None or not note.epoch) and fs.stat(layout.stream_quarantine(table, stream)) is None:
-        with fs.during("remove-note"):
-            fs.truncate(lock, 0)  # without the note its generation would stand for a log that is lost
-            fs.sync([lock])
-            fs.sync_dirs([directory])
-            fs.unlink(layout.stream_removed(table, stream))
-    with fs.during("remove-lock"):
-        fs.unlink(lock)
-    for path in (*_caches(layout, table, stream), directory):
-        remove_empty(fs, path, layout.root)
+        with place.fs.during("remove-rest"):
+            place.fs.unlink(directory / f"{place.stream}{suffix}")
+    lock = place.stream_lock
+    if (note is None or not note.epoch) and place.fs.stat(place.stream_quarantine) is None:
+        with place.fs.during("remove-note"):
+            place.fs.truncate(lock, 0)  # without the note its generation would stand for a log that is lost
+            place.fs.sync([lock])
+            place.fs.sync_dirs([directory])
+            place.fs.unlink(place.stream_removed)
+    with place.fs.during("remove-lock"):
+        place.fs.unlink(lock)
+    for path in (*_caches(place), directory):
+        remove_empty(place.fs, path, place.layout.root)
 
 
-def begin_anew(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
+def begin_anew(place: StreamPlace, state: StreamState) -> None:
     """Prepares the log of a new stream in the place of a removed one, at the epoch where its numbers continue.
 
     The ledger of the quarantine then keeps what the removed stream has rejected.
     """
-    for path in (layout.stream_checkpoint(table, state.stream), layout.stream_head(table, state.stream)):
-        fs.unlink(path)
-    ledger = read_ledger(fs, layout, table, state.stream)
+    for path in (place.stream_checkpoint, place.stream_head):
+        place.fs.unlink(path)
+    ledger = read_ledger(place)
     if ledger is not None and ledger.seen < state.epoch:
-        write_ledger(fs, layout, table, state.stream, replace(ledger, seen=state.epoch))
+        write_ledger(place, replace(ledger, seen=state.epoch))
 
 
-def _caches(layout: Layout, table: TableName, stream: str) -> tuple[Path, ...]:
-    return layout.spark_checkpoint(table, stream), layout.scratch(table, stream), layout.former_scratch(table, stream)
+def _caches(place: StreamPlace) -> tuple[Path, ...]:
+    return place.spark_checkpoint, place.scratch, place.former_scratch
 
 
 def remove_empty(fs: Fs, path: Path, root: Path) -> None:

@@ -21,8 +21,8 @@ from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, Roll
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.framing.log_frames import HEADER, Survey, frame, refuse_damage, survey, walk
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
 
@@ -50,20 +50,18 @@ class Resumed:
     working: int = field(default=0, compare=False)  # from a head on it may be a later one, which has recovered
 
 
-def resume(
-    fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: str, time_ms: int, settle: bool = True
-) -> Resumed:
+def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = True) -> Resumed:
     """Reads checkpoint, log and removals and decides which epochs survived. CorruptFileError: they are damaged.
 
     Without ``settle`` nothing is synced: pages in memory count as written.
     """
-    path = layout.stream_log(table, stream)
-    if fs.stat(path) is None:
-        return _first(fs, layout, table, stream)
-    files = _read(fs, layout, table, stream)
+    path = place.stream_log
+    if place.fs.stat(path) is None:
+        return _first(place)
+    files = _read(place)
     found = survey(files.source)
     if files.head is not None and found.end < files.at:  # the damage lies before the head
-        files = read_newest(fs, layout, table, stream, cached=False)
+        files = read_newest(place, cached=False)
     records, state, base = files.records, files.start, files.start.epoch
     begun = state.generation
     start = _first_kept(files, path)
@@ -80,20 +78,20 @@ def resume(
     more = b""
     if unsynced:
         commits = [r for r in map(files.full, unsynced) if isinstance(r, CommitRecord)]
-        with fs.during("resume-sync"):
+        with place.fs.during("resume-sync"):
             left = first_unwritten if settle and not went_down else first_lost
-            first = left(fs, layout, table, durable, commits)
+            first = left(place, durable, commits)
         if first is not None:
             gone = [r for r in commits if r.epoch >= first]
             rollback = _fall_back(kept, gone, state, base, time_ms)
             lost = tuple(r.epoch for r in gone)
             more = frame(encode(rollback))
-            files = _read(fs, layout, table, stream)
+            files = _read(place)
             files = replace(files, records=(*files.records, rollback))
             state, records = files.start, files.records
             advance(state, files, None, path)
     state.floor = files.floor
-    removals = read_removals(fs, layout, table, stream, files.removals)
+    removals = read_removals(place, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
     state.locations.settle()
@@ -125,22 +123,22 @@ def _first_kept(files: Newest, path: Path) -> int:
     return HEADER.size
 
 
-def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
+def _read(place: StreamPlace) -> Newest:
     """Reads from the head on, unless earlier epochs may be unsynced: then their records are needed."""
-    files = read_newest(fs, layout, table, stream)
+    files = read_newest(place)
     if files.head is not None:
         noted = replace(files.start)
         for record in files.records:
             noted.note(record)
         if noted.durable < files.start.epoch:
-            return read_newest(fs, layout, table, stream, cached=False)
+            return read_newest(place, cached=False)
     return files
 
 
-def _first(fs: Fs, layout: Layout, table: TableName, stream: str) -> Resumed:
-    refuse(found for found in Witnesses(fs, layout, table, ()).all() if found.stream == stream)
-    removals = read_removals(fs, layout, table, stream)
-    return Resumed(StreamState(stream), KeptRecords(0), removals.end, last_removal=removals.last)
+def _first(place: StreamPlace) -> Resumed:
+    refuse(found for found in Witnesses(place, ()).all() if found.stream == place.stream)
+    removals = read_removals(place)
+    return Resumed(StreamState(place.stream), KeptRecords(0), removals.end, last_removal=removals.last)
 
 
 def _refuse_damage(found: Survey, path: Path, *, went_down: bool) -> None:

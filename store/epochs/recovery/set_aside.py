@@ -23,8 +23,9 @@ from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import Layout, LocationKey, TableName, check_stream
+from sparkhaven.store.layout import LocationKey, check_stream
 from sparkhaven.store.merges.merge_records import lock_table, merged_rows, newest
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 NOTE = ".json"
@@ -56,24 +57,24 @@ def aside_of(directory: Path, since: int) -> Path:
     return directory.with_name(f"{SET_ASIDE}{directory.name}-{since}")
 
 
-def list_set_aside(
-    fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
-) -> list[SetAside]:
+def list_set_aside(place: TablePlace, takes: Callable[[str], bool] = lambda value: True) -> list[SetAside]:
     """Locations set aside, of dates that ``takes`` accepts; one listing if there are none."""
-    root = layout.set_aside(table)
+    root = place.set_aside
     found = []
-    for internal in fs.names(root):
-        for value in fs.names(root / internal):
+    for internal in place.fs.names(root):
+        for value in place.fs.names(root / internal):
             if takes(value):
-                names = (name for name in fs.names(root / internal / value) if name.endswith(NOTE) and name[0] != ".")
-                found += [_read(fs, root / internal / value / name) for name in names]
+                names = (
+                    name for name in place.fs.names(root / internal / value) if name.endswith(NOTE) and name[0] != "."
+                )
+                found += [_read(place.fs, root / internal / value / name) for name in names]
     return found
 
 
-def refuse_set_aside(fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool], hint: str) -> None:
+def refuse_set_aside(place: TablePlace, takes: Callable[[str], bool], hint: str) -> None:
     """CorruptFileError: a requested date lacks rows that were set aside and are not in history."""
-    for each in list_set_aside(fs, layout, table, takes):
-        record = newest(fs, layout, table, each.value)
+    for each in list_set_aside(place, takes):
+        record = newest(place, each.value)
         merged = merged_rows(record)
         missing = each.rows - merged.get((each.stream, each.internal, each.since), 0)
         if missing > 0:
@@ -86,62 +87,58 @@ def refuse_set_aside(fs: Fs, layout: Layout, table: TableName, takes: Callable[[
             )
 
 
-def set_aside(
-    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, *, reason: str, time_ms: int
-) -> SetAside:
+def set_aside(place: StreamPlace, key: LocationKey, *, reason: str, time_ms: int) -> SetAside:
     """Removes a location from its stream, durably; idempotent after a crash.
 
     TableNotFoundError: the stream does not have it. LockLostError: a process runs the stream, or a merge or removal of
     the table is running.
     """
-    load_stream(fs, layout, table, check_stream(stream))  # an unknown stream must not get files
+    check_stream(place.stream)
+    load_stream(place)  # an unknown stream must not get files
     with (
-        take_lock(fs, layout.stream_lock(table, stream)),
-        lock_table(fs, layout, table),
-        take_commit_lock(fs, layout.stream_removals(table, stream)) as commit_lock,
+        take_lock(place.fs, place.stream_lock),
+        lock_table(place),
+        take_commit_lock(place.fs, place.stream_removals) as commit_lock,
     ):
-        return _set_aside(fs, layout, table, stream, key, reason, time_ms, commit_lock)
+        return _set_aside(place, key, reason, time_ms, commit_lock)
 
 
 def _set_aside(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    stream: str,
+    place: StreamPlace,
     key: LocationKey,
     reason: str,
     time_ms: int,
     commit_lock: Lock,
 ) -> SetAside:
-    state = load_stream(fs, layout, table, stream)
+    state = load_stream(place)
     location = state.locations.get(key)
     if location is None:
         raise TableNotFoundError(
-            f"stream {stream!r} has no such location",
-            where=layout.intraday_location(table, key),
+            f"stream {place.stream!r} has no such location",
+            where=place.intraday_location(key),
             expected="INTERNAL/DATE of a location that its log has",
             found=f"{key.internal}/{key.value}",
-            hint=f"`sparkhaven epochs show {table} {stream}` lists them",
+            hint=f"`sparkhaven epochs show {place.table} {place.stream}` lists them",
         )
-    directory = layout.intraday_location(table, key)
-    place = aside_of(directory, location.since)
-    note = layout.set_aside(table) / key.internal / key.value / f"{table.table}-{location.since}{NOTE}"
-    if fs.stat(place) is None:
-        made = _note(stream, location, reason, time_ms, place)
-        fs.keep_dirs(note.parent, layout.root)
-        with fs.during("set-aside-note"):
-            fs.replace(note, json.dumps(asdict(made), sort_keys=True).encode() + b"\n")
+    directory = place.intraday_location(key)
+    moved = aside_of(directory, location.since)
+    note = place.set_aside / key.internal / key.value / f"{place.table.table}-{location.since}{NOTE}"
+    if place.fs.stat(moved) is None:
+        made = _note(place.stream, location, reason, time_ms, moved)
+        place.fs.keep_dirs(note.parent, place.layout.root)
+        with place.fs.during("set-aside-note"):
+            place.fs.replace(note, json.dumps(asdict(made), sort_keys=True).encode() + b"\n")
     else:  # an earlier run was stopped after its rename
-        made = _read(fs, note)
-    with fs.during("set-aside-rename"):
-        if fs.stat(directory) is not None:
-            fs.rename(directory, place)
-        if fs.stat(place) is not None:
-            fs.sync_dirs([place.parent])
-    proof = {"setAside": str(place.relative_to(layout.root)), "reason": reason}
+        made = _read(place.fs, note)
+    with place.fs.during("set-aside-rename"):
+        if place.fs.stat(directory) is not None:
+            place.fs.rename(directory, moved)
+        if place.fs.stat(moved) is not None:
+            place.fs.sync_dirs([moved.parent])
+    proof = {"setAside": str(moved.relative_to(place.layout.root)), "reason": reason}
     removal = Removal(key, location.since, location.rows, RemovalPhase.DELETE, state.epoch, proof, time_ms)
-    with fs.during("set-aside-record"):
-        write_removals(fs, layout, table, stream, [removal], commit_lock=commit_lock)
+    with place.fs.during("set-aside-record"):
+        write_removals(place, [removal], commit_lock=commit_lock)
     return made
 
 

@@ -30,13 +30,14 @@ from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.table.table_size import published
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
 
 LEAST_BYTES = 1 << 20
 
 
-def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement) -> None:
+def find_strays(place: TablePlace, resumed: Resumed, plan: Settlement) -> None:
     """Adds directories unknown to any epoch of the stream to the plan.
 
     To be removed are those published by this stream that the log shows as rolled back or lost, and those that an
@@ -44,29 +45,29 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
     mark, or are in the place of a location that was rolled back. The rest is only reported.
     """
     state, ahead = resumed.state, resumed.went_down
-    witnesses = Witnesses(fs, layout, table, [state])
-    origins = _Origins(fs, layout, table, resumed)
-    for key in walk_locations(fs, layout, table):
-        directory = layout.intraday_location(table, key)
-        if key in state.locations or fs.stat(directory) is None:
+    witnesses = Witnesses(place, [state])
+    origins = _Origins(place, resumed)
+    for key in walk_locations(place):
+        directory = place.intraday_location(key)
+        if key in state.locations or place.fs.stat(directory) is None:
             continue
         path = directory / TABLE_SIZE
-        if fs.stat(path) is None:
-            owner = named_owner(fs, layout, table, directory)
+        if place.fs.stat(path) is None:
+            owner = named_owner(place, directory)
             if owner == state.stream or (owner is None and key in resumed.undone.locations):
                 reason = origins.doubt(key, directory)
                 if reason is None:
                     plan.stray_locations.append(directory)
                 else:
-                    plan.moved.append(Moved(directory, _free_name(fs, directory, state.generation), reason))
-            elif fs.names(directory):
+                    plan.moved.append(Moved(directory, _free_name(place.fs, directory, state.generation), reason))
+            elif place.fs.names(directory):
                 plan.foreign.append(directory)
             continue
         if key in resumed.undone.locations:
             plan.stray_locations.append(directory)
             continue
         try:
-            stream, epoch = published(fs.read(path), path)
+            stream, epoch = published(place.fs.read(path), path)
         except FormatError:
             plan.foreign.append(directory)
             continue
@@ -84,14 +85,14 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
 class _Origins:
     """Where a directory without ``table.size`` may come from. What this needs is read once, if there is one at all."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, resumed: Resumed) -> None:
-        self._fs, self._layout, self._table, self._resumed = fs, layout, table, resumed
+    def __init__(self, place: TablePlace, resumed: Resumed) -> None:
+        self._place, self._resumed = place, resumed
         self._removed: set[LocationKey] | None = None
         self._largest: int | None = None
 
     def doubt(self, key: LocationKey, directory: Path) -> str | None:
         """Why a directory may be more than what an uncommitted batch left; None: it is that."""
-        mark = read_mark(self._fs, directory)
+        mark = read_mark(self._place.fs, directory)
         if mark is None or mark.generation is None:
             return "whose owner mark names no generation"
         if mark.generation < self._resumed.working:
@@ -99,7 +100,8 @@ class _Origins:
         if self._was_committed(key):
             return "where a committed location was before"
         size = sum(
-            (stat.size if (stat := self._fs.stat(directory / name)) else 0) for name in self._fs.names(directory)
+            (stat.size if (stat := self._place.fs.stat(directory / name)) else 0)
+            for name in self._place.fs.names(directory)
         )
         if size > self._bound():
             return f"which has more bytes ({size:,}) than one batch leaves"
@@ -108,11 +110,11 @@ class _Origins:
     def _was_committed(self, key: LocationKey) -> bool:
         stream = self._resumed.state.stream
         if self._removed is None:
-            entries = read_removals(self._fs, self._layout, self._table, stream).entries
+            entries = read_removals(self._place.of_stream(stream)).entries
             self._removed = {removal.key for _, removal in entries}
         if key in self._removed:
             return True
-        record = newest(self._fs, self._layout, self._table, key.value)
+        record = newest(self._place, key.value)
         inputs = record.inputs if record is not None else ()
         return any((taken.stream, taken.internal) == (stream, key.internal) for taken in inputs)
 

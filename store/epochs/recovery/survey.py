@@ -24,8 +24,9 @@ from sparkhaven.store.epochs.state.tombstone import Named, Removal, RemovalPhase
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 
@@ -65,44 +66,42 @@ class StreamSurvey:
         return newest and same and self.known.offsets.unsettled is None
 
 
-def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSurvey:
+def find(place: StreamPlace) -> StreamSurvey:
     """Reads every location of the stream, all bytes. Changes nothing."""
-    known = known_state(fs, layout, table, stream)
-    tombstones = read_tombstones(fs, layout, table, stream)
-    merged = _merged(fs, layout, table, stream)
+    known = known_state(place)
+    tombstones = read_tombstones(place)
+    merged = _merged(place)
     named = [known.epoch, Named.by(tombstones or ()).epoch, *(taken.epoch for taken in merged.values())]
-    named.append(named_by_head(fs, layout.stream_head(table, stream)))
-    named.append(named_by_ledger(fs, layout, table, stream))
+    named.append(named_by_head(place.fs, place.stream_head))
+    named.append(named_by_ledger(place))
     locations: dict[LocationKey, LocationState] = {}
     damaged: dict[LocationKey, str] = {}
     unpublished: list[Path] = []
-    for key in walk_locations(fs, layout, table):
-        directory = layout.intraday_location(table, key)
+    for key in walk_locations(place):
+        directory = place.intraday_location(key)
         try:
-            record = decode(fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
+            record = decode(place.fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
         except (FileNotFoundError, NotADirectoryError, FormatError):
-            if _mark(fs, directory) == stream or key in known.locations:
+            if _mark(place.fs, directory) == place.stream or key in known.locations:
                 unpublished.append(directory)
             continue
-        if record.stream != stream:
+        if record.stream != place.stream:
             continue
         named.append(record.epoch or 0)
         then = known.locations.get(key)
-        wrong = _wrong(fs, directory, record) or _ambiguous(key, record, then, tombstones, merged)
+        wrong = _wrong(place.fs, directory, record) or _ambiguous(key, record, then, tombstones, merged)
         if wrong is not None:
             damaged[key] = wrong
         else:
-            locations[key] = _location(fs, directory, key, record, then, tombstones or (), merged)
+            locations[key] = _location(place.fs, directory, key, record, then, tombstones or (), merged)
     there = {*locations, *damaged}
     missing = {key: at for key, at in known.locations.items() if key not in there and not at.truncated}
     deleted = {
-        key
-        for key, location in missing.items()
-        if key in merged and gone_after_merge(fs, layout, table, location, merged[key])
+        key for key, location in missing.items() if key in merged and gone_after_merge(place, location, merged[key])
     }
-    removed = _removed(fs, layout, table, stream)
+    removed = _removed(place)
     named.append(removed.epoch)
-    generation = max(known.generation, removed.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
+    generation = max(known.generation, removed.generation, _lock_generation(place.fs, place.stream_lock))
     generation = max(generation, Named.by(tombstones or ()).generation)
     return StreamSurvey(
         known,
@@ -117,10 +116,10 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamSurvey:
     )
 
 
-def _removed(fs: Fs, layout: Layout, table: TableName, stream: str) -> RemovedStream:
+def _removed(place: StreamPlace) -> RemovedStream:
     """What a note says of a removed stream; zeros without one, or if it is damaged."""
     try:
-        return read_removed(fs, layout, table, stream) or RemovedStream(0, 0, 0)
+        return read_removed(place) or RemovedStream(0, 0, 0)
     except FormatError:
         return RemovedStream(0, 0, 0)
 
@@ -231,20 +230,20 @@ def _mark(fs: Fs, directory: Path) -> str | None:
 # --- other files -------------------------------------------------------------------------------------------
 
 
-def read_tombstones(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[Removal, ...] | None:
+def read_tombstones(place: StreamPlace) -> tuple[Removal, ...] | None:
     """The recorded removals; None if they are unreadable."""
     try:
-        return tuple(removal for _, removal in read_removals(fs, layout, table, stream).entries)
+        return tuple(removal for _, removal in read_removals(place).entries)
     except FormatError:
         return None
 
 
-def _merged(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[LocationKey, MergeInput]:
+def _merged(place: StreamPlace) -> dict[LocationKey, MergeInput]:
     found = {}
-    for value in all_values(fs, layout, table):
-        record = newest(fs, layout, table, value)
+    for value in all_values(place):
+        record = newest(place, value)
         inputs = record.inputs if record is not None else ()
-        found.update({LocationKey(taken.internal, value): taken for taken in inputs if taken.stream == stream})
+        found.update({LocationKey(taken.internal, value): taken for taken in inputs if taken.stream == place.stream})
     return found
 
 

@@ -27,9 +27,9 @@ from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
 from sparkhaven.store.format.table.table_size import TRUNCATED, decode, published
 from sparkhaven.store.framing.log_frames import HEADER
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
@@ -56,8 +56,8 @@ class Witness:
 class Witnesses:
     """The witnesses of one table, compared with states of its streams as they were loaded, at any of their epochs."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, states: Iterable[ComparedState]) -> None:
-        self._fs, self._layout, self._table = fs, layout, table
+    def __init__(self, place: TablePlace, states: Iterable[ComparedState]) -> None:
+        self._place = place
         self._states: dict[str, ComparedState] = {state.stream: state for state in states}
         self._newest: dict[str, StreamState | None] = {}
         self._reported: set[str] = set()  # streams whose missing log was reported
@@ -66,8 +66,8 @@ class Witnesses:
 
     def beside_logs(self) -> Iterator[Witness]:
         """Files of ``.streams``: one listing, and a few bytes of each stream's lock and head."""
-        directory = self._layout.streams(self._table)
-        names = self._fs.names(directory)
+        directory = self._place.streams
+        names = self._place.fs.names(directory)
         logs = {name for name in names if name.endswith(".log")}
         for suffix in BESIDE:
             for name in names:
@@ -77,18 +77,18 @@ class Witnesses:
         for stream in sorted(self._states):
             yield from self._lock(stream)
             yield from self.names_epoch(stream, self._named_by_head(stream), self._head(stream), "the head")
-            named = named_by_ledger(self._fs, self._layout, self._table, stream)
-            ledger = self._layout.stream_quarantine(self._table, stream)
+            named = named_by_ledger(self._place.of_stream(stream))
+            ledger = self._place.of_stream(stream).stream_quarantine
             yield from self.names_epoch(stream, named, ledger, "the quarantine ledger")
 
     def removals(self) -> Iterator[Witness]:
         """Removals that were recorded at an epoch or generation beyond the log; reads all of them."""
         for stream in sorted(self._states):
-            yield from self.removed_by(stream, read_named(self._fs, self._layout, self._table, stream))
+            yield from self.removed_by(stream, read_named(self._place.of_stream(stream)))
 
     def removed_by(self, stream: str, named: Named) -> Iterator[Witness]:
         """The same for what removals name of a stream."""
-        path = self._layout.stream_removals(self._table, stream)
+        path = self._place.of_stream(stream).stream_removals
         older = list(self.names_epoch(stream, named.epoch, path, "a removal"))
         yield from older or self._names_generation(stream, named.generation, path, "a removal")
 
@@ -96,7 +96,7 @@ class Witnesses:
         """Published locations of the dates that ``takes`` accepts: one listing of each internal partition, and one read
         of each ``table.size``.
         """
-        for key in walk_locations(self._fs, self._layout, self._table, takes):
+        for key in walk_locations(self._place, takes):
             yield from self.location(key)
 
     def date(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
@@ -106,11 +106,11 @@ class Witnesses:
         yield from self.merge(value, complete)
 
     def _internals(self) -> Iterator[str]:
-        return (name for name in self._fs.names(self._layout.intraday(self._table)) if not name.startswith("."))
+        return (name for name in self._place.fs.names(self._place.intraday) if not name.startswith("."))
 
     def merged_locations(self) -> Iterator[Witness]:
         """The same for what logs still have of dates that were merged: one read of each that is not truncated there."""
-        for value in all_values(self._fs, self._layout, self._table):
+        for value in all_values(self._place):
             for state in self._states.values():
                 for location in state.locations.of_date(value):
                     if not location.truncated:
@@ -118,32 +118,32 @@ class Witnesses:
 
     def merges(self) -> Iterator[Witness]:
         """The newest merge record of each date: the streams that it took rows from must have got that far."""
-        for value in all_values(self._fs, self._layout, self._table):
-            record = newest(self._fs, self._layout, self._table, value)
+        for value in all_values(self._place):
+            record = newest(self._place, value)
             if record is not None:
                 yield from self.merge(value, [record])
                 yield from self._deleted(record)
 
     def _deleted(self, record: MergeRecord) -> Iterator[Witness]:
         """Locations that history has whole, and that the log still has, but not the disk: they were deleted since."""
-        where = self._fs, self._layout, self._table
+        place = self._place
         for taken in record.inputs:
             state, key = self._states.get(taken.stream), LocationKey(taken.internal, record.value)
-            if state is None or not gone_after_merge(*where, state.locations.get(key), taken):
+            if state is None or not gone_after_merge(place, state.locations.get(key), taken):
                 continue
             now = self._again(taken.stream, lambda now: False)
-            if now is not None and gone_after_merge(*where, now.locations.get(key), taken):
-                log = self._layout.stream_log(self._table, taken.stream)
-                words = words_of(self._table, key, taken, log)
-                yield Witness(taken.stream, self._layout.merges(self._table) / record.value, *words)
+            if now is not None and gone_after_merge(place, now.locations.get(key), taken):
+                log = self._place.of_stream(taken.stream).stream_log
+                words = words_of(self._place.table, key, taken, log)
+                yield Witness(taken.stream, self._place.merges / record.value, *words)
 
     def merge(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
         """The same for one date. ``complete``: its complete records by generation, where they have been read."""
         if complete is None:
-            record = newest(self._fs, self._layout, self._table, value)
+            record = newest(self._place, value)
         else:
             record = complete[-1] if complete else None
-        path = self._layout.merges(self._table) / value
+        path = self._place.merges / value
         for taken in record.inputs if record is not None else ():
             if taken.stream:  # else rows of an import
                 yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
@@ -173,8 +173,8 @@ class Witnesses:
     # --- one kind each ---------------------------------------------------------------------------------
 
     def _lock(self, stream: str) -> Iterator[Witness]:
-        path = self._layout.stream_lock(self._table, stream)
-        yield from self._names_generation(stream, named_generation(self._fs, path), path, "the lock")
+        path = self._place.of_stream(stream).stream_lock
+        yield from self._names_generation(stream, named_generation(self._place.fs, path), path, "the lock")
 
     def _names_generation(self, stream: str, named: int, path: Path, what: str) -> Iterator[Witness]:
         """Generations begin with a sync in each mode: none goes with the machine."""
@@ -185,16 +185,16 @@ class Witnesses:
                 yield self._older(stream, path, what, f"generation {again.generation} at most", f"generation {named}")
 
     def _head(self, stream: str) -> Path:
-        return self._layout.stream_head(self._table, stream)
+        return self._place.of_stream(stream).stream_head
 
     def _named_by_head(self, stream: str) -> int:
-        return named_by_head(self._fs, self._head(stream), beyond=self._states[stream].epoch)
+        return named_by_head(self._place.fs, self._head(stream), beyond=self._states[stream].epoch)
 
     def location(self, key: LocationKey) -> Iterator[Witness]:
         """What one published location names."""
-        path = self._layout.intraday_location(self._table, key) / TABLE_SIZE
+        path = self._place.intraday_location(key) / TABLE_SIZE
         try:
-            data = self._fs.read(path)
+            data = self._place.fs.read(path)
             stream, epoch = published(data, path)
         except (FileNotFoundError, NotADirectoryError, FormatError):
             return  # not published, or torn: who needs it tells
@@ -213,7 +213,7 @@ class Witnesses:
         """A location that was published at an epoch that the log has, but that no epoch of the log knows."""
         now = self._again(stream, lambda now: key in now.locations)
         gone = now is None or key in now.locations or restored(now.rolled_back, epoch) is not None
-        if gone or self._fs.stat(path) is None:
+        if gone or self._place.fs.stat(path) is None:
             return  # left over from a rollback, or removed just now
         yield self._older(stream, path, "the location", f"a location that {stream}.log knows", f"one of epoch {epoch}")
 
@@ -226,11 +226,11 @@ class Witnesses:
         if now is None or key not in now.locations or now.locations[key].truncated:
             return
         try:
-            if not decode(data, path).truncated or self._fs.read(path) != data:
+            if not decode(data, path).truncated or self._place.fs.read(path) != data:
                 return
         except (FileNotFoundError, NotADirectoryError, FormatError):
             return
-        removals = self._layout.stream_removals(self._table, stream)
+        removals = self._place.of_stream(stream).stream_removals
         yield Witness(
             stream,
             path,
@@ -238,21 +238,21 @@ class Witnesses:
             f"a truncate of {key.internal}/{key.value} in {removals}",
             f"{now.locations[key].rows} rows",
             f"stop the stream. Restore {removals.name} from the newest copy of {removals.parent}. Without one,"
-            f" `sparkhaven truncate {self._table} --dates {key.value} --source {key.internal}` records it again."
+            f" `sparkhaven truncate {self._place.table} --dates {key.value} --source {key.internal}` records it again."
             " Nothing was changed or deleted",
         )
 
     # --- what they share -------------------------------------------------------------------------------
 
     def _may_have_lost(self, state: ComparedState) -> bool:
-        return not state.syncs_each_batch and state.boot_id != self._fs.boot_id()
+        return not state.syncs_each_batch and state.boot_id != self._place.fs.boot_id()
 
     def _again(self, stream: str, enough: Callable[[StreamState], bool]) -> StreamState | None:
         """The newest state of a stream, read after the witness; one read before serves where it is ``enough``."""
         known = self._newest.get(stream)
         if known is None or not enough(known):
             try:
-                known = load_stream(self._fs, self._layout, self._table, stream)
+                known = load_stream(self._place.of_stream(stream))
             except TableNotFoundError:
                 known = None
             self._newest[stream] = known
@@ -260,18 +260,21 @@ class Witnesses:
 
     def _without_log(self, stream: str, path: Path, epoch: int = 0) -> Iterator[Witness]:
         """The witness for a file of a stream without a log, unless that was removed at ``epoch`` or later."""
-        log = self._layout.stream_log(self._table, stream)
-        if stream in self._reported or self._fs.stat(log) is not None:
+        log = self._place.of_stream(stream).stream_log
+        if stream in self._reported or self._place.fs.stat(log) is not None:
             return  # the stream has come since the states were loaded
-        if self._layout.system(self._table.namespace) in path.parents and self._fs.stat(log.parent) is None:
+        if (
+            self._place.layout.system(self._place.table.namespace) in path.parents
+            and self._place.fs.stat(log.parent) is None
+        ):
             return  # history alone, moved here without its streams
         if path.parent == log.parent and not self._speaks(stream, path):
             return
         try:
-            removed = read_removed(self._fs, self._layout, self._table, stream)
+            removed = read_removed(self._place.of_stream(stream))
         except CorruptFileError as error:
             self._reported.add(stream)
-            note = self._layout.stream_removed(self._table, stream)
+            note = self._place.of_stream(stream).stream_removed
             yield Witness(stream, note, error.what, str(error.expected), str(error.found), str(error.hint))
             return
         if removed is not None and epoch <= removed.epoch:
@@ -285,44 +288,44 @@ class Witnesses:
             if epoch
             else f"a log, because {path} is there",
             "nothing",
-            restore_hint(self._table, stream, log),
+            restore_hint(self._place.table, stream, log),
         )
 
     def _speaks(self, stream: str, path: Path) -> bool:
         """Whether a file beside a log that is not there says that there was one: a first start may have been cut."""
         if path.suffix == ".lock":
-            return named_generation(self._fs, path) > 0
-        found = self._fs.stat(path)
+            return named_generation(self._place.fs, path) > 0
+        found = self._place.fs.stat(path)
         return found is not None and (path.suffix != ".removals" or found.size > HEADER.size)
 
     def _older(self, stream: str, path: Path, who: str, expected: str, found: str) -> Witness:
-        log = self._layout.stream_log(self._table, stream)
+        log = self._place.of_stream(stream).stream_log
         return Witness(
             stream,
             path,
             f"the commit log of stream {stream!r} is older than {who}. Acknowledged records are lost",
             f"{expected}, the newest in {log}",
             found,
-            restore_hint(self._table, stream, log),
+            restore_hint(self._place.table, stream, log),
         )
 
 
-def streams_without_log(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+def streams_without_log(place: TablePlace) -> list[str]:
     """Streams of a table that have left something behind, but no commit log, sorted."""
-    return sorted({witness.stream for witness in Witnesses(fs, layout, table, ()).all()})
+    return sorted({witness.stream for witness in Witnesses(place, ()).all()})
 
 
-def require_stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamState:
+def require_stream(place: StreamPlace) -> StreamState:
     """The newest state of a stream after every witness was asked; raises what ``load_stream`` raises.
 
     CorruptFileError where its log is older than something names it, or is missing although something does.
     """
     try:
-        state = load_stream(fs, layout, table, stream)
+        state = load_stream(place)
     except TableNotFoundError:
-        refuse(found for found in Witnesses(fs, layout, table, ()).all() if found.stream == stream)
+        refuse(found for found in Witnesses(place, ()).all() if found.stream == place.stream)
         raise
-    refuse(found for found in Witnesses(fs, layout, table, [state]).all() if found.stream == stream)
+    refuse(found for found in Witnesses(place, [state]).all() if found.stream == place.stream)
     return state
 
 

@@ -31,6 +31,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, decode_history, encode_history
 from sparkhaven.store.schema.deployed.numbering import (
     dropped_ids,
@@ -105,7 +106,7 @@ def deployment(
     check_supported(file)
     table = TableName(file.schema.namespace, file.schema.name)
     name = given.name or str(layout.schema(table))
-    history = _deployed(fs, layout, table)
+    history = _deployed(TablePlace(fs, layout, table))
     if history and history[-1].sha256 == sha256(file.to_bytes()).hexdigest() and consent == ADDITIONS:
         if not dry_run:
             fs.sync_dirs([layout.schemas()])  # who deployed it may have died before its own sync
@@ -126,14 +127,15 @@ def deployment(
 def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent) -> tuple[Deployment, list[Version]]:
     """The deployment of a file, and the history after it. Raises what ``deploy`` raises."""
     table, content = TableName(file.schema.namespace, file.schema.name), file.to_bytes()
-    history = _deployed(fs, layout, table)  # without later ones, whose deployment was cut short
+    place = TablePlace(fs, layout, table)
+    history = _deployed(place)  # without later ones, whose deployment was cut short
     before = history[-1].version if history else None
-    data_exist = _has_data(fs, layout, table)
-    held = data_exist or _has_rows(fs, layout, table)
+    data_exist = _has_data(place)
+    held = data_exist or _has_rows(place)
     if not history and held:  # the schema file was lost: the columns of the data keep their ids
-        history = load_history(fs, layout, table)
-        if not history and _has_rows(fs, layout, table):
-            raise _lost(layout, table)
+        history = load_history(place)
+        if not history and _has_rows(place):
+            raise _lost(place)
     if not history:
         refuse_table_twin(table, deployed_tables(fs, layout))
     change, rename = SchemaChange(added=tuple(column.name for column in file.schema.columns)), dict(consent.rename)
@@ -145,11 +147,11 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         if held:
             consent = replace(consent, rename=tuple(rename.items()))
             require_sensible(change, consent, history, name)
-        running = running_streams(fs, layout, table) if held and not data_exist else []
+        running = running_streams(place) if held and not data_exist else []
         if data_exist or running:
             refuse_conflicts(file, name, deployed, history, rename, running)
         if held and not (refused := refused_by(change, consent, history)).additive:
-            raise refusal(deployed, name, layout.schema(table), history, change, refused)
+            raise refusal(deployed, name, place.schema, history, change, refused)
         new = [gone for gone in consent.drop if gone not in change.dropped]
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
         if standing and not new and same_meaning(file.schema, deployed, change):
@@ -186,24 +188,24 @@ def _schema_of(
     return replace(given, columns=tuple(columns), version=history[-1].version)
 
 
-def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
+def load_deployed(place: TablePlace) -> TableSchema:
     """The deployed schema of a table with its version and column ids.
 
     Raises TableNotFoundError when none is deployed, SchemaMismatchError when the file was changed by hand,
     CorruptFileError when it, or its history, is damaged or lost.
     """
-    history = _deployed(fs, layout, table)
-    if not history and _has_rows(fs, layout, table):  # without rows a first deployment may have stopped half way
-        raise _lost(layout, table)
+    history = _deployed(place)
+    if not history and _has_rows(place):  # without rows a first deployment may have stopped half way
+        raise _lost(place)
     if not history:
         raise TableNotFoundError(
-            f"table {table} has no deployed schema",
-            where=layout.schema(table),
+            f"table {place.table} has no deployed schema",
+            where=place.schema,
             expected="a schema that a stream or a user deployed",
             found="no file",
             hint="start a stream of the table, or check the root. `sparkhaven tables` lists what is there",
         )
-    return numbered(load_schema(fs, layout.schema(table), deployed=True).schema, history)
+    return numbered(load_schema(place.fs, place.schema, deployed=True).schema, history)
 
 
 def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:
@@ -248,58 +250,58 @@ def user_tables(fs: Fs, layout: Layout) -> list[TableName]:
     return [table for table in deployed_tables(fs, layout) if table.namespace != INTERNAL_NAMESPACE]
 
 
-def _deployed(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
+def _deployed(place: TablePlace) -> list[Version]:
     """The history up to the version whose bytes the deployed file has; empty without a file."""
-    path = layout.schema(table)
-    if fs.stat(path) is None:
+    path = place.schema
+    if place.fs.stat(path) is None:
         return []
     # the history is read second: it is written first, so it knows every file that can be there
-    digest = sha256(fs.read(path)).hexdigest()
-    history = load_history(fs, layout, table)
+    digest = sha256(place.fs.read(path)).hexdigest()
+    history = load_history(place)
     found = [v.version for v in history if v.sha256 == digest]
     if not history:
         raise CorruptFileError(
-            f"the history of the schema of {table} is missing",
-            where=layout.schema_history(table),
+            f"the history of the schema of {place.table} is missing",
+            where=place.schema_history,
             expected="every deployed version with its column ids",
             found="no version",
             hint="restore the file from a copy. Column ids must not be given twice",
         )
     if not found:
         raise SchemaMismatchError(
-            f"the deployed schema of {table} is not the one that was deployed",
+            f"the deployed schema of {place.table} is not the one that was deployed",
             where=path,
-            expected=f"a version of {layout.schema_history(table).name}",
+            expected=f"a version of {place.schema_history.name}",
             found=f"other bytes, SHA-256 {digest[:16]}…",
             hint="put the deployed file back, then deploy the change through a stream",
         )
     return history[: found[-1]]
 
 
-def load_history(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
+def load_history(place: TablePlace) -> list[Version]:
     """Every version that was deployed, oldest first; none without the file, CorruptFileError where it is damaged."""
-    path = layout.schema_history(table)
-    return [] if fs.stat(path) is None else decode_history(fs.read(path), path)
+    path = place.schema_history
+    return [] if place.fs.stat(path) is None else decode_history(place.fs.read(path), path)
 
 
-def _lost(layout: Layout, table: TableName) -> CorruptFileError:
+def _lost(place: TablePlace) -> CorruptFileError:
     return CorruptFileError(
-        f"the deployed schema of {table} is missing, although the table is here",
-        where=layout.schema(table),
-        expected=f"the schema, and {layout.schema_history(table).name} beside it",
+        f"the deployed schema of {place.table} is missing, although the table is here",
+        where=place.schema,
+        expected=f"the schema, and {place.schema_history.name} beside it",
         found="no file",
         hint="restore both from a copy. Where the history is still there, starting the stream deploys its schema again",
     )
 
 
-def _has_rows(fs: Fs, layout: Layout, table: TableName) -> bool:
+def _has_rows(place: TablePlace) -> bool:
     """Whether a stream or a merge of the table has left records."""
-    return _logs(fs, layout.intraday(table)) or bool(fs.names(layout.merges(table)))
+    return _logs(place.fs, place.intraday) or bool(place.fs.names(place.merges))
 
 
-def _has_data(fs: Fs, layout: Layout, table: TableName) -> bool:
+def _has_data(place: TablePlace) -> bool:
     """Whether a location may exist in either tree; stops at the first one."""
-    intraday = layout.intraday(table)
-    if any(fs.names(intraday / name) for name in fs.names(intraday) if not name.startswith(".")):
+    intraday = place.intraday
+    if any(place.fs.names(intraday / name) for name in place.fs.names(intraday) if not name.startswith(".")):
         return True
-    return bool(fs.names(layout.merges(table))) or fs.stat(layout.metadata_index(table)) is not None
+    return bool(place.fs.names(place.merges)) or place.fs.stat(place.metadata_index) is not None

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 
 _TRIES, _PAUSE_S = 250, 0.02
 
@@ -31,13 +32,13 @@ def locked_schemas(fs: Fs, layout: Layout, pause: Callable[[float], None] = time
     )
 
 
-def running_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+def running_streams(place: TablePlace) -> list[str]:
     """Streams of a table that a process has open now, sorted."""
     running = []
-    for name in sorted(fs.names(layout.streams(table))):
+    for name in sorted(place.fs.names(place.streams)):
         stream, dot, suffix = name.rpartition(".")
         if dot and suffix == "lock":
-            lock = fs.lock(layout.stream_lock(table, stream), make=False)
+            lock = place.fs.lock(place.of_stream(stream).stream_lock, make=False)
             if lock is None:
                 running.append(stream)
             else:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkhaven.store.format.table.tbl import encode_tbl
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
 from sparkhaven.store.schema.deployed.numbering import recorded_schema
 
 
-def definitions(fs: Fs, layout: Layout, table: TableName) -> Mapping[int, bytes]:
+def definitions(place: TablePlace) -> Mapping[int, bytes]:
     """The content of ``table.tbl`` by schema version; raises what ``load_deployed`` raises."""
-    deployed = load_deployed(fs, layout, table)
-    found = {v.version: encode_tbl(recorded_schema(table, v)) for v in load_history(fs, layout, table)}
+    deployed = load_deployed(place)
+    found = {v.version: encode_tbl(recorded_schema(place.table, v)) for v in load_history(place)}
     return found | {deployed.version: encode_tbl(deployed)}

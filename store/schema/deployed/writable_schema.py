@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkhaven.store.errors import SchemaChangeError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.deployed.history import ColumnVersion
 from sparkhaven.store.schema.deployed.schema_lock import locked_schemas
@@ -19,7 +20,7 @@ def require_writable(fs: Fs, layout: Layout, schema: TableSchema) -> None:
     """
     table = TableName(schema.namespace, schema.name)
     with locked_schemas(fs, layout):
-        deployed = load_deployed(fs, layout, table)
+        deployed = load_deployed(TablePlace(fs, layout, table))
     if deployed.version == schema.version:
         return
     columns = {column.id: column for column in (*deployed.columns, *deployed.retired)}

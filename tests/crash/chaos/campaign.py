@@ -24,6 +24,7 @@ from sparkhaven.store.epochs.files.published_size import physical_size
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.crash.chaos.faults import Checkpoint, jvm_of, kill, kill_all, workers_of
 from tests.crash.chaos.job import DRIVER_STEPS, OPEN_STEPS, TASK_STEPS
 from tests.crash.chaos.reader import REST, Finding, committed
@@ -282,7 +283,7 @@ class Chaos:
 def tails(root: Path) -> list[Path]:
     """Column files that are not as long as committed."""
     layout = Layout(root)
-    state = load_stream(Fs(), layout, TABLE, STREAM)
+    state = load_stream(StreamPlace(Fs(), layout, TABLE, STREAM))
     return [
         layout.intraday_location(TABLE, key) / name
         for key, location in state.locations.items()

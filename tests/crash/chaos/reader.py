@@ -27,6 +27,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.crash.chaos.topic import DAYS, EVERY_NULL, PARTITIONS, STREAM, SYMBOLS, TABLE, TOPIC, offsets_of
 
 LOST, DOUBLED, TORN = "lost", "doubled", "torn"
@@ -150,7 +151,11 @@ class Reader:
         fs, layout, found = Fs(), Layout(self.root), []
         if epoch <= max(self.ledger.ends):
             return []
-        entries = [entry for entry in list_epochs(fs, layout, TABLE, STREAM) if entry.kind == "commit" and entry.live]
+        entries = [
+            entry
+            for entry in list_epochs(StreamPlace(fs, layout, TABLE, STREAM))
+            if entry.kind == "commit" and entry.live
+        ]
         for entry in entries:
             if max(self.ledger.ends) < entry.epoch <= epoch:
                 gone = entry is entries[0] and entry.epoch > max(self.ledger.ends) + 1  # compacted while we slept
@@ -164,7 +169,9 @@ class Reader:
 
 def committed(root: Path, epoch: int | None = None) -> Positions:
     """The positions that the log keeps of an epoch."""
-    known: Mapping[str, int] = load_stream(Fs(), Layout(root), TABLE, STREAM, epoch=epoch).offsets.positions()
+    known: Mapping[str, int] = load_stream(
+        StreamPlace(Fs(), Layout(root), TABLE, STREAM), epoch=epoch
+    ).offsets.positions()
     return {partition: known.get(f"{TOPIC}/{partition}", 0) for partition in range(PARTITIONS)}
 
 

@@ -27,6 +27,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stre
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.crash.disk.images import KINDS, Image, missing
 from tests.crash.spark.plain_job import StoppingFs, work
 from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, open_log
@@ -134,9 +135,9 @@ def _round(image: Image, root: Path, chance: random.Random, tally: Tally, fs: St
 
 def _committed(root: Path) -> int:
     fs, layout = Fs(), Layout(root)
-    if STREAM not in list_streams(fs, layout, TABLE):
+    if STREAM not in list_streams(TablePlace(fs, layout, TABLE)):
         return 0
-    return len(numbers(root, load_stream(fs, layout, TABLE, STREAM)))
+    return len(numbers(root, load_stream(StreamPlace(fs, layout, TABLE, STREAM))))
 
 
 def _start(root: Path, mode: str, fs: StoppingFs) -> tuple[int, int]:

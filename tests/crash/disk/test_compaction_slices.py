@@ -10,6 +10,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -33,7 +34,7 @@ def tell(fs: Fs, root: Path, done: list[int]) -> None:
 
 def rows(root: Path) -> list[int]:
     """All rows as a reader finds them, head or no head."""
-    states = [load_stream(Fs(), Layout(root), TABLE, STREAM, cached=cached) for cached in (True, False)]
+    states = [load_stream(StreamPlace(Fs(), Layout(root), TABLE, STREAM), cached=cached) for cached in (True, False)]
     assert states[0] == states[1]
     return sorted(row for values in read_state(Fs(), root, states[0]).values() for row in values)
 

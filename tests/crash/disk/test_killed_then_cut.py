@@ -19,6 +19,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -62,7 +63,7 @@ def test_a_stream_whose_directories_were_made_by_a_process_that_died(tmp_path: P
         log = open_log(fs, root)
         ingest(fs, root, log, [[file]])
         fs.cut(0)
-        state = load_stream(Fs(), Layout(root), EVENTS, STREAM)
+        state = load_stream(StreamPlace(Fs(), Layout(root), EVENTS, STREAM))
         assert numbers(root, state) == [1, 2], f"change {change}"
 
 
@@ -76,7 +77,7 @@ def test_a_schema_that_was_deployed_by_a_process_that_died(tmp_path: Path) -> No
         revive(fs)
         deployed = deploy(fs, Layout(root), SCHEMA)
         fs.cut(0)
-        assert load_deployed(Fs(), Layout(root), TABLE) == deployed, f"change {change}"
+        assert load_deployed(TablePlace(Fs(), Layout(root), TABLE)) == deployed, f"change {change}"
 
 
 @pytest.mark.slow

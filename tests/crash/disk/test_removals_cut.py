@@ -11,6 +11,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
@@ -38,13 +39,13 @@ def test_all_removals_or_none(tmp_path: Path) -> None:
         except Crash:
             pass
         fs.cut(seed)
-        state = load_stream(Fs(), Layout(root), TABLE, STREAM)
+        state = load_stream(StreamPlace(Fs(), Layout(root), TABLE, STREAM))
         rows = read_state(Fs(), root, state)
         assert rows == EMPTY if done else rows in (FULL, EMPTY), f"seed {seed}"
         with open_log(Fs(), root) as log:
             assert read_state(Fs(), root, log.state) == rows
         if rows == FULL:
             remove(Fs(), root, *(Removal(key, 1, 1, "truncate", 1) for key in KEYS))
-            assert read_state(Fs(), root, load_stream(Fs(), Layout(root), TABLE, STREAM)) == EMPTY
+            assert read_state(Fs(), root, load_stream(StreamPlace(Fs(), Layout(root), TABLE, STREAM))) == EMPTY
         seen.add(rows == EMPTY)
     assert seen == {True, False}

@@ -12,6 +12,7 @@ import pytest
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.crash.kills.kill_steps import in_child, in_turns
 from tests.crash.kills.leased_story import BATCHES, ROWS, steps_of_the_story, tell
 from tests.support.disks.model_fs import Crash, CrashingFs
@@ -24,7 +25,7 @@ STEPS = {"hand-over", "take-over", "append", "collect", "commit-record", "log-ap
 
 def goes_on(root: Path, acknowledged: int, boot: str = "boot-1") -> None:
     """What was acknowledged is there; telling it all again leads to each row once."""
-    held = epochs(root) if STREAM in list_streams(Fs(), Layout(root), TABLE) else 0
+    held = epochs(root) if STREAM in list_streams(TablePlace(Fs(), Layout(root), TABLE)) else 0
     assert acknowledged <= held <= len(BATCHES)
     tell(CrashingFs(boot=boot), root)
     assert (numbers(root), epochs(root)) == (ROWS, len(BATCHES))
@@ -78,5 +79,5 @@ def test_powered_off_at_any_change_loses_nothing_acknowledged(tmp_path: Path) ->
             tell(fs, root, acknowledged.append)
         fs.cut(seed)
         if acknowledged:
-            assert load_stream(Fs(), Layout(root), TABLE, STREAM).epoch >= len(acknowledged)
+            assert load_stream(StreamPlace(Fs(), Layout(root), TABLE, STREAM)).epoch >= len(acknowledged)
         goes_on(root, len(acknowledged), "boot-2")

@@ -8,10 +8,9 @@ import pytest
 
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
 from tests.crash.kills.test_stream_crashes import STEPS
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, tree_bytes
+from tests.support.streams.stream_kit import file_sizes_are_exact, numbers, place_in, tree_bytes
 from tests.support.streams.two_ways import FILES, WAYS, write_feed
 
 
@@ -38,7 +37,7 @@ def test_the_other_way_goes_on_where_one_was_killed(tmp_path: Path, first: str, 
         with pytest.raises(Crash):
             WAYS[first](CrashingFs(crash_at=step, occurrence=occurrence), feed, root)
         WAYS[second](Fs(), feed, root)
-        state = load_stream(Fs(), Layout(root), TABLE, STREAM)
+        state = load_stream(place_in(root, Fs()))
         assert numbers(root, state) == expected, (step, occurrence)
         assert file_sizes_are_exact(root, state) and tree_bytes(root) == whole, (step, occurrence)
     assert steps
@@ -52,4 +51,4 @@ def test_turns_take_what_is_new_and_nothing_else(tmp_path: Path) -> None:
         expected += write_feed(feed, range(FILES * turn, FILES * (turn + 1)))
         assert sum(WAYS[way](Fs(), feed, root)) == 4 * FILES
         assert sum(WAYS["here" if turn % 2 else "as-spark"](Fs(), feed, root)) == 0
-        assert numbers(root, load_stream(Fs(), Layout(root), TABLE, STREAM)) == expected
+        assert numbers(root, load_stream(place_in(root, Fs()))) == expected

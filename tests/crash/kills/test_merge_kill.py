@@ -11,8 +11,8 @@ import pytest
 
 from sparkhaven.store.merges.merge_records import newest
 from tests.support.places import REPOSITORY
-from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import FS, check_tree, make, merge
+from tests.support.writers.merge_cases import DAY
+from tests.support.writers.merge_runs import check_tree, make, merge
 
 pytestmark = pytest.mark.slow
 CHILD = """
@@ -43,10 +43,10 @@ def test_a_merge_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, 
     root = REPOSITORY
     done = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), step], cwd=root, check=False)
     assert done.returncode == -signal.SIGKILL
-    before = newest(FS, db.layout, TABLE, DAY)
+    before = newest(db.place, DAY)
     assert (before is not None) == (step == "merge-clean:before")
     merge(db.layout)
     check_tree(db.layout)
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     assert (record.phase, record.generation, sum(o.rows for o in record.outputs)) == ("clean", 1, 60)

@@ -11,8 +11,8 @@ import pytest
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_cases import DAY, TABLE, naive_order, read_location
-from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same
+from tests.support.writers.merge_cases import DAY, naive_order, read_location
+from tests.support.writers.merge_runs import PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same
 
 pytestmark = pytest.mark.slow
 
@@ -25,13 +25,13 @@ def kill_then_run_again(root: Path, fs: KillingFs, **options: Any) -> bool:
         merge(db.layout, fs=fs, **options)
     except Killed:
         killed = True
-    seen = newest(FS, db.layout, TABLE, DAY)
+    seen = newest(db.place, DAY)
     if seen is not None:  # the new state: all of it must be there
         found = [r for o in seen.outputs for r in read_location(db.layout, db.schema, LocationKey(o.internal, DAY))]
         assert len(found) == 120
     (again,) = merge(db.layout, **options)
     assert again.outcome in ("merged", "resumed", "nothing")
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     assert record.phase == "clean"
     found = [r for o in record.outputs for r in read_location(db.layout, db.schema, LocationKey(o.internal, DAY))]
@@ -82,16 +82,16 @@ def keep_old_generation(tmp_path: Path, step: str, **options: Any) -> None:
     """Kills a second merge of a date at a step, with ``options`` that the first did not have."""
     db, _ = make(tmp_path, 90)
     merge(db.layout)
-    before = newest(FS, db.layout, TABLE, DAY)
+    before = newest(db.place, DAY)
     with pytest.raises(Killed):
         merge(db.layout, fs=KillingFs(step=step), rewrite=True, **options)
-    seen = newest(FS, db.layout, TABLE, DAY)
+    seen = newest(db.place, DAY)
     assert seen is not None
     assert sum(len(read_location(db.layout, db.schema, LocationKey(o.internal, DAY))) for o in seen.outputs) == 90
     (again,) = merge(db.layout, rewrite=True, **options)
     assert again.outcome in ("merged", "resumed")
     assert before is not None
-    last = newest(FS, db.layout, TABLE, DAY)
+    last = newest(db.place, DAY)
     assert last is not None
     assert last.generation > before.generation
     assert {o.internal for o in last.outputs}.isdisjoint({o.internal for o in before.outputs})

@@ -59,7 +59,7 @@ class Story:
             take(FS, self.root, log, [[self.files[2]]], quarantine.add, 3)
             assert numbers(self.root, log.state) == [0, 2, 4, 9], where
         assert marks(quarantine) == [(1, None), (2, None), (4, None)], where
-        assert hidden(quarantine.place / LOG) == [], where
+        assert hidden(quarantine.directory / LOG) == [], where
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def batch(story: Story, fs: Fs, quarantine: Quarantine, log_fs: Fs) -> bool:
 def test_killed_before_every_change_each_row_is_there_once(story: Story) -> None:
     counted = CrashingFs()
     assert batch(story, counted, quarantine_at(counted, story.root), FS)
-    assert sorted(list_log(FS, quarantine_at(FS, story.root).place).checkpoints) == [2, 3]
+    assert sorted(list_log(FS, quarantine_at(FS, story.root).directory).checkpoints) == [2, 3]
     steps = {step.partition(":")[0] for step in counted.steps}
     assert {"quarantine-ledger", "quarantine-write", "quarantine-compact", "quarantine-checkpoint"} <= steps
     assert counted.changes > 20

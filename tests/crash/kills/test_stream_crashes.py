@@ -15,11 +15,12 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stre
 from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 from tests.support.streams.after_a_crash import EXACT, goes_on
-from tests.support.streams.stream_kit import STREAM, TABLE, numbers
+from tests.support.streams.stream_kit import STREAM, TABLE, numbers, place_in
 from tests.support.streams.stream_story import STORIES, Groups, tell
 
 pytestmark = pytest.mark.slow
@@ -46,9 +47,9 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def committed_rows(root: Path) -> list[int]:
     """What a reader of the log sees, before any recovery."""
     layout, fs = Layout(root), Fs()
-    if STREAM not in list_streams(fs, layout, TABLE):
+    if STREAM not in list_streams(TablePlace(fs, layout, TABLE)):
         return []
-    return numbers(root, load_stream(fs, layout, TABLE, STREAM))
+    return numbers(root, load_stream(StreamPlace(fs, layout, TABLE, STREAM)))
 
 
 @pytest.mark.parametrize("name", sorted(STORIES))
@@ -78,7 +79,7 @@ def test_stopped_before_any_change_of_the_disk(tmp_path: Path, story: list[Group
         with pytest.raises(Crash):
             tell(CrashingFs(crash_after=change), root, story, acknowledged.append)
         before = committed_rows(root)
-        state = load_stream(Fs(), Layout(root), TABLE, STREAM) if before else None
+        state = load_stream(place_in(root, Fs())) if before else None
         assert len(acknowledged) <= (state.epoch if state else 0)
         assert set(before) <= set(EXACT)
         assert goes_on(root, story) == EXACT, f"change {change}"
@@ -93,7 +94,7 @@ def power_cut(root: Path, story: list[Groups], change: int, seed: int, sabotage:
         tell(fs, root, story, acknowledged.append)
     fs.cut(seed)
     if acknowledged:
-        assert load_stream(Fs(), Layout(root), TABLE, STREAM).epoch >= acknowledged[-1]
+        assert load_stream(place_in(root, Fs())).epoch >= acknowledged[-1]
     committed_rows(root)
     assert goes_on(root, story, boot="boot-2") == EXACT
 
@@ -138,7 +139,7 @@ def test_killed_twice_and_then_powered_off(tmp_path: Path, story: list[Groups]) 
         fs.dead = False
         fs.cut(seed)
         if acknowledged:
-            assert load_stream(Fs(), Layout(root), TABLE, STREAM).epoch >= acknowledged[-1]
+            assert load_stream(place_in(root, Fs())).epoch >= acknowledged[-1]
         assert goes_on(root, story, boot="boot-2") == EXACT, f"seed {seed}"
 
 
@@ -175,7 +176,7 @@ def test_a_full_disk_commits_nothing_and_says_so(
         if fs._calls < nth:
             break
         failed += fs.failed
-        epoch = load_stream(Fs(), Layout(root), TABLE, STREAM).epoch
+        epoch = load_stream(place_in(root, Fs())).epoch
         assert epoch >= max(acknowledged, default=1)
         rows = committed_rows(root)
         assert rows == EXACT[: len(rows)], f"{kind} {nth}"

@@ -24,6 +24,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.places import REPOSITORY
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers
 
@@ -102,10 +103,10 @@ class Job:
 def check(root: Path, acknowledged: int) -> int:
     """Committed rows: a gapless beginning of the topic, at least what was acknowledged; the number."""
     fs, layout = Fs(), Layout(root)
-    if STREAM not in list_streams(fs, layout, TABLE):
+    if STREAM not in list_streams(TablePlace(fs, layout, TABLE)):
         assert not acknowledged
         return 0
-    found = numbers(root, load_stream(fs, layout, TABLE, STREAM))
+    found = numbers(root, load_stream(StreamPlace(fs, layout, TABLE, STREAM)))
     assert found == [*range(len(found))], f"lost or doubled: {found}"
     assert len(found) >= acknowledged, f"{len(found)} rows, acknowledged {acknowledged}"
     return len(found)

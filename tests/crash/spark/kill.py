@@ -23,8 +23,9 @@ from pathlib import Path
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.places import REPOSITORY
-from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, put_file, record
+from tests.support.streams.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, place_in, put_file, record
 
 FILES_A_ROUND = 6
 ROWS_A_FILE = 40
@@ -66,7 +67,7 @@ def run_campaign(base: Path, kills: int, seed: int, *, damage_every: int = 3) ->
     assert job.returncode == 0, output
     rows = committed(root)
     assert rows == [*range(found.files * ROWS_A_FILE)], f"{len(rows)} rows of {found.files * ROWS_A_FILE}"
-    assert file_sizes_are_exact(root, load_stream(Fs(), Layout(root), TABLE, STREAM))
+    assert file_sizes_are_exact(root, load_stream(place_in(root, Fs())))
     return found
 
 
@@ -138,15 +139,19 @@ def _round(feed: Path, root: Path, chance: random.Random, found: Campaign) -> No
 def epoch_of(root: Path) -> int:
     """The newest committed epoch; 0 before the first."""
     fs, layout = Fs(), Layout(root)
-    return load_stream(fs, layout, TABLE, STREAM).epoch if STREAM in list_streams(fs, layout, TABLE) else 0
+    return (
+        load_stream(StreamPlace(fs, layout, TABLE, STREAM)).epoch
+        if STREAM in list_streams(TablePlace(fs, layout, TABLE))
+        else 0
+    )
 
 
 def committed(root: Path) -> list[int]:
     """The numbers of all committed rows, sorted."""
     fs, layout = Fs(), Layout(root)
-    if STREAM not in list_streams(fs, layout, TABLE):
+    if STREAM not in list_streams(TablePlace(fs, layout, TABLE)):
         return []
-    return numbers(root, load_stream(fs, layout, TABLE, STREAM))
+    return numbers(root, load_stream(StreamPlace(fs, layout, TABLE, STREAM)))
 
 
 if __name__ == "__main__":

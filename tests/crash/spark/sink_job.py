@@ -27,6 +27,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.stream_job import run, session
@@ -83,9 +84,9 @@ class Job:
 
     def _read_stream(self) -> dict[str, Any]:
         fs, layout = Fs(), Layout(self.table)
-        if STREAM not in list_streams(fs, layout, TABLE):
+        if STREAM not in list_streams(TablePlace(fs, layout, TABLE)):
             return seen([])
-        state = load_stream(fs, layout, TABLE, STREAM)
+        state = load_stream(StreamPlace(fs, layout, TABLE, STREAM))
         numbers(self.table, state)  # lengths, checksums, places
         return seen(row for rows in read_all(self.table, state).values() for row in rows)
 
@@ -97,7 +98,7 @@ class Job:
         run(self.spark, self.feed, self.table, per_batch=1, progress=tell)
 
     def _read_writer(self) -> dict[str, Any]:
-        if not list_streams(Fs(), Layout(self.table), TABLE):
+        if not list_streams(TablePlace(Fs(), Layout(self.table), TABLE)):
             return seen([])
         return seen(open_table(self.table, str(TABLE)).to_arrow().to_pylist())
 

@@ -22,6 +22,7 @@ import sparkhaven
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.places import REPOSITORY
@@ -70,7 +71,7 @@ def start(frame: DataFrame, root: Path, checkpoint: Path, mode: str = "append", 
 def quarantined(root: Path) -> list[tuple[str, int]]:
     """Reason and epoch of the rows in the quarantine."""
     layout = Layout(root)
-    shelf = Quarantine(Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
+    shelf = Quarantine(StreamPlace(Fs(), layout, TABLE, STREAM), layout.quarantine(STREAM), clock=lambda: 0.0)
     return sorted((row["Reason"], row["Epoch"]) for row in shelf.rows(Chosen()))
 
 
@@ -239,7 +240,7 @@ def test_a_query_with_positions_needs_no_checkpoint(spark: SparkSession, root: P
     for number in range(2):
         run(source(spark, feed, placed=True), root, tmp_path / f"checkpoint{number}", positions=POSITIONS)
         assert (numbers(root), epochs(root)) == ([*range(10), *range(100, 105)], 2)
-    state = load_stream(Fs(), Layout(root), TABLE, STREAM)
+    state = load_stream(StreamPlace(Fs(), Layout(root), TABLE, STREAM))
     assert state.offsets.positions() == {"source/0": 10, "source/1": 12}
 
 

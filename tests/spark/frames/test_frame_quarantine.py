@@ -18,6 +18,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -104,7 +105,7 @@ def numbers(root: Path) -> list[int]:
 def quarantined(spark: SparkSession, root: Path) -> list[tuple[str, int, str, int]]:
     """Source partition, position, reason and epoch of what is in the quarantine."""
     layout = Layout(root)
-    parked = Quarantine(Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
+    parked = Quarantine(StreamPlace(Fs(), layout, TABLE, STREAM), layout.quarantine(STREAM), clock=lambda: 0.0)
     rows = same_for_spark(spark, parked) if parked.exists else []
     return sorted((r["SourcePartition"], r["Position"], r["Reason"], r["Epoch"]) for r in rows)
 
@@ -123,9 +124,11 @@ def test_by_position_each_wrong_row_is_parked_once_and_its_neighbours_are_stored
     layout = Layout(tmp_path)
     add_partition(Fs(), layout, TABLE.namespace, "0")
     executor = LocalExecutor(1, processes=False)
-    for result in merge_dates(Fs(), layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 2e9):
+    for result in merge_dates(
+        TablePlace(Fs(), layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 2e9
+    ):
         assert result.error is None
-    truncate(Fs(), layout, TABLE, DAY, proof=prove(Fs(), layout, TABLE, DAY), clock=lambda: 2e9)
+    truncate(TablePlace(Fs(), layout, TABLE), DAY, proof=prove(TablePlace(Fs(), layout, TABLE), DAY), clock=lambda: 2e9)
     more = [row(count), row(count + 1, Src="b"), row(count + 2, At=AT - timedelta(days=1))]
     tight: dict[str, Any] = options | {"bad_rows": {"max_rows": 0}}
     with pytest.raises(ErrorBudgetExceeded, match="more bad rows"):

@@ -23,6 +23,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.spark.frames import (
     DDL,
     POSITIONS,
@@ -55,7 +56,10 @@ def test_positions_decide_whatever_happened_to_the_checkpoint(spark: SparkSessio
     frame = source(spark, feed, placed=True)
     run(frame, writer(root, placed=True), checkpoint)
     assert numbers(root) == [*range(10), *range(100, 105)]
-    assert load_stream(Fs(), Layout(root), TABLE, STREAM).offsets.positions() == {"source/0": 10, "source/1": 12}
+    assert load_stream(StreamPlace(Fs(), Layout(root), TABLE, STREAM)).offsets.positions() == {
+        "source/0": 10,
+        "source/1": 12,
+    }
     shutil.copytree(checkpoint, older)
     put(feed, "3", range(10, 14), (0, 10))
     run(frame, writer(root, placed=True), checkpoint)
@@ -92,7 +96,7 @@ def test_holes_are_refused_or_recorded(spark: SparkSession, tmp_path: Path) -> N
     assert (numbers(root), epochs(root)) == ([*range(10)], 1)
     run(filtered, writer(root, placed=True, allow_gap=True), checkpoint)
     assert numbers(root) == [*range(10), 12, 14]
-    gaps = list_epochs(Fs(), Layout(root), TABLE, STREAM)[-1].gaps
+    gaps = list_epochs(StreamPlace(Fs(), Layout(root), TABLE, STREAM))[-1].gaps
     assert [(gap.start, gap.stop) for gap in gaps] == [(10, 12)]
 
 
@@ -183,7 +187,7 @@ def test_a_frame_with_positions_and_several_topics(spark: SparkSession, tmp_path
     assert (done.epoch, done.rows, done.splits, done.messages) == (1, 40, 4, 40)
     done = write_frame(frame_of(spark, range(48), ddl, **place), tmp_path, str(TABLE), STREAM, **options)
     assert (done.epoch, done.rows) == (2, 8)
-    positions = load_stream(Fs(), Layout(tmp_path), TABLE, STREAM).offsets.positions()
+    positions = load_stream(StreamPlace(Fs(), Layout(tmp_path), TABLE, STREAM)).offsets.positions()
     assert positions == {"x/0": 12, "x/1": 12, "y/0": 12, "y/1": 12}
     assert numbers(tmp_path) == [*range(48)]
     nulls = frame_of(spark, range(2), ddl, part=lambda n: 0, off=lambda n: None, name=lambda n: "x")

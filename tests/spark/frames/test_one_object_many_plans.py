@@ -14,6 +14,7 @@ import sparkhaven
 from sparkhaven import errors
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.testing import make_table
 from tests.support.streams.stream_logs import open_stream_log
 
@@ -89,7 +90,7 @@ def test_a_frame_is_its_snapshot_or_an_error_while_its_table_changes(spark: Spar
     assert (second.count(), second.where("N > 3").count(), numbers(typed)) == (4, 1, [1, 2, 3, 4])
     third = load(spark, tmp_path).select("N")
     assert (numbers(third), numbers(first)) == ([*range(1, 6)], [1, 2, 3])  # no frame takes what another one cached
-    with open_stream_log(Fs(), Layout(tmp_path), TableName("NS", "T"), "test", None) as log:
+    with open_stream_log(StreamPlace(Fs(), Layout(tmp_path), TableName("NS", "T"), "test"), None) as log:
         log.rollback(1)
     assert (numbers(first), numbers(load(spark, tmp_path))) == ([1, 2, 3], [1, 2, 3])
     for _ in range(2):

@@ -13,6 +13,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
@@ -60,7 +61,9 @@ class Life:
         return open_log(fs, self.root, durability=self.durability, keep_epochs=2, compact_bytes=1)
 
     def come_back(self, fs: Fs, log: StreamLog) -> None:
-        whole, quick = (load_stream(fs, Layout(self.root), TABLE, STREAM, cached=cached) for cached in (False, True))
+        whole, quick = (
+            load_stream(StreamPlace(fs, Layout(self.root), TABLE, STREAM), cached=cached) for cached in (False, True)
+        )
         assert whole == quick
         now = seen(fs, self.root, log.state)
         assert now in self.allowed, f"came back as {now}, allowed are {self.allowed}"
@@ -101,7 +104,7 @@ class Life:
     def roll_back(self, fs: Fs, log: StreamLog) -> None:
         try:
             epoch = self.chance.randint(log.state.floor, log.state.epoch)
-            target = load_stream(fs, Layout(self.root), TABLE, STREAM, epoch=epoch)
+            target = load_stream(StreamPlace(fs, Layout(self.root), TABLE, STREAM), epoch=epoch)
         except SparkhavenError:
             return  # rolled back before
         self.allowed.append(seen(fs, self.root, target))

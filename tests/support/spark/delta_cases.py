@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
@@ -29,15 +30,18 @@ def quarantine(root: Path, fs: Fs | None = None, clock: Callable[[], float] | No
     """The quarantine of the test stream at its default place."""
     layout = Layout(root)
     return Quarantine(
-        fs or Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=clock or (lambda: NOW), file="s.toml"
+        StreamPlace(fs or Fs(), layout, TABLE, STREAM),
+        layout.quarantine(STREAM),
+        clock=clock or (lambda: NOW),
+        file="s.toml",
     )
 
 
 def spark_quarantine(spark: SparkSession, root: Path) -> SparkQuarantine:
     """The same, written by Delta's own writer."""
     layout = Layout(root)
-    owner = Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM)
-    return SparkQuarantine(spark, *owner, clock=lambda: NOW, file="s.toml")
+    place = StreamPlace(Fs(), layout, TABLE, STREAM)
+    return SparkQuarantine(spark, place, layout.quarantine(STREAM), clock=lambda: NOW, file="s.toml")
 
 
 def spark_rows(spark: SparkSession, place: Path) -> list[dict[str, Any]]:
@@ -51,7 +55,7 @@ def same_for_spark(spark: SparkSession, quarantined: Quarantine) -> list[Quarant
     rows = sorted(
         quarantined.rows(Chosen()), key=lambda row: (row["SourcePartition"], row["Position"], row["SourceTime"] or -1)
     )
-    assert [_comparable(row) for row in rows] == [_comparable(row) for row in spark_rows(spark, quarantined.place)]
+    assert [_comparable(row) for row in rows] == [_comparable(row) for row in spark_rows(spark, quarantined.directory)]
     return rows
 
 

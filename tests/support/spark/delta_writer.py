@@ -39,10 +39,12 @@ class SparkQuarantine(Quarantine):
         with self._locked():
             self._create()
             if self.announce(epoch):
-                rows.write.format("delta").mode("append").save(local_uri(self.place))
+                rows.write.format("delta").mode("append").save(local_uri(self.directory))
             else:
                 merge = (
-                    DeltaTable.forPath(spark, local_uri(self.place)).alias("t").merge(rows.alias("s"), self._match())
+                    DeltaTable.forPath(spark, local_uri(self.directory))
+                    .alias("t")
+                    .merge(rows.alias("s"), self._match())
                 )
                 merge.whenNotMatchedInsertAll().execute()
 

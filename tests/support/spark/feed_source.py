@@ -14,6 +14,7 @@ from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, carrying
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.streams.stream_kit import STREAM, TABLE
 
 Offset = dict[str, Any]
@@ -32,7 +33,11 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
     def __init__(self, feed: str, root: str, per_batch: int, tasks: int) -> None:
         self._feed, self._per_batch, self._tasks = Path(feed), per_batch, tasks
         fs, layout = Fs(), Layout(Path(root))
-        taken = load_stream(fs, layout, TABLE, STREAM).files if STREAM in list_streams(fs, layout, TABLE) else ()
+        taken = (
+            load_stream(StreamPlace(fs, layout, TABLE, STREAM)).files
+            if STREAM in list_streams(TablePlace(fs, layout, TABLE))
+            else ()
+        )
         self._offered = set(taken)
         self._until: list[FileId] | None = None
 

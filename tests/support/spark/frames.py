@@ -16,6 +16,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.streams.stream_logs import open_stream_log
 
 TABLE, STREAM = TableName("Test", "Quote"), "frames"
@@ -105,11 +106,11 @@ def numbers(root: Path) -> list[int]:
 
 def epochs(root: Path) -> int:
     """The newest epoch; 0 without a stream, as after a first write that failed."""
-    if STREAM not in list_streams(Fs(), Layout(root), TABLE):
+    if STREAM not in list_streams(TablePlace(Fs(), Layout(root), TABLE)):
         return 0
-    return load_stream(Fs(), Layout(root), TABLE, STREAM).epoch
+    return load_stream(StreamPlace(Fs(), Layout(root), TABLE, STREAM)).epoch
 
 
 def rolled_back(root: Path, to: int) -> None:
-    with open_stream_log(Fs(), Layout(root), TABLE, STREAM, None) as log:
+    with open_stream_log(StreamPlace(Fs(), Layout(root), TABLE, STREAM), None) as log:
         log.rollback(to)

@@ -12,6 +12,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_positions, load_st
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, write_batch
 
@@ -26,14 +27,14 @@ def place(root: Path) -> Path:
 def newest(root: Path) -> Newest:
     """What is read for the newest state, after a look that it is the state of the whole log."""
     layout = Layout(root)
-    whole = load_stream(FS, layout, TABLE, STREAM, cached=False)
-    assert load_stream(FS, layout, TABLE, STREAM) == whole
-    assert load_positions(FS, layout, TABLE, STREAM) == (whole.files, whole.offsets)
-    return read_newest(FS, layout, TABLE, STREAM)
+    whole = load_stream(StreamPlace(FS, layout, TABLE, STREAM), cached=False)
+    assert load_stream(StreamPlace(FS, layout, TABLE, STREAM)) == whole
+    assert load_positions(StreamPlace(FS, layout, TABLE, STREAM)) == (whole.files, whole.offsets)
+    return read_newest(StreamPlace(FS, layout, TABLE, STREAM))
 
 
 def resumed(root: Path, *, boot: str = "boot-1") -> Resumed:
-    return resume(CrashingFs(boot=boot), Layout(root), TABLE, STREAM, boot_id=boot, time_ms=1)
+    return resume(StreamPlace(CrashingFs(boot=boot), Layout(root), TABLE, STREAM), boot_id=boot, time_ms=1)
 
 
 def epochs(root: Path, log: StreamLog, *numbers: int, sync: bool = True) -> None:

@@ -22,6 +22,7 @@ from sparkhaven.store.epochs.state.log_values import FileId, LocationState, Offs
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.datatypes import INT_NULL, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from sparkhaven.writers.append.empty_location import WorkerCache
@@ -113,9 +114,14 @@ def stored() -> tuple[Column, ...]:
     return SCHEMA.stored
 
 
+def place_in(root: Path, fs: Fs) -> StreamPlace:
+    """The place of the stream below a root."""
+    return StreamPlace(fs, Layout(root), TABLE, STREAM)
+
+
 def open_log(fs: Fs, root: Path, *, stream: str = STREAM, **settings: Any) -> StreamLog:
     """The stream, with a clock that stands still."""
-    return open_stream_log(fs, Layout(root), TABLE, stream, settings.pop("schema", SCHEMA), **settings)
+    return open_stream_log(StreamPlace(fs, Layout(root), TABLE, stream), settings.pop("schema", SCHEMA), **settings)
 
 
 def target_of(root: Path, log: StreamLog) -> StreamTarget:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.model import TableSchema
 
 KEPT = {field.name for field in fields(Retention)}
 
 
-def open_stream_log(
-    fs: Fs, layout: Layout, table: TableName, stream: str, schema: TableSchema | None, **settings: Any
-) -> StreamLog:
+def open_stream_log(place: StreamPlace, schema: TableSchema | None, **settings: Any) -> StreamLog:
     """The log; ``settings`` are arguments of ``StreamLog.open``, fields of ``Retention``, or a ``durability``."""
     if (durability := settings.pop("durability", None)) is not None:
         settings["policy"] = CommitPolicy(durability)
     retention = Retention(**{name: settings.pop(name) for name in KEPT & settings.keys()})
     values: dict[str, Any] = {"query_id": "query", "clock": lambda: 1_000_000.0, "pid": 41, "host": "here"} | settings
-    return StreamLog.open(fs, layout, table, stream, schema=schema, retention=retention, **values)
+    return StreamLog.open(place, Opening(schema=schema, retention=retention, **values))

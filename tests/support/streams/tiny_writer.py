@@ -24,6 +24,7 @@ from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
@@ -43,7 +44,7 @@ PREFIX = 4096
 
 def open_log(fs: Fs, root: Path, **settings: Any) -> StreamLog:
     """The test stream, with a clock that stands still."""
-    return open_stream_log(fs, Layout(root), TABLE, STREAM, settings.pop("schema", SCHEMA), **settings)
+    return open_stream_log(StreamPlace(fs, Layout(root), TABLE, STREAM), settings.pop("schema", SCHEMA), **settings)
 
 
 def log_path(root: Path) -> Path:
@@ -104,12 +105,12 @@ def remove(fs: Fs, root: Path, *removals: Removal) -> None:
     """Records removals together and publishes what they emptied; who may remove what is not asked."""
     layout = Layout(root)
     with commits_held(fs, layout.stream_removals(TABLE, STREAM)) as commit_lock:
-        write_removals(fs, layout, TABLE, STREAM, list(removals), commit_lock=commit_lock)
-        state = load_stream(fs, layout, TABLE, STREAM)
+        write_removals(StreamPlace(fs, layout, TABLE, STREAM), list(removals), commit_lock=commit_lock)
+        state = load_stream(StreamPlace(fs, layout, TABLE, STREAM))
         for removal in removals:
             location = state.locations.get(removal.key)
             if location is not None and location.truncated:
-                publish_location(fs, layout, TABLE, STREAM, location)
+                publish_location(StreamPlace(fs, layout, TABLE, STREAM), location)
 
 
 def batch_of(

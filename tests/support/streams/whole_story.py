@@ -17,6 +17,7 @@ from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
@@ -24,6 +25,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
+from sparkhaven.writers.removal.state_cache import States
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log, put_file, record
 from tests.support.streams.stream_story import Groups
 
@@ -82,11 +84,12 @@ def live(fs: Fs, root: Path, batches: list[Groups], watch: Watch, *, back: bool)
             take(fs, root, log, batches[-1], len(batches), watch)
     merge(fs, layout)
     try:
-        proof = prove(fs, layout, TABLE, DAY)
-        truncate(fs, layout, TABLE, DAY, proof=proof, clock=lambda: 2e9, pause=lambda _: None)
-        delete(fs, layout, TABLE, DAY, proof=proof, clock=lambda: 2e9, grace_s=0, pause=lambda _: None)
+        place = TablePlace(fs, layout, TABLE)
+        proof, states = prove(place, DAY), States(place, pause=lambda _: None)
+        truncate(place, DAY, proof=proof, clock=lambda: 2e9, states=states)
+        delete(place, DAY, proof=proof, clock=lambda: 2e9, grace_s=0, states=states)
     except TableNotFoundError:
-        assert load_stream(fs, layout, TABLE, STREAM).locations == {}  # an earlier life has removed them
+        assert load_stream(StreamPlace(fs, layout, TABLE, STREAM)).locations == {}  # an earlier life has removed them
 
 
 def take(fs: Fs, root: Path, log: StreamLog, groups: Groups, number: int, watch: Watch) -> None:
@@ -102,7 +105,9 @@ def take(fs: Fs, root: Path, log: StreamLog, groups: Groups, number: int, watch:
 def merge(fs: Fs, layout: Layout) -> None:
     """The date, in this process."""
     executor = LocalExecutor(1, processes=False)
-    for result in merge_dates(fs, layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 2e9):
+    for result in merge_dates(
+        TablePlace(fs, layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 2e9
+    ):
         if result.error is not None:
             raise result.error
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 TABLE = TableName("Ns", "Tab")
@@ -29,4 +30,4 @@ def with_data(root: Path) -> Layout:
 
 
 def ids(layout: Layout) -> dict[str, int]:
-    return {c.name: c.id for c in load_deployed(FS, layout, TABLE).columns}
+    return {c.name: c.id for c in load_deployed(TablePlace(FS, layout, TABLE)).columns}

@@ -16,6 +16,7 @@ from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import TableSchema
@@ -42,6 +43,7 @@ class IntradayRows:
         self.fs.mkdirs(self.root)
         self.schema: TableSchema = deploy(self.fs, self.layout, self.schema_xml)
         self.table = TableName(self.schema.namespace, self.schema.name)
+        self.place = StreamPlace(self.fs, self.layout, self.table, self.stream)
         self.symbols: dict[tuple[LocationKey, str], dict[str, int]] = {}
         self.batch = 0
         self.log = self.open()
@@ -49,8 +51,7 @@ class IntradayRows:
     def open(self) -> StreamLog:
         """Opens the stream's log."""
         clock = lambda: 1_700_000_000.0 + self.batch  # noqa: E731
-        where = self.fs, self.layout, self.table, self.stream
-        return open_stream_log(*where, self.schema, clock=clock, durability=self.durability)
+        return open_stream_log(self.place, self.schema, clock=clock, durability=self.durability)
 
     def commit(self, rows: Mapping[tuple[str, str], pa.Table]) -> int:
         """Appends rows to locations (internal, value) and commits them as one epoch."""

@@ -11,8 +11,7 @@ from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
-from tests.support.writers.merge_runs import FS
+from tests.support.writers.merge_cases import ARROW, DAY, as_table, comparable, random_row
 
 NOW = 1_700_000_000.0
 SMALL = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
@@ -38,16 +37,21 @@ def more(db: IntradayRows, rows: list[dict[str, Any]], number: int, source: str 
 
 
 def remove(db: IntradayRows, *, also_delete: bool = True) -> None:
-    truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
+    truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)
     if also_delete:
-        delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+        delete(
+            db.place,
+            DAY,
+            proof=prove(db.place, DAY),
+            clock=lambda: NOW + 4000,
+        )
 
 
 def compact(db: IntradayRows) -> None:
     """Replaces the log by a shorter one."""
     db.log.close()
-    where = db.fs, db.layout, db.table, db.stream, db.schema
-    db.log = open_stream_log(*where, clock=lambda: NOW + db.batch, keep_epochs=0)
+    place = db.place
+    db.log = open_stream_log(place, db.schema, clock=lambda: NOW + db.batch, keep_epochs=0)
     assert db.log.compact_if_due(now=True)
 
 

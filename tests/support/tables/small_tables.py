@@ -18,6 +18,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
@@ -66,6 +67,7 @@ class SmallTable:
         self.fs, self.root, self.layout = fs or Unsynced(), root, Layout(root)
         self.schema = deploy(self.fs, self.layout, schema.encode())
         self.table = TableName(self.schema.namespace, self.schema.name)
+        self.place = TablePlace(self.fs, self.layout, self.table)
         self.now = 1_800_000_000.0
         self.logs: dict[str, StreamLog] = {}
         self._symbols: dict[tuple[LocationKey, str], dict[str, int]] = {}
@@ -74,8 +76,9 @@ class SmallTable:
     def log(self, stream: str = "s", **options: Any) -> StreamLog:
         """The open log of a stream."""
         if stream not in self.logs:
-            where = self.fs, self.layout, self.table, stream
-            self.logs[stream] = open_stream_log(*where, self.schema, clock=lambda: self.now, **options)
+            self.logs[stream] = open_stream_log(
+                self.place.of_stream(stream), self.schema, clock=lambda: self.now, **options
+            )
         return self.logs[stream]
 
     def append(self, internal: str, value: str, rows: Rows, *, stream: str = "s") -> LocationReport:
@@ -159,5 +162,5 @@ class SmallTable:
             taken.append(MergeInput(stream, key.internal, at.since, at.epoch, at.rows))
             outputs.append(MergeOutput(internal, at.rows, files=dict(at.files), stats=dict(at.stats)))
         record = MergeRecord(str(self.table), value, generation, MergePhase.RECORD, tuple(taken), tuple(outputs))
-        store_record(self.fs, self.layout, self.table, record)
+        store_record(TablePlace(self.fs, self.layout, self.table), record)
         return record

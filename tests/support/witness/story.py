@@ -28,6 +28,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
@@ -108,10 +109,12 @@ class Writer:
     def open(self, stream: str = STREAM, keep_epochs: int = 3) -> StreamLog:
         """The stream, recovered as a start of a job does."""
         layout = Layout(self.root)
-        schema = load_deployed(self.fs, layout, TABLE)
-        log = open_stream_log(self.fs, layout, TABLE, stream, schema, keep_epochs=keep_epochs, compact_bytes=1)
+        schema = load_deployed(TablePlace(self.fs, layout, TABLE))
+        log = open_stream_log(
+            StreamPlace(self.fs, layout, TABLE, stream), schema, keep_epochs=keep_epochs, compact_bytes=1
+        )
         try:
-            follow_log(self.fs, layout, TABLE, log.state)
+            follow_log(TablePlace(self.fs, layout, TABLE), log.state)
             if stream == STREAM:
                 quarantine_at(self.fs, self.root).settle([])
         except BaseException:
@@ -121,7 +124,7 @@ class Writer:
 
     def _batch(self, log: StreamLog, given: StreamSpec, file: FileId, number: int) -> None:
         layout = Layout(self.root)
-        schema = load_deployed(self.fs, layout, TABLE)
+        schema = load_deployed(TablePlace(self.fs, layout, TABLE))
         target = StreamTarget(layout, TABLE, given.stream, schema, log.state.generation)
         decoder = Decoder(self.fs, given, schema)
         write_batch(

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkhaven.readers.arrow.opening import open_pinned
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.exports.extended_tree import Followed, follow_history
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row
@@ -32,4 +33,6 @@ def add(db: IntradayRows, rows: Rows, day: str, number: int) -> None:
 
 def follow(db: IntradayRows, fs: Fs = FS) -> Followed:
     """Brings the tree in step with history."""
-    return follow_history(fs, db.layout, open_pinned(db.root, str(TABLE), fs=fs), now_ms=1_700_000_000_000)
+    return follow_history(
+        TablePlace(fs, db.layout, TABLE), open_pinned(db.root, str(TABLE), fs=fs), now_ms=1_700_000_000_000
+    )

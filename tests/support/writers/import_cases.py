@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.imports.date_import import Imported, ImportOptions, import_dates
 from sparkhaven.writers.imports.tree_leaves import find_tree
@@ -51,11 +52,19 @@ def bring(
     **options: Any,
 ) -> list[Imported]:
     """Imports a tree; raises the error of a date."""
-    schema = merged_schema(fs, layout, TableName.parse(table))
+    schema = merged_schema(TablePlace(fs, layout, TableName.parse(table)))
     found = find_tree(fs, tree, schema, tree_layout, raw_values=raw_values)
     chosen = ImportOptions(**options)
     results = list(
-        import_dates(fs, layout, schema, found, chosen, executor=LocalExecutor(), clock=lambda: NOW_S, dry_run=dry_run)
+        import_dates(
+            TablePlace(fs, layout, TableName(schema.namespace, schema.name)),
+            schema,
+            found,
+            chosen,
+            executor=LocalExecutor(),
+            clock=lambda: NOW_S,
+            dry_run=dry_run,
+        )
     )
     for result in results:
         if result.error is not None:

@@ -10,6 +10,7 @@ from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
@@ -55,7 +56,9 @@ def merge(
     chosen = MergeOptions(**options)
     executor = LocalExecutor(workers, processes=False)
     days = values or (DAY,)
-    results = list(merge_dates(fs, layout, table, days, chosen, executor=executor, clock=lambda: 1_700_000_000.0))
+    results = list(
+        merge_dates(TablePlace(fs, layout, table), days, chosen, executor=executor, clock=lambda: 1_700_000_000.0)
+    )
     for result in results:
         if result.error is not None:
             raise result.error
@@ -137,7 +140,7 @@ PHASE_STEPS = [
 
 def check_tree(layout: Layout) -> None:
     """Nothing but complete locations that record and index both name; no staging left."""
-    record = newest(FS, layout, TABLE, DAY)
+    record = newest(TablePlace(FS, layout, TABLE), DAY)
     assert record is not None
     base = layout.partitions("Test")
     tree = sorted(p.parent.parent.parent.name for p in base.glob(f"*/{DAY}/Every/table.size"))

@@ -14,14 +14,13 @@ from tests.support.writers.merge_cases import (
     DAY,
     TABLE,
 )
-from tests.support.writers.merge_runs import FS
 
 SIDECAR = ".dh_metadata/indexes/Sym/index_Sym_table.parquet"
 
 
 def merged(db: IntradayRows) -> MergeRecord:
     """The newest complete record of the day."""
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     return record
 

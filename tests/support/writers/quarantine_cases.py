@@ -23,6 +23,7 @@ from sparkhaven.store.format.table.table_size import decode as decode_size
 from sparkhaven.store.format.table.table_size import encode as encode_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
@@ -78,7 +79,7 @@ class Shelf:
 def quarantine_at(fs: Fs, root: Path, stream: str = STREAM) -> Quarantine:
     """The quarantine of a stream at the default place of the test stream."""
     layout = Layout(root)
-    return Quarantine(fs, layout, TABLE, stream, layout.quarantine(STREAM), clock=lambda: 0.0)
+    return Quarantine(StreamPlace(fs, layout, TABLE, stream), layout.quarantine(STREAM), clock=lambda: 0.0)
 
 
 def pending(quarantine: Quarantine) -> pa.Table:
@@ -102,8 +103,8 @@ def rejected_at(path: Path, *times: int | None) -> RejectedFile:
 def restart(fs: Fs, root: Path, quarantine: Quarantine) -> StreamLog:
     """Opens the stream and lets the quarantine follow, as a start of a stream does."""
     log = open_log(fs, root)
-    follow_log(fs, Layout(root), TABLE, log.state)
-    committed, others = leftovers(fs, Layout(root), TABLE, log.state)
+    follow_log(TablePlace(fs, Layout(root), TABLE), log.state)
+    committed, others = leftovers(TablePlace(fs, Layout(root), TABLE), log.state)
     for requeue in others:
         fs.unlink(requeue.path)
     quarantine.settle(committed)

@@ -163,7 +163,7 @@ def test_checkpoints(small: SmallTable) -> None:
 def test_removals(small: SmallTable) -> None:
     path = small.layout.stream_removals(small.table, "s")
     removal = Removal(LocationKey("a", DATE), since=1, rows=4, phase="truncate", epoch=2)
-    write_removals(small.fs, small.layout, small.table, "s", [removal])
+    write_removals(small.place.of_stream("s"), [removal])
     found = inspect_file(small.fs, path)
     assert (found.kind, found.sound) == ("removals", True)
     entry = {"byte": 16, "phase": "truncate", "internal": "a", "value": DATE, "since": 1, "rows": 4, "epoch": 2}

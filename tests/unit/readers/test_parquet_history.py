@@ -93,7 +93,7 @@ def test_a_sound_location(sound: tuple[Path, IntradayRows]) -> None:
     index = inspect_file(FS, place / SIDECAR)
     assert (index.sound, index.facts["indexedRows"]) == (True, 120)
     assert index.facts["keys"] == len(set(pq.read_table(place / PARQUET)["Sym"].to_pylist()))
-    stats = table_stats(FS, db.layout, TABLE)
+    stats = table_stats(db.place)
     assert stats["tiers"]["history"] == {"rows": 120, "bytes": (place / PARQUET).stat().st_size, "locations": 1}
     assert stats["waste"] == 0
 
@@ -210,10 +210,10 @@ def test_footer_entries_are_read_as_they_are_written() -> None:
 def test_a_date_is_validated_and_removed_by_its_parquet(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 90, partitions=1)
     merge(db.layout, format="parquet")
-    done = validate_date(FS, db.layout, TABLE, DAY)
+    done = validate_date(db.place, DAY)
     assert done.passed, [r for r in done.results if not r.passed]
     assert empty(db).rows == 90
-    again = validate_date(FS, db.layout, TABLE, DAY)
+    again = validate_date(db.place, DAY)
     assert again.passed
     assert unlink(db).rows == 90
     assert open_table(tmp_path, str(TABLE)).count() == 90
@@ -238,7 +238,7 @@ def test_nothing_is_removed_where_a_foreign_field_has_the_name_of_a_column(tmp_p
     """The digests are those of the merge, since the file was another's already; only the field id tells."""
     db, _ = make(tmp_path, 60, partitions=1)
     merge(db.layout, format="parquet")
-    proof = prove(FS, db.layout, TABLE, DAY)
+    proof = prove(db.place, DAY)
     assert proof.record.proof is not None
     place = db.layout.history_location(TABLE, LocationKey("0", DAY))
     table = pq.read_table(place / PARQUET)
@@ -249,7 +249,7 @@ def test_nothing_is_removed_where_a_foreign_field_has_the_name_of_a_column(tmp_p
     (output,) = proof.record.outputs
     state = FileState(len(data), zlib.crc32(data))
     record = replace(proof.record, outputs=(replace(output, files={PARQUET: state}),))
-    store_record(FS, db.layout, TABLE, record)
+    store_record(db.place, record)
     size = table_size.load(FS, place)
     assert size is not None
     size = replace(size, data_file_sizes={PARQUET: state.size}, checksums={PARQUET: state.crc})

@@ -23,7 +23,7 @@ def small(tmp_path: Path) -> SmallTable:
 
 
 def test_figures_of_one_table(small: SmallTable) -> None:
-    found = table_stats(small.fs, small.layout, small.table)
+    found = table_stats(small.place)
     row = 4 + 4 + 8 + 8 + 1 + 8  # Sym, Size, Px, At, Live, Note without text
     assert (found["table"], found["rows"], found["bytes"], found["waste"]) == ("NS.T", 4, 4 * row, 0)
     assert found["tiers"]["intraday"] == {"rows": 4, "bytes": 4 * row, "locations": 3}
@@ -42,7 +42,7 @@ def test_waste_is_what_no_read_needs(small: SmallTable) -> None:
     stray = small.location("c", D1)
     stray.mkdir(parents=True)
     (stray / "Size.dat").write_bytes(b"x" * 1000)
-    assert table_stats(small.fs, small.layout, small.table)["waste"] == 1110
+    assert table_stats(small.place)["waste"] == 1110
 
 
 def test_a_damaged_table_hides_no_other(small: SmallTable) -> None:

@@ -216,7 +216,7 @@ def test_a_torn_and_a_damaged_log(small: SmallTable) -> None:
 
 def test_a_position_that_was_committed_twice(small: SmallTable) -> None:
     path = small.layout.stream_log(small.table, "s")
-    log = read_files(small.fs, small.layout, small.table, "s")
+    log = read_files(small.place.of_stream("s"))
     last = log.records[-1]
     assert isinstance(last, CommitRecord)
     again = replace(last, n=last.n + 1, epoch=last.epoch + 1, batch=replace(last.batch, reports=(), rows=3))
@@ -236,7 +236,7 @@ def test_offsets_that_do_not_go_on(small: SmallTable) -> None:
     )
     assert check(small).findings == []
     path = small.layout.stream_log(small.table, "s")
-    whole, log = path.read_bytes(), read_files(small.fs, small.layout, small.table, "s")
+    whole, log = path.read_bytes(), read_files(small.place.of_stream("s"))
     last = log.records[-1]
     assert isinstance(last, CommitRecord)
     for start, stop, what, expected in (
@@ -264,9 +264,9 @@ def test_a_schema_that_was_changed_by_hand(small: SmallTable) -> None:
 
 def merged(small: SmallTable) -> None:
     small.merge_by_hand(DATE)
-    record = load_record(small.fs, small.layout, small.table, DATE, 0)
+    record = load_record(small.place, DATE, 0)
     proof = Proof(record.inputs[0].rows, record.inputs[0].rows, {}, {})
-    store_record(small.fs, small.layout, small.table, replace(record, proof=proof))
+    store_record(small.place, replace(record, proof=proof))
 
 
 def test_history_is_checked_by_its_merge_record(small: SmallTable) -> None:
@@ -283,18 +283,21 @@ def test_history_is_checked_by_its_merge_record(small: SmallTable) -> None:
 def test_merge_records_without_proof_damaged_unfinished_or_ahead(small: SmallTable) -> None:
     merged(small)
     directory = small.layout.merges(small.table) / DATE
-    record = load_record(small.fs, small.layout, small.table, DATE, 0)
+    record = load_record(small.place, DATE, 0)
 
     def whats() -> list[str]:
         return [f.what for f in check(small, deep=False).findings if "index" not in f.what]
 
-    store_record(small.fs, small.layout, small.table, replace(record, proof=Proof(2, 1, {}, {})))
+    store_record(small.place, replace(record, proof=Proof(2, 1, {}, {})))
     assert whats() == ["merge has no valid proof"]
     ahead = MergeInput("s", "a", record.inputs[0].since, record.inputs[0].epoch, 1000)
-    store_record(small.fs, small.layout, small.table, replace(record, inputs=(ahead,)))
+    store_record(small.place, replace(record, inputs=(ahead,)))
     assert whats() == ["rows were rolled back after their merge. Reads use only intraday"]
-    store_record(small.fs, small.layout, small.table, record)
-    store_record(small.fs, small.layout, small.table, replace(record, generation=1, phase=MergePhase.SYNC, outputs=()))
+    store_record(small.place, record)
+    store_record(
+        small.place,
+        replace(record, generation=1, phase=MergePhase.SYNC, outputs=()),
+    )
     assert whats() == ["a merge runs or was interrupted after phase sync"]
     flip(directory / "0.json", 40)
     assert "merge record is cut short or damaged" in whats()

@@ -14,6 +14,7 @@ from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, decode_record, encode_record, store_records
 from sparkhaven.store.merges.merge_run import Destination, ImportedTree, MergeRun, RunSource, decode_run, encode_run
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 
 TABLE = TableName.parse("Ns.T")
 DAY = "2026-11-20"
@@ -71,12 +72,12 @@ def test_a_run_of_another_form_is_a_corrupt_record(entry: dict[str, object]) -> 
 
 def test_a_history_says_what_is_complete_and_alive(tmp_path: Path) -> None:
     fs, layout = Fs(), Layout(tmp_path)
-    empty = load_history(fs, layout, TABLE, DAY)
+    empty = load_history(TablePlace(fs, layout, TABLE), DAY)
     assert empty == DateHistory(DAY)
     assert (empty.current, empty.last, empty.alive) == (None, None, frozenset())
     done, running = record(9, MergePhase.CLEAN, "0"), record(10, MergePhase.CHECK, "0.g10")
-    store_records(fs, layout, TABLE, [running, done])
-    history = load_history(fs, layout, TABLE, DAY)
+    store_records(TablePlace(fs, layout, TABLE), [running, done])
+    history = load_history(TablePlace(fs, layout, TABLE), DAY)
     assert history == empty.after(running).after(done) == DateHistory(DAY, (done, running))
     assert (history.current, history.last, history.alive) == (done, running, frozenset({"0"}))
     published = replace(running, phase=MergePhase.RECORD)

@@ -25,6 +25,7 @@ from sparkhaven.store.merges.merge_records import (
 )
 from sparkhaven.store.merges.merge_run import MergeRun
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 TABLE = TableName("NS", "T")
@@ -100,29 +101,29 @@ def test_another_version_is_not_guessed_at() -> None:
 
 def test_the_newest_complete_record_decides(tmp_path: Path) -> None:
     fs, layout = Fs(), Layout(tmp_path)
-    assert newest(fs, layout, TABLE, "2026-11-20") is None
-    assert all_values(fs, layout, TABLE) == []
-    store_record(fs, layout, TABLE, replace(SMALL, phase=MergePhase.CLEAN, generation=9))
-    store_record(fs, layout, TABLE, replace(SMALL, phase=MergePhase.RECORD, generation=10))
-    store_record(fs, layout, TABLE, replace(SMALL, phase=MergePhase.CHECK, generation=11))
+    assert newest(TablePlace(fs, layout, TABLE), "2026-11-20") is None
+    assert all_values(TablePlace(fs, layout, TABLE)) == []
+    store_record(TablePlace(fs, layout, TABLE), replace(SMALL, phase=MergePhase.CLEAN, generation=9))
+    store_record(TablePlace(fs, layout, TABLE), replace(SMALL, phase=MergePhase.RECORD, generation=10))
+    store_record(TablePlace(fs, layout, TABLE), replace(SMALL, phase=MergePhase.CHECK, generation=11))
     (layout.merges(TABLE) / "2026-11-20" / "plan.txt").write_text("not a record")
-    assert generations(fs, layout, TABLE, "2026-11-20") == [9, 10, 11]
-    found = newest(fs, layout, TABLE, "2026-11-20")
+    assert generations(TablePlace(fs, layout, TABLE), "2026-11-20") == [9, 10, 11]
+    found = newest(TablePlace(fs, layout, TABLE), "2026-11-20")
     assert found is not None and found.generation == 10
-    running = newest(fs, layout, TABLE, "2026-11-20", complete=False)
+    running = newest(TablePlace(fs, layout, TABLE), "2026-11-20", complete=False)
     assert running is not None and running.generation == 11
-    older = newest(fs, layout, TABLE, "2026-11-20", below=10)
+    older = newest(TablePlace(fs, layout, TABLE), "2026-11-20", below=10)
     assert older is not None and older.generation == 9
-    assert all_values(fs, layout, TABLE) == ["2026-11-20"]
+    assert all_values(TablePlace(fs, layout, TABLE)) == ["2026-11-20"]
 
 
 def test_a_record_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
     fs, layout = Fs(), Layout(tmp_path)
-    store_record(fs, layout, TABLE, SMALL)
+    store_record(TablePlace(fs, layout, TABLE), SMALL)
     directory = layout.merges(TABLE) / "2026-11-20"
     (directory / "0.json").rename(directory / "1.json")
     with pytest.raises(CorruptFileError, match="in a wrong directory"):
-        load_record(fs, layout, TABLE, "2026-11-20", 1)
+        load_record(TablePlace(fs, layout, TABLE), "2026-11-20", 1)
 
 
 def test_a_proof_holds_only_when_all_is_equal() -> None:

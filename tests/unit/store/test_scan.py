@@ -15,6 +15,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.ranges import Filter, ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, Tier
 from sparkhaven.store.types.committed_columns import RangeStats
@@ -67,7 +68,7 @@ class Tree:
         self.fs, self.layout = Fs(), Layout(root)
 
     def merged(self, value: str, generation: int, *args: object, **more: object) -> None:
-        store_record(self.fs, self.layout, TABLE, record(value, generation, *args, **more))  # type: ignore[arg-type]
+        store_record(TablePlace(self.fs, self.layout, TABLE), record(value, generation, *args, **more))  # type: ignore[arg-type]
 
     def plan(
         self,
@@ -78,7 +79,7 @@ class Tree:
         where: Filter | None = None,
     ) -> ReadPlan:
         selection = Selection.of(values, sources)  # type: ignore[arg-type]
-        return make_plan(self.fs, self.layout, at, tier=tier, selection=selection, where=where)
+        return make_plan(TablePlace(self.fs, self.layout, TABLE), at, tier=tier, selection=selection, where=where)
 
     def rows(self, at: Snapshot, *args: object, **more: object) -> list[tuple[str, str, str, int, int]]:
         plan = self.plan(at, *args, **more)  # type: ignore[arg-type]
@@ -261,5 +262,5 @@ def test_opening_no_history_for_intraday(tree: Tree) -> None:
         def names(self, path: Path) -> list[str]:
             raise AssertionError(f"listed {path}")
 
-    plan = make_plan(Counting(), tree.layout, snapshot(location("a", "d", 1)), tier="intraday")
+    plan = make_plan(TablePlace(Counting(), tree.layout, TABLE), snapshot(location("a", "d", 1)), tier="intraday")
     assert plan.rows == 1

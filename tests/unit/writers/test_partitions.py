@@ -13,7 +13,7 @@ from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.plan.destinations import volumes
 from sparkhaven.writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
 from tests.support.disks.contents import hidden
-from tests.support.writers.merge_cases import DAY, TABLE, read_location
+from tests.support.writers.merge_cases import DAY, read_location
 from tests.support.writers.merge_runs import FS, make, merge
 
 
@@ -56,7 +56,7 @@ def test_a_partition_on_a_volume_holds_the_data_there_also_of_later_generations(
     merge(db.layout)
     assert (volume / "Test" / "1" / DAY / "Every" / "table.size").is_file()
     merge(db.layout, rewrite=True)
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     assert sorted(o.internal for o in record.outputs) == ["0.g2", "1.g2"]
     assert (volume / "Test" / "1.g2" / DAY / "Every" / "table.size").is_file()

@@ -28,7 +28,7 @@ def validated(root: Path, rules: str, rows: list[dict[str, Any]]) -> tuple[Intra
     db = IntradayRows(root, xml, fs=FS)
     db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
     merge(db.layout)
-    return db, validate_date(FS, db.layout, TABLE, DAY)
+    return db, validate_date(db.place, DAY)
 
 
 def result(found: Validation, rule: str) -> RuleResult:
@@ -43,7 +43,7 @@ def test_the_gate_passes_a_sound_merge_and_names_what_it_compared(tmp_path: Path
     assert [r.rule for r in found.results] == ["RowCount", "RowCountPerGroup", *["DigestEqual"] * 12]
     assert result(found, "RowCount").measured == 20
     db.commit({("a", DAY): as_table(plain_rows(2))})
-    later = validate_date(FS, db.layout, TABLE, DAY)
+    later = validate_date(db.place, DAY)
     assert later.passed
     assert result(later, "LaterRows").measured == 2
 
@@ -51,7 +51,7 @@ def test_the_gate_passes_a_sound_merge_and_names_what_it_compared(tmp_path: Path
 def test_after_truncate_the_record_stands_for_intraday(tmp_path: Path) -> None:
     db, _ = validated(tmp_path, "", plain_rows())
     empty(db)
-    found = validate_date(FS, db.layout, TABLE, DAY)
+    found = validate_date(db.place, DAY)
     assert found.passed
     assert "since intraday was removed" in result(found, "RowCount").message
     per_group = result(found, "RowCountPerGroup")
@@ -63,7 +63,7 @@ def test_a_changed_value_in_history_fails_the_digest_of_its_column(tmp_path: Pat
     db, _ = validated(tmp_path, "", plain_rows())
     path = db.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
     flip(path, 4096)
-    found = validate_date(FS, db.layout, TABLE, DAY)
+    found = validate_date(db.place, DAY)
     assert [r.column for r in found.results if r.passed is False] == ["L"]
     with pytest.raises(ValidationFailedError, match="1 of 14 rules failed"):
         found.require()
@@ -118,7 +118,7 @@ def test_rules(tmp_path: Path, rule: str, change: dict[str, Any], passes: bool, 
 def test_a_date_that_was_never_merged(tmp_path: Path) -> None:
     db, _ = validated(tmp_path, "", plain_rows())
     with pytest.raises(TableNotFoundError, match="no history to validate"):
-        validate_date(FS, db.layout, TABLE, "2024-01-01")
+        validate_date(db.place, "2024-01-01")
 
 
 def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,9 +137,9 @@ def test_contiguous_offsets_are_not_evaluated_over_settled_epochs(tmp_path: Path
         batch = Batch("test", number, (), (report,), db.schema.version, stop - start, ranges=ranges)
         db.log.publish(db.log.commit(batch))
     merge(db.layout)
-    rule = result(validate_date(FS, db.layout, TABLE, DAY), "assertOffsetsContiguous")
+    rule = result(validate_date(db.place, DAY), "assertOffsetsContiguous")
     assert (rule.passed, rule.measured, rule.message) == (True, 0, "0 gaps between committed ranges")
     compact(db)
-    rule = result(validate_date(FS, db.layout, TABLE, DAY), "assertOffsetsContiguous")
+    rule = result(validate_date(db.place, DAY), "assertOffsetsContiguous")
     settled = f"epochs of stream rows up to {db.log.state.floor} are settled, and their gaps are no longer recorded"
     assert (rule.passed, rule.measured, rule.message) == (None, None, f"not evaluated: {settled}")

@@ -139,7 +139,7 @@ def validated(root: Path, rule: str, rows: list[dict[str, Any]]) -> tuple[Intrad
     db = IntradayRows(root, xml, fs=FS)
     db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
     merge(db.layout)
-    return db, validate_date(FS, db.layout, TABLE, DAY)
+    return db, validate_date(db.place, DAY)
 
 
 def changed(change: dict[str, Any]) -> list[dict[str, Any]]:
@@ -212,7 +212,7 @@ def test_a_rule_that_is_not_evaluated_fails_unless_that_is_allowed(tmp_path: Pat
         found.require()
     assert "--allow-unevaluated" in str(caught.value)
     assert "not from 0 to 1" in str(caught.value.found)
-    tolerant = validate_date(FS, db.layout, TABLE, DAY, tolerant=True)
+    tolerant = validate_date(db.place, DAY, tolerant=True)
     assert tolerant.passed
     assert len(tolerant.unevaluated) == 1
 
@@ -242,11 +242,11 @@ def test_intraday_rules_keep_their_result_when_intraday_is_removed(tmp_path: Pat
     db, found = validated(tmp_path, rule, changed({}))
     assert found.passed
     empty(db)  # validates and stores on its way
-    again = validate_date(FS, db.layout, TABLE, DAY)
+    again = validate_date(db.place, DAY)
     assert again.results[-1] == found.results[-1]
     path = next(db.layout.merges(TABLE).rglob("*.validation"))
     path.unlink()
-    lost = validate_date(FS, db.layout, TABLE, DAY)
+    lost = validate_date(db.place, DAY)
     assert lost.results[-1].passed is None
     assert "intraday rows were removed" in lost.results[-1].message
     assert not lost.passed
@@ -259,10 +259,10 @@ def test_the_expected_size_comes_from_the_neighbours(tmp_path: Path) -> None:
     for day, number in (("2024-03-01", 1), ("2024-03-03", 8), ("2024-03-04", 10), ("2024-03-06", 12)):
         db.commit({("a", day): as_table(rows[:number])})
         merge(db.layout, day)
-    found = validate_date(FS, db.layout, TABLE, DAY).results[-1]
+    found = validate_date(db.place, DAY).results[-1]
     assert (found.passed, found.measured) == (True, 2.0)
     assert found.message == "20 rows, 10 is the mean of 3 neighbouring dates"
-    small = validate_date(FS, db.layout, TABLE, "2024-03-01").results[-1]
+    small = validate_date(db.place, "2024-03-01").results[-1]
     assert (small.passed, small.measured) == (False, 0.125)
 
 
@@ -277,7 +277,7 @@ def test_the_first_date_has_no_history_to_compare_with(tmp_path: Path, before: i
     day = "2024-03-06" if before else "2024-03-04"
     db.commit({("a", day): as_table(changed({})[:1])})
     merge(db.layout, day)
-    small = validate_date(FS, db.layout, TABLE, day)
+    small = validate_date(db.place, day)
     assert (small.passed, small.results[-1].measured) == (False, 0.05), "from the second date on it counts"
 
 

@@ -28,13 +28,14 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName, check_partition
+from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.merges.drops import ColumnDrop
 from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, merged_rows
 from sparkhaven.store.merges.merge_run import MergeRun, RunSource
 from sparkhaven.store.merges.phase import MergePhase
 from sparkhaven.store.merges.totals import current_names
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.frozen import frozen
@@ -75,9 +76,7 @@ class PlannedMerge:
 
 
 def plan_merge(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     history: DateHistory,
     options: MergeOptions,
     pins: Pins,
@@ -90,45 +89,47 @@ def plan_merge(
     RetryableStorageError: there is not enough space.
     """
     value, base = check_partition("partition value", history.value), history.current
-    schema = merged_schema(fs, layout, table)
+    schema = merged_schema(place)
     locations = pins.locations(value)
     merged = merged_rows(base)
-    tails = unmerged(layout, table, locations, merged)
+    tails = unmerged(place, locations, merged)
     if base is not None and not options.rewrite and not tails:
         return PlannedMerge(MergeOutcome.NOTHING, base, history)
     if base is None and not locations:
         if waiting := pins.waiting(value):
             raise TooEarlyError(
                 "the rows of this date are not synced yet",
-                where=f"{table} {value}",
+                where=f"{place.table} {value}",
                 expected="synced rows, which no power failure makes the source replay",
                 found=f"{waiting:,} unsynced rows",
-                hint=after_sync(table),
+                hint=after_sync(place.table),
                 phase="plan",
             )
         if not options.allow_empty:
             raise TableNotFoundError(
                 "no committed rows to merge",
-                where=f"{table} {value}",
+                where=f"{place.table} {value}",
                 expected="intraday rows of this date",
                 found="none",
                 hint=_EMPTY,
                 phase="plan",
             )
-        return PlannedMerge(MergeOutcome.EMPTY, MergeRecord(str(table), value, 0, MergePhase.PLAN, (), ()), history)
+        return PlannedMerge(
+            MergeOutcome.EMPTY, MergeRecord(str(place.table), value, 0, MergePhase.PLAN, (), ()), history
+        )
     supplement = base is not None and not options.rewrite and base.run.supplements < options.max_supplements
     if supplement:
         sources, origin = tails, "intraday"
     elif base is None or has_all(base, locations):
-        sources, origin = tails if base is None else unmerged(layout, table, locations, {}), "intraday"
+        sources, origin = tails if base is None else unmerged(place, locations, {}), "intraday"
     else:
-        require_volumes(fs, layout, table, base)
-        sources, origin = [*history_of(fs, layout, schema, base), *tails], "history"
-    drops = dropped_columns(fs, schema, value, sources)
+        require_volumes(place, base)
+        sources, origin = [*history_of(place, schema, base), *tails], "history"
+    drops = dropped_columns(place.fs, schema, value, sources)
     if base is not None and (supplement or origin == "history"):  # history has those rows without their columns
         drops = joined_drops(base.column_drops, drops)
     taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement, drops)
-    plan, record = plan_output(fs, layout, schema, history, options, taken, dry_run=dry_run)
+    plan, record = plan_output(place, schema, history, options, taken, dry_run=dry_run)
     return PlannedMerge(MergeOutcome.SUPPLEMENT if supplement else MergeOutcome.MERGED, record, history, plan)
 
 
@@ -147,8 +148,7 @@ class Taken:
 
 
 def plan_output(
-    fs: Fs,
-    layout: Layout,
+    place: TablePlace,
     schema: TableSchema,
     history: DateHistory,
     options: MergeOptions,
@@ -160,15 +160,14 @@ def plan_output(
 
     MergeError: history has the date without a record. RetryableStorageError: there is not enough space.
     """
-    table = TableName(schema.namespace, schema.name)
-    value, base = history.value, history.current
+    table, value, base = place.table, history.value, history.current
     options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema, base))
     if options.format != "deephaven":
         files = "merge with --format deephaven, which writes column files"
         refuse_case_twins(schema.full_name, schema.columns, "the reader that proves Parquet files", files)
     mark = "s" if taken.supplement else "g" if base is not None else ""
     generation = _generation(history)
-    if not mark and _occupied(fs, layout, table, value):
+    if not mark and _occupied(place, value):
         if not options.rewrite:
             raise MergeError(
                 "history already has this date, without a merge record",
@@ -177,9 +176,9 @@ def plan_output(
                 phase="plan",
             )
         mark, generation = "g", max(generation, 2)
-    names = (writable_names if dry_run else ensure_writable)(fs, layout, table.namespace)
-    places = volumes(fs, layout, table.namespace, names)
-    _require_space(fs, places, taken.sources, copies=1 if options.format == "deephaven" else 2)
+    names = (writable_names if dry_run else ensure_writable)(place.fs, place.layout, table.namespace)
+    places = volumes(place.fs, place.layout, table.namespace, names)
+    _require_space(place.fs, places, taken.sources, copies=1 if options.format == "deephaven" else 2)
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
     work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
     plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work)
@@ -192,7 +191,7 @@ def plan_output(
         outputs=(),
         source=taken.origin,
         schema_version=schema.version,
-        replaces=() if taken.supplement else _replaced(fs, layout, table, value, base, mark),
+        replaces=() if taken.supplement else _replaced(place, value, base, mark),
         run=MergeRun(
             sort=tuple(str(key) for key in options.sort or ()),
             format=options.format,
@@ -207,32 +206,32 @@ def plan_output(
     return plan, record
 
 
-def merged_schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
+def merged_schema(place: TablePlace) -> TableSchema:
     """The deployed schema of a table that can be merged. SchemaMismatchError, UnsupportedVersionError: it cannot."""
-    schema = load_deployed(fs, layout, table)
+    schema = load_deployed(place)
     if schema.partitioning is None:
         raise SchemaMismatchError(
             "table is not partitioned",
-            where=str(table),
+            where=str(place.table),
             expected="a Partitioning column",
             hint="keep the rows intraday, or make a new table with a Partitioning column",
         )
     if schema.extended not in (None, *EXTENDED):
         raise UnsupportedVersionError(
             "history of this table would have a layout that merges do not write",
-            where=f"{table}, ExtendedStorage",
+            where=f"{place.table}, ExtendedStorage",
             expected=", ".join(EXTENDED),
             found=schema.extended,
             hint="choose one of these types, or remove ExtendedStorage from the schema",
         )
     if schema.extended is not None:
-        tree = f"`sparkhaven read {table}` reads the table"
+        tree = f"`sparkhaven read {place.table}` reads the table"
         refuse_case_twins(schema.full_name, schema.columns, f"readers of its {schema.extended} tree", tree)
     for column in schema.stored:
         if not column.type.stored:
             raise UnsupportedVersionError(
                 f"columns of type {column.type.name} cannot be merged by this release",
-                where=f"{table}, column {column.name}",
+                where=f"{place.table}, column {column.name}",
                 hint="remove the column from the schema until a release supports the type",
             )
     return schema
@@ -268,20 +267,18 @@ def _generation(history: DateHistory) -> int:
     return last.generation + 1 if last.phase.reached(MergePhase.CHECK) else last.generation
 
 
-def _occupied(fs: Fs, layout: Layout, table: TableName, value: str) -> bool:
-    names = writable_names(fs, layout, table.namespace) or [DEFAULT_PARTITION]
-    return any(fs.stat(layout.history_location(table, LocationKey(name, value))) for name in names)
+def _occupied(place: TablePlace, value: str) -> bool:
+    names = writable_names(place.fs, place.layout, place.table.namespace) or [DEFAULT_PARTITION]
+    return any(place.fs.stat(place.history_location(LocationKey(name, value))) for name in names)
 
 
-def _replaced(
-    fs: Fs, layout: Layout, table: TableName, value: str, base: MergeRecord | None, mark: str
-) -> tuple[str, ...]:
+def _replaced(place: TablePlace, value: str, base: MergeRecord | None, mark: str) -> tuple[str, ...]:
     if base is not None:
         return tuple(output.internal for output in base.outputs)
     if not mark:
         return ()
-    names = writable_names(fs, layout, table.namespace)
-    return tuple(n for n in names if fs.stat(layout.history_location(table, LocationKey(n, value))))
+    names = writable_names(place.fs, place.layout, place.table.namespace)
+    return tuple(n for n in names if place.fs.stat(place.history_location(LocationKey(n, value))))
 
 
 def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[MergeSource], copies: int) -> None:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SnapshotMovedError
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import InputKey, MergeInput, MergeRecord
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -22,8 +22,7 @@ from sparkhaven.writers.merge.plan.parquet_source import text_bytes
 
 
 def unmerged(
-    layout: Layout,
-    table: TableName,
+    place: TablePlace,
     locations: Sequence[tuple[str, LocationState]],
     merged: dict[InputKey, int],
 ) -> list[MergeSource]:
@@ -37,14 +36,14 @@ def unmerged(
         if start > location.rows:
             raise SnapshotMovedError(
                 "history has rows that the stream has rolled back since",
-                where=f"{table} {location.key.value}, source {location.key.internal}",
+                where=f"{place.table} {location.key.value}, source {location.key.internal}",
                 expected=f"{start} rows or more",
                 found=f"{location.rows} rows",
-                hint=f"sparkhaven merge {table} --dates {location.key.value} --rewrite",
+                hint=f"sparkhaven merge {place.table} --dates {location.key.value} --rewrite",
                 phase="plan",
             )
         if start < location.rows:
-            directory = layout.intraday_location(table, location.key)
+            directory = place.intraday_location(location.key)
             key = location.key.internal
             found.append(
                 MergeSource(
@@ -68,15 +67,14 @@ def has_all(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -
     return all(i.rows == 0 or i.key in rows for i in base.inputs)
 
 
-def history_of(fs: Fs, layout: Layout, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
+def history_of(place: TablePlace, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
     """All rows of a date as history has them."""
     found = []
-    table = TableName(schema.namespace, schema.name)
     for output in sorted(base.outputs, key=lambda o: o.internal):
-        directory = layout.history_location(table, LocationKey(output.internal, base.value))
+        directory = place.history_location(LocationKey(output.internal, base.value))
         rows = output.rows
         source = MergeSource(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
-        found.append(replace(source, text_bytes=text_bytes(fs, source, schema.stored)))
+        found.append(replace(source, text_bytes=text_bytes(place.fs, source, schema.stored)))
     return found
 
 

@@ -8,9 +8,9 @@ from sparkhaven.store.epochs.reading.stream_state import StreamState, list_strea
 from sparkhaven.store.epochs.recovery.set_aside import refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.places import TablePlace
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
@@ -22,13 +22,13 @@ class Pins:
     keep rows that the source replays.
     """
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
-        self._fs, self._layout, self._table = fs, layout, table
+    def __init__(self, place: TablePlace) -> None:
+        self._place = place
         self._stamp: _Stamp | None = None
         self._states: tuple[StreamState, ...] = ()
         self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
         self._waiting: dict[str, dict[str, int]] = {}
-        self._witnesses = Witnesses(fs, layout, table, ())
+        self._witnesses = Witnesses(place, ())
         self._asked: set[str] = set()
         self._asked_all = False
 
@@ -40,10 +40,10 @@ class Pins:
         """
         stamp = self._now()
         if stamp != self._stamp:
-            names = list_streams(self._fs, self._layout, self._table)
-            loaded = [load_read(self._fs, self._layout, self._table, name) for name in names]
+            names = list_streams(self._place)
+            loaded = [load_read(self._place.of_stream(name)) for name in names]
             newest = [found.state for found in loaded]
-            self._witnesses = Witnesses(self._fs, self._layout, self._table, newest)
+            self._witnesses = Witnesses(self._place, newest)
             self._asked, self._asked_all = set(), False
             refuse(self._witnesses.beside_logs())
             for found in loaded:
@@ -58,12 +58,12 @@ class Pins:
     def _durable(self, state: StreamState) -> StreamState:
         if state.durable >= state.epoch:
             return state
-        return load_stream(self._fs, self._layout, self._table, state.stream, epoch=state.durable)
+        return load_stream(self._place.of_stream(state.stream), epoch=state.durable)
 
     def _now(self) -> _Stamp:
-        directory = self._layout.streams(self._table)
-        names = [n for n in self._fs.names(directory) if n.endswith((".log", ".checkpoint", ".removals"))]
-        stats = [self._fs.stat(directory / name) for name in names]
+        directory = self._place.streams
+        names = [n for n in self._place.fs.names(directory) if n.endswith((".log", ".checkpoint", ".removals"))]
+        stats = [self._place.fs.stat(directory / name) for name in names]
         return tuple((stat.inode, stat.size, stat.mtime_ns) for stat in stats if stat is not None)
 
     def locations(self, value: str, complete: Sequence[MergeRecord] | None = None) -> list[tuple[str, LocationState]]:
@@ -81,7 +81,7 @@ class Pins:
             ask = self._witnesses.merge if self._asked_all else self._witnesses.date
             refuse(ask(value, complete))
             hint = "history of this date would lack them"
-            refuse_set_aside(self._fs, self._layout, self._table, value.__eq__, hint)
+            refuse_set_aside(self._place, value.__eq__, hint)
             self._asked.add(value)
 
     def waiting(self, value: str) -> int:

@@ -12,13 +12,12 @@ from itertools import chain
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import in_phase
-from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_records import MergeRecord, store_records
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.publish.staged_locations import publish, retire, sweep, write_index
 from sparkhaven.writers.merge.write.phases import Failure
@@ -45,8 +44,8 @@ class Published:
 class PublishPhase:
     """Publishes merges of one table. ``clock`` gives seconds since the epoch; replaced ones stay ``GRACE_S``."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
-        self._fs, self._layout, self._table, self._clock = fs, layout, table, clock
+    def __init__(self, place: TablePlace, clock: Callable[[], float]) -> None:
+        self._place, self._clock = place, clock
 
     def close(self, histories: Sequence[DateHistory]) -> list[Published | Failure]:
         """Publishes the last merge of each date, whose check is stored; results in order.
@@ -55,28 +54,28 @@ class PublishPhase:
 
         An error after the commit point fails no merge: it is returned with the published record.
         """
-        fs, layout, table = self._fs, self._layout, self._table
+        place = self._place
         results: list[DateHistory | Failure] = []
-        with fs.during("merge-publish"):
+        with place.fs.during("merge-publish"):
             touched: list[Path] = []
             for history in histories:
                 try:
                     with in_phase("publish"):
                         for destination in destinations_of(_merge_of(history)):
-                            touched += publish(fs, layout, table, history.value, destination)
+                            touched += publish(place, history.value, destination)
                     results.append(history)
                 except (SparkhavenError, OSError) as error:
                     results.append(Failure(error))
-            fs.sync_dirs(touched)
+            place.fs.sync_dirs(touched)
         published = [result for result in results if isinstance(result, DateHistory)]
         if not published:
             return [result for result in results if isinstance(result, Failure)]
-        with fs.during("merge-index"):
-            write_index(fs, layout, table, [_merge_of(history) for history in published])
-        with fs.during("merge-record"):
+        with place.fs.during("merge-index"):
+            write_index(place, [_merge_of(history) for history in published])
+        with place.fs.during("merge-record"):
             now_ms = int(self._clock() * 1000)
             switched = [_switched(_merge_of(history), now_ms) for history in published]
-            store_records(fs, layout, table, switched)
+            store_records(place, switched)
         recorded = [history.after(record) for history, record in zip(published, switched, strict=True)]
         closed = iter(self.tidy(recorded))
         return [next(closed) if isinstance(result, DateHistory) else result for result in results]
@@ -87,13 +86,13 @@ class PublishPhase:
         cleaned: dict[str, list[MergeRecord]] = {}
         for history in histories:
             try:
-                with in_phase("clean"), self._fs.during("merge-clean"):
+                with in_phase("clean"), self._place.fs.during("merge-clean"):
                     cleaned[history.value] = self._sweep(history)
             except (SparkhavenError, OSError) as error:
                 errors[history.value] = error
         try:
             with in_phase("clean"):
-                store_records(self._fs, self._layout, self._table, chain.from_iterable(cleaned.values()))
+                store_records(self._place, chain.from_iterable(cleaned.values()))
         except (SparkhavenError, OSError) as error:
             errors |= dict.fromkeys(cleaned, error)
         return [
@@ -108,7 +107,7 @@ class PublishPhase:
         *earlier, last = history.records
         swept = [*(record for record in earlier if record.phase is MergePhase.RECORD), last]
         for record in swept:
-            sweep(self._fs, record.run.staging)
+            sweep(self._place.fs, record.run.staging)
         self.retire_replaced(history)
         return [replace(record, phase=MergePhase.CLEAN) for record in swept]
 
@@ -119,7 +118,7 @@ class PublishPhase:
             if now - record.published_ms / 1000 >= GRACE_S:
                 for internal in record.replaces:
                     if internal not in alive:
-                        retire(self._fs, self._layout, self._table, history.value, internal)
+                        retire(self._place, history.value, internal)
 
 
 def destinations_of(record: MergeRecord) -> list[Destination]:

@@ -16,31 +16,34 @@ from sparkhaven.store.errors import MergeError, TableExistsError
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.location_index import entry_of
 
 
-def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destination) -> list[Path]:
+def publish(place: TablePlace, value: str, output: Destination) -> list[Path]:
     """Renames one staged location into place; idempotent. MergeError: other data is in its place.
 
     Returns the directories that the caller must sync, also those with entries of a merge that died before its sync.
     """
-    staged, final = output.stage(table, value), output.published(table, value)
-    if fs.stat(final) is None:
-        _rename(fs, output, value, staged, final)
-    elif fs.stat(staged) is not None:
+    staged, final = output.stage(place.table, value), output.published(place.table, value)
+    if place.fs.stat(final) is None:
+        _rename(place.fs, output, value, staged, final)
+    elif place.fs.stat(staged) is not None:
         raise TableExistsError(
             "the merge's target directory already has data",
             where=final,
             hint="merge with --rewrite to write a new generation beside it, or move it away if it is not history",
         )
-    link = layout.partitions(table.namespace) / output.internal
-    if fs.stat(link) is None:
-        fs.symlink(str(output.target), link)
+    link = place.partitions / output.internal
+    if place.fs.stat(link) is None:
+        place.fs.symlink(str(output.target), link)
     places = [final.parent, output.target, output.target.parent, output.target.parent.parent]
-    return places + [parent for parent in link.parents if parent == layout.root or layout.root in parent.parents]
+    return places + [
+        parent for parent in link.parents if parent == place.layout.root or place.layout.root in parent.parents
+    ]
 
 
 def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) -> None:
@@ -70,25 +73,25 @@ def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) 
         return
 
 
-def read_index(fs: Fs, layout: Layout, table: TableName) -> dict[LocationKey, IndexEntry]:
+def read_index(place: TablePlace) -> dict[LocationKey, IndexEntry]:
     """Entries of a table's location index; without an index those found by listing the tree."""
-    path = layout.metadata_index(table)
-    if fs.stat(path) is not None:
-        return {entry.key: entry for entry in decode_tlmi(fs.read(path), path)}
+    path = place.metadata_index
+    if place.fs.stat(path) is not None:
+        return {entry.key: entry for entry in decode_tlmi(place.fs.read(path), path)}
     found: dict[LocationKey, IndexEntry] = {}
-    base = layout.partitions(table.namespace)
-    for internal in fs.names(base):
-        for value in fs.names(base / internal):
+    base = place.partitions
+    for internal in place.fs.names(base):
+        for value in place.fs.names(base / internal):
             key = LocationKey(internal, value)
-            size = table_size.load(fs, layout.history_location(table, key))
+            size = table_size.load(place.fs, place.history_location(key))
             if size is not None:
                 found[key] = IndexEntry(key, size.size, size.last_modified_ms)
     return found
 
 
-def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[MergeRecord]) -> None:
+def write_index(place: TablePlace, records: Sequence[MergeRecord]) -> None:
     """Adds the outputs of merges to the location index and removes those they replace; idempotent."""
-    entries = read_index(fs, layout, table)
+    entries = read_index(place)
     for record in records:
         for internal in record.replaces:
             entries.pop(LocationKey(internal, record.value), None)
@@ -97,26 +100,26 @@ def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[Merg
             known = entries.get(entry.key)
             if known is None or known.rows != output.rows:
                 entries[entry.key] = entry
-    path = layout.metadata_index(table)
-    fs.keep_dirs(path.parent, layout.root)
-    fs.replace(path, encode_tlmi(entries.values()))
+    path = place.metadata_index
+    place.fs.keep_dirs(path.parent, place.layout.root)
+    place.fs.replace(path, encode_tlmi(entries.values()))
 
 
-def retire(fs: Fs, layout: Layout, table: TableName, value: str, internal: str) -> None:
+def retire(place: TablePlace, value: str, internal: str) -> None:
     """Removes a replaced location from the tree, then its files, and empty parents of a later generation."""
-    final = fs.resolve(layout.partitions(table.namespace) / internal) / value / table.table
-    mark = f".retired-{table.table}-"
-    for name in fs.names(final.parent):
+    final = place.fs.resolve(place.partitions / internal) / value / place.table.table
+    mark = f".retired-{place.table.table}-"
+    for name in place.fs.names(final.parent):
         if name.startswith(mark):  # an earlier call was killed
-            fs.remove_tree(final.with_name(name))
-    if fs.stat(final) is not None:
-        doomed = layout.merges(table) / value / f".retired-{internal}-{os.getpid()}"
-        if _device(fs, doomed.parent) != _device(fs, final):
+            place.fs.remove_tree(final.with_name(name))
+    if place.fs.stat(final) is not None:
+        doomed = place.merges / value / f".retired-{internal}-{os.getpid()}"
+        if _device(place.fs, doomed.parent) != _device(place.fs, final):
             doomed = final.with_name(f"{mark}{os.getpid()}")
-        fs.rename(final, doomed)  # first: a reader must find all of its files or no directory, not some of them
-        fs.sync_dirs([final.parent])
-        fs.remove_tree(doomed)
-    fs.rmdir(final.parent)
+        place.fs.rename(final, doomed)  # first: a reader must find all of its files or no directory, not some of them
+        place.fs.sync_dirs([final.parent])
+        place.fs.remove_tree(doomed)
+    place.fs.rmdir(final.parent)
 
 
 def _device(fs: Fs, path: Path) -> int:

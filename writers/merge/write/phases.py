@@ -25,9 +25,9 @@ from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase
-from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, Proof, store_record
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -86,17 +86,17 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> 
     return records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
 
 
-def run_large(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any]) -> MergeRecord:
+def run_large(place: TablePlace, task: WholeDate, run: Run[Any, Any]) -> MergeRecord:
     """The same for one date whose tasks run in ``run``; raises the error."""
-    plan, record = task.plan, task.record
+    fs, record = place.fs, task.record
     with _guarded(fs, [task]) as guards:
         with fs.during("merge-stage"):
             staged = _stage(fs, task, run, True)
         record = replace(record, phase=MergePhase.STAGE)
-        store_record(fs, layout, plan.table, record)
+        store_record(place, record)
         with fs.during("merge-sync"):
             verified = _sync_and_verify(fs, guards, run, staged)
-        store_record(fs, layout, plan.table, replace(record, phase=MergePhase.SYNC))
+        store_record(place, replace(record, phase=MergePhase.SYNC))
     with fs.during("merge-check"):
         record = _check(fs, task, run, staged, verified=verified)
         _sync_sizes(fs, [(task, record)])

@@ -11,17 +11,16 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.ingest.delta_runs import run
 from tests.support.ingest.delta_tables import change_metadata, unpack
-from tests.support.streams.stream_kit import STREAM, TABLE, open_log, read_location
+from tests.support.streams.stream_kit import open_log, place_in, read_location
 
 FS = Fs()
 
 
 def ids(root: Path) -> list[int]:
-    state = load_stream(FS, Layout(root), TABLE, STREAM)
+    state = load_stream(place_in(root, FS))
     return [row["N"] for location in state.locations.values() for row in read_location(root, location)]
 
 
@@ -33,7 +32,7 @@ def test_killed_anywhere_and_started_again(tmp_path: Path, start: int | None) ->
     run(counted, tmp_path / "whole", feed)
     expected = ids(tmp_path / "whole")
     assert sorted(expected) == list(range(21))
-    state = load_stream(FS, Layout(tmp_path / "whole"), TABLE, STREAM)
+    state = load_stream(place_in(tmp_path / "whole", FS))
     assert (state.offsets.positions(), state.epoch) == ({"version": 8, "file": 0}, 5)
     for change in range(1, counted.changes, 37):
         root = tmp_path / str(change)

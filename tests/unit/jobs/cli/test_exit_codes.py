@@ -11,6 +11,7 @@ from sparkhaven.readers.sql.engine import refusal
 from sparkhaven.store.errors import RetryableStorageError, SettingsError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import lock_table
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -102,7 +103,7 @@ def test_a_lock_that_is_held(root: Path, command: str) -> None:
     local = ("--local",) if command == "merge" else ()
     run_json(root, "merge", NAME, "--date", DAY, "--local")
     run_json(root, "validate", NAME, "--date", DAY)
-    with lock_table(FS, Layout(root), TABLE):
+    with lock_table(TablePlace(FS, Layout(root), TABLE)):
         code, value = run_json(root, command, NAME, "--date", DAY, *local)
     assert (code, value["error"]["retryable"]) == (documented("another process holds the lock"), True), value
 
@@ -114,7 +115,9 @@ def test_no_room_that_a_merge_sees_in_advance(tmp_path: Path) -> None:
 
     db, _ = make(tmp_path, 12, partitions=1)
     executor = LocalExecutor(1, processes=False)
-    (result,) = merge_dates(Full(), db.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1.0)
+    (result,) = merge_dates(
+        TablePlace(Full(), db.layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 1.0
+    )
     assert isinstance(result.error, RetryableStorageError) and result.error.retryable
     assert result.error.exit_code == documented("no room on the disk, also where a merge sees it in advance")
 

@@ -17,6 +17,7 @@ from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_remov
 from sparkhaven.store.errors import ErrorBudgetExceeded, LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.commands import run, run_json
 from tests.support.spark.data_source import TYPES, Write, options, rows, write
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers
@@ -164,11 +165,11 @@ def test_a_first_write_under_the_name_of_a_removed_stream_leaves_its_note(tmp_pa
     root = tmp_path / "db"
     layout = Layout(root)
     FS.mkdirs(layout.streams(TABLE))
-    write_removed(FS, layout, TABLE, STREAM, RemovedStream(7, 3, 0))
+    write_removed(StreamPlace(FS, layout, TABLE, STREAM), RemovedStream(7, 3, 0))
     with pytest.raises(ErrorBudgetExceeded):
         a_bad_row(root, starts(""))
     assert [path.name for path in layout.streams(TABLE).iterdir()] == [f"{STREAM}.removed"]
-    note = read_removed(FS, layout, TABLE, STREAM)
+    note = read_removed(StreamPlace(FS, layout, TABLE, STREAM))
     assert note is not None and note.epoch > 7
     batch_writer(options(root), TYPES, False)
     frame = write_options(options(root), {}, streaming=False).frame

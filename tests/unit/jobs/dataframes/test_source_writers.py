@@ -24,6 +24,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.spark.data_source import TYPES, Write, options, rows, write
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers, rolled_back
 
@@ -47,7 +48,7 @@ def test_a_frame_of_several_tasks_is_one_epoch(root: Path) -> None:
     write(root, [rows(range(20, 22))])
     write(root, [])  # a frame without rows
     assert (numbers(root), epochs(root)) == ([*range(22)], 3)
-    assert load_stream(FS, Layout(root), TABLE, STREAM).generation == 3
+    assert load_stream(StreamPlace(FS, Layout(root), TABLE, STREAM)).generation == 3
 
 
 def test_a_label_is_written_once(root: Path) -> None:
@@ -87,7 +88,9 @@ def test_positions_decide(root: Path) -> None:
     with pytest.raises(PositionGapError):
         write(root, [rows(range(30, 32), (0, 10))], positions=POSITIONS)
     write(root, [rows(range(30, 32), (0, 10))], positions=POSITIONS, allowGap="true")
-    assert [(gap.start, gap.stop) for gap in list_epochs(FS, Layout(root), TABLE, STREAM)[-1].gaps] == [(8, 10)]
+    assert [(gap.start, gap.stop) for gap in list_epochs(StreamPlace(FS, Layout(root), TABLE, STREAM))[-1].gaps] == [
+        (8, 10)
+    ]
     assert scratch(root) == []
 
 

@@ -13,6 +13,7 @@ from sparkhaven.jobs.settings.source_options import write_options
 from sparkhaven.store.errors import ErrorBudgetExceeded, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.frame_writes import FrameSource
@@ -37,7 +38,7 @@ def bad(number: int, place: tuple[int, int] | None = None) -> pa.RecordBatch:
 def quarantined(root: Path, place: Path | None = None) -> list[tuple[str, int, str, int]]:
     """Source partition, position, reason and epoch of the rows in the quarantine."""
     layout = Layout(root)
-    shelf = Quarantine(Fs(), layout, TABLE, STREAM, place or layout.quarantine(STREAM), clock=lambda: 0.0)
+    shelf = Quarantine(StreamPlace(Fs(), layout, TABLE, STREAM), place or layout.quarantine(STREAM), clock=lambda: 0.0)
     kept = [*shelf.rows(Chosen())] if shelf.exists else []
     return sorted((row["SourcePartition"], row["Position"], row["Reason"], row["Epoch"]) for row in kept)
 

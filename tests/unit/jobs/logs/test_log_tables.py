@@ -19,6 +19,7 @@ from sparkhaven.jobs.logs.storage_rows import storage_rows
 from sparkhaven.readers.table_stats import disk_use
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, user_tables
 from tests.support.commands import run, run_json
 from tests.support.streams.log_rows import NOW, add, rows_of
@@ -172,10 +173,10 @@ def test_a_merge_and_its_validation_are_logged(tmp_path: Path) -> None:
         ("partitions add", None),
         ("truncate", 1),
     ]
-    place = Fs(), Layout(root), TableName("Test", "Event")
-    short = {row["Volume"]: row for row in storage_rows(*place, listed=1)}  # there are two locations
+    place = TablePlace(Fs(), Layout(root), TableName("Test", "Event"))
+    short = {row["Volume"]: row for row in storage_rows(place, listed=1)}  # there are two locations
     assert short["intraday"].keys() == short["0"].keys() == {"Namespace", "TableName", "Volume", "Bytes"}
-    committed = disk_use(*place, most=0).volumes
+    committed = disk_use(place, most=0).volumes
     assert {volume: row["Bytes"] for volume, row in short.items()} == {name: use[0] for name, use in committed.items()}
 
 

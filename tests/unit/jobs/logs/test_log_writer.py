@@ -15,10 +15,12 @@ from sparkhaven.jobs.logs.log_tables import ADMIN
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.streams.reports.metrics import Metrics
 from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.errors import RetryableStorageError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.streams.log_rows import DAY, NOW, add, rows_of
 from tests.support.writers.merge_runs import QuickFs
@@ -29,7 +31,9 @@ def test_two_processes_at_once_have_a_stream_each_and_a_later_one_takes_the_firs
     assert add(tmp_path, ADMIN, {"Command": "a"}) == 1
     schema = deploy(Fs(), layout, ADMIN.schema())
     args: dict[str, Any] = {"schema": schema, "query_id": "q", "clock": lambda: NOW, "pid": 1, "host": "h"}
-    with StreamLog.open(Fs(), layout, ADMIN.table, stream_name(0), **args):  # another process writes
+    with StreamLog.open(
+        StreamPlace(Fs(), layout, ADMIN.table, stream_name(0)), Opening(**args)
+    ):  # another process writes
         assert add(tmp_path, ADMIN, {"Command": "b"}, {"Command": "c"}) == 1
     assert add(tmp_path, ADMIN, {"Command": "d"}) == 2
     table = open_table(tmp_path, str(ADMIN.table))
@@ -63,7 +67,11 @@ def test_all_streams_locked_is_an_error(tmp_path: Path) -> None:
     log.add(ADMIN, {"Command": "a"})
     with ExitStack() as others:
         for number in range(STREAMS):
-            others.enter_context(StreamLog.open(QuickFs(), Layout(tmp_path), ADMIN.table, stream_name(number), **args))
+            others.enter_context(
+                StreamLog.open(
+                    StreamPlace(QuickFs(), Layout(tmp_path), ADMIN.table, stream_name(number)), Opening(**args)
+                )
+            )
         assert not log.flush() and not log.flush()
         assert len(said) == 1 and "cannot be written, the job goes on: " in said[0]  # said once
     assert log.flush()  # the row was kept

@@ -20,6 +20,7 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
@@ -73,7 +74,7 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
         assert scraped(url)["merge_dates", "merged"] == 0  # not read again so soon
         now[0] += 10
         after = scraped(url)
-        record = newest(FS, db.layout, TABLE, DAY)
+        record = newest(db.place, DAY)
         assert record is not None
         size = sum(state.size for output in record.outputs for state in output.files.values())
         assert (after["merge_rows", DAY], after["merge_bytes", ""], after["merge_dates", "merged"]) == (60, size, 1)
@@ -86,8 +87,8 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
             assert after["waste_bytes", volume] == used(old) > 0
         assert after["waste_bytes", "intraday"] == 0
 
-        clean(FS, db.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
-        store_record(FS, db.layout, TABLE, replace(record, generation=3, phase=MergePhase.STAGE))
+        clean(db.place, lambda: 1_700_000_000.0 + 3601)
+        store_record(db.place, replace(record, generation=3, phase=MergePhase.STAGE))
         now[0] += 10
         last = scraped(url)
         assert (last["waste_bytes", "0"], last["waste_bytes", "1"]) == (0, 0)
@@ -99,14 +100,14 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
 def test_a_merge_of_rows_that_came_later_counts_only_its_own(db: IntradayRows) -> None:
     metrics = Metrics(lambda: 100.0)
     merge(db.layout)
-    first = newest(FS, db.layout, TABLE, DAY)
+    first = newest(db.place, DAY)
     rows = open_table(db.root, str(TABLE)).to_arrow().drop(["Date"])
     db.commit({("c", DAY): rows.slice(0, 7)})
     merge(db.layout)
     metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, CommitPolicy(), 0.1)
     with served(metrics, 0) as url:
         found = scraped(url)
-    both = newest(FS, db.layout, TABLE, DAY)
+    both = newest(db.place, DAY)
     assert first is not None and both is not None
     own = [output for output in both.outputs if output.internal not in {o.internal for o in first.outputs}]
     assert (found["merge_rows", DAY], found["write_amplification", ""]) == (7, 1)
@@ -189,7 +190,7 @@ def test_reading_again_takes_a_twentieth_of_the_time(db: IntradayRows) -> None:
     def age() -> float:
         return figures.values()["table_figures_age_seconds"][()]
 
-    figures = TableFigures(SlowFs(), db.layout, TABLE, lambda: now[0])
+    figures = TableFigures(TablePlace(SlowFs(), db.layout, TABLE), lambda: now[0])
     figures.values()
     took = now[0] - 100
     assert took > 10

@@ -24,10 +24,11 @@ from sparkhaven.jobs.page.table_facts import PageLimits, table_facts
 from sparkhaven.readers.table_stats import DiskUse
 from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, store_validation
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
 from sparkhaven.writers.merge import unfinished_work
 from tests.support.commands import run, run_json
@@ -105,11 +106,11 @@ def test_tiers_of_a_date_on_its_way(small: SmallTable) -> None:
 
     day = "2026-01-01"
     assert tiers()[day, "a"] == (1, "merged")
-    record = newest(small.fs, small.layout, small.table, day)
+    record = newest(small.place, day)
     assert record is not None
     rule = RuleResult("assertSize", None, 1, 0, 9, True)
     passed = Validation(str(small.table), day, 1, 2, (rule,), binding=binding(record, small.schema.rules), time_ms=5)
-    store_validation(small.fs, small.layout, small.table, passed)
+    store_validation(small.place, passed)
     assert tiers()[day, "b"] == (1, "validated")
     late = small.append("b", day, {"Size": [3]})
     small.commit(late)
@@ -118,11 +119,11 @@ def test_tiers_of_a_date_on_its_way(small: SmallTable) -> None:
 
 def test_a_failed_validation_is_an_error_with_its_rule(small: SmallTable) -> None:
     day = "2026-01-01"
-    record = newest(small.fs, small.layout, small.table, day)
+    record = newest(small.place, day)
     assert record is not None
     results = RuleResult("assertSize", None, 1, 5, 9, False, "1 row"), RuleResult("assertNotNull", "Px", 2, 0, 0, True)
     failed = Validation(str(small.table), day, 1, 2, results, binding=binding(record, small.schema.rules), time_ms=7)
-    store_validation(small.fs, small.layout, small.table, failed)
+    store_validation(small.place, failed)
     (error,) = one(collector(small.root).collect()).errors
     assert (error.time_ms, error.where) == (7, "NS.T 2026-01-01")
     assert error.what == "validation: assertSize failed: 1 row"
@@ -151,7 +152,7 @@ def quarantined(small: SmallTable) -> Path:
     secret = {"Value": "hunter2", "Payload": b"hunter2", "Key": b"hunter2", "Detail": "hunter2"}
     rows = [row("/feed/1.json", n, 1, **owner, **secret, Column="Size", Expected="a number") for n in range(3)]
     version(place, 0, *FIRST, added(place, "rows", [*rows, row("/feed/2.json", 1, 2, **owner, Reason="late")]))
-    write_ledger(small.fs, small.layout, small.table, "s", Ledger(str(place), "", 6))
+    write_ledger(small.place.of_stream("s"), Ledger(str(place), "", 6))
     return place
 
 
@@ -195,9 +196,9 @@ def test_no_column_is_opened_and_what_has_not_changed_is_not_read_again(small: S
 def test_facts_and_findings_share_one_look_at_the_dates(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
-    def counted(fs: Fs, layout: Layout, table: TableName, value: str) -> DateHistory:
+    def counted(place: TablePlace, value: str) -> DateHistory:
         looked.append(value)
-        return load_history(fs, layout, table, value)
+        return load_history(place, value)
 
     monkeypatch.setattr(unfinished_work, "load_history", counted)
     again = collector(small.root)

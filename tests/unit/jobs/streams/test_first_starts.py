@@ -16,6 +16,7 @@ from sparkhaven.store.epochs.files.lock import take_lock
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed, write_removed
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from tests.support.commands import run
 from tests.support.places import REPOSITORY
 from tests.support.streams.schema_site import TABLE, Site, schema
@@ -181,8 +182,8 @@ def test_a_first_start_under_the_name_of_a_removed_stream_leaves_its_note(tmp_pa
     site = Site(tmp_path)
     streams = Layout(site.root).streams(NAME)
     Fs().mkdirs(streams)
-    write_removed(Fs(), Layout(site.root), NAME, "new", RemovedStream(7, 3, 0))
+    write_removed(StreamPlace(Fs(), Layout(site.root), NAME, "new"), RemovedStream(7, 3, 0))
     assert start(site, put('{"A": "x"}\n' * 2000)) == 1
     assert [path.name for path in streams.iterdir()] == ["new.removed"]
-    note = read_removed(Fs(), Layout(site.root), NAME, "new")
+    note = read_removed(StreamPlace(Fs(), Layout(site.root), NAME, "new"))
     assert note is not None and note.epoch > 7

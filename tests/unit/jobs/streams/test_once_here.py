@@ -23,6 +23,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
 
@@ -173,7 +174,7 @@ def test_a_run_here_needs_no_jdk_and_a_run_in_spark_does(tmp_path: Path, monkeyp
 
 
 def epochs(base: Path, stream: str) -> int:
-    return load_stream(Fs(), Layout(base / "db"), TableName("Test", "Event"), stream).epoch
+    return load_stream(StreamPlace(Fs(), Layout(base / "db"), TableName("Test", "Event"), stream)).epoch
 
 
 def test_a_bad_row_that_is_not_allowed_ends_as_with_spark(tmp_path: Path) -> None:

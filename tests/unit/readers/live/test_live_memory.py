@@ -11,6 +11,7 @@ from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import MAP_FROM, Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import SMALL, small
@@ -80,7 +81,7 @@ def test_opening_reads_each_merge_record_once(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 30)
     merge(db.layout)
     fs = ReadsOfRecords()
-    table = LiveTable(fs, db.layout, TABLE)
+    table = LiveTable(TablePlace(fs, db.layout, TABLE))
     assert table.rows == 30
     assert fs.records == 1
     table.advance(wide=True)

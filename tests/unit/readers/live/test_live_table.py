@@ -12,6 +12,7 @@ from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.row_removal import delete
@@ -69,7 +70,12 @@ def test_an_attached_table_goes_through_a_whole_day(tmp_path: Path, format_: str
 
     remove(db, also_delete=False)
     engine.look()
-    delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    delete(
+        db.place,
+        DAY,
+        proof=prove(db.place, DAY),
+        clock=lambda: NOW + 4000,
+    )
     engine.look()
     assert attached.errors == []
     assert rows_of(attached) == expected(rows)  # columns that nobody had read before, too
@@ -157,7 +163,7 @@ def test_changed_bytes_are_an_error_and_no_value(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    table = LiveTable(Fs(), db.layout, TableName("Test", "Every"), Checks(kept=0))
+    table = LiveTable(TablePlace(Fs(), db.layout, TableName("Test", "Every")), Checks(kept=0))
     place = next(place for place in table.places() if place.at == next(iter(db.log.state.locations)))
     with pytest.raises(CorruptFileError, match="checksum"):
         table.values(place, "L", 0, 1, 10)
@@ -179,18 +185,23 @@ def test_memory_of_small_files_is_bounded_unless_they_are_gone(tmp_path: Path) -
     counts = []
     for memory in (1, 1 << 20):
         fs = CountingFs()
-        table = LiveTable(fs, db.layout, TABLE, memory=memory)
+        table = LiveTable(TablePlace(fs, db.layout, TABLE), memory=memory)
         place = table.places()[0]
         found = [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym", "L", "Sym")]
         assert found[:2] == found[2:]
         counts.append(fs.maps)
     assert counts == [8, 4]
 
-    table = LiveTable(FS, db.layout, TABLE, memory=1)
+    table = LiveTable(db.place, memory=1)
     merge(db.layout)
     remove(db, also_delete=False)
     table.advance()
-    delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    delete(
+        db.place,
+        DAY,
+        proof=prove(db.place, DAY),
+        clock=lambda: NOW + 4000,
+    )
     for _ in range(2):
         assert [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym")] == found[:2]
 

@@ -100,7 +100,7 @@ def test_history_as_parquet_is_read_as_column_files(small: SmallTable) -> None:
     expected = sorted(read(small.root).to_pylist(), key=lambda row: row["Px"])
     options, now = MergeOptions(format="parquet"), lambda: small.now
     days = DAY, NEXT
-    for done in merge_dates(small.fs, small.layout, small.table, days, options, executor=LocalExecutor(), clock=now):
+    for done in merge_dates(small.place, days, options, executor=LocalExecutor(), clock=now):
         assert (done.error, done.format) == (None, "parquet")
     for more in ({}, {"taskBytes": "1048576"}):
         reader, tasks = planned(small.root, **more)

@@ -19,6 +19,7 @@ from sparkhaven.store.epochs.state.log_records import Record, decode
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.tables.small_tables import Unsynced
 
 
@@ -41,7 +42,7 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
         "sparkhaven.store.epochs.files.saved_state.decode_location",
         lambda *parts: decoded.append(parts[0]) or plain(*parts),
     )
-    state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
+    state = load_stream(StreamPlace(Fs(), Layout(tmp_path), TABLE, "bench"))
     assert decoded == []
     assert len(state.locations.dates()) == 3
     assert [at.rows for at in state.locations.of_date("d000001")] == [10_000] * 10
@@ -110,7 +111,7 @@ def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: p
         return decode(payload, where, reports=reports)
 
     monkeypatch.setattr("sparkhaven.store.epochs.reading.log_reader.decode", counted)
-    load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
+    load_stream(StreamPlace(Fs(), Layout(tmp_path), TABLE, "bench"))
     with_head = len(seen)
-    load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)
+    load_stream(StreamPlace(Fs(), Layout(tmp_path), TABLE, "bench"), cached=False)
     assert with_head < (len(seen) - with_head) / 2

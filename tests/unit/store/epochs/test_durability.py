@@ -18,6 +18,7 @@ from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.framing.log_frames import scan
 from sparkhaven.store.io.fs import SYNCFS_FROM
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import CrashingFs, FaultFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (
@@ -42,9 +43,9 @@ def test_epochs_are_visible_at_once_and_durable_after_a_sync(tmp_path: Path, dur
         FS.steps.clear()
         write_batch(FS, tmp_path, log, {A: [1]}, 1, sync=False)
         assert "log-sync:before" not in FS.steps
-        assert (load_stream(FS, Layout(tmp_path), TABLE, STREAM).epoch, log.state.durable) == (1, 0)
+        assert (load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).epoch, log.state.durable) == (1, 0)
         assert log.sync_now() == 1
-        assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).durable == 1
+        assert load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).durable == 1
         length = log_path(tmp_path).stat().st_size
         assert log.sync_now() == 1
         assert log_path(tmp_path).stat().st_size == length

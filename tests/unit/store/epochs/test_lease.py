@@ -19,6 +19,7 @@ from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.streams.locations import A
 from tests.support.streams.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, write_batch
@@ -31,7 +32,7 @@ def taken_over(fs: Fs, root: Path, lease: Lease, *, pid: int = 42, durability: s
     retention = Retention(CommitPolicy(durability), keep_epochs=1, compact_bytes=1)  # type: ignore[arg-type]
     same = pickle.loads(pickle.dumps(lease))
     settings = {"clock": lambda: 1_000_000.0, "pid": pid, "host": "here", "retention": retention}
-    return StreamLog.take_over(fs, Layout(root), TABLE, STREAM, same, **settings)  # type: ignore[arg-type]
+    return StreamLog.take_over(StreamPlace(fs, Layout(root), TABLE, STREAM), same, **settings)  # type: ignore[arg-type]
 
 
 def lock_file(root: Path) -> Path:
@@ -49,12 +50,12 @@ def begun(root: Path, *numbers: int) -> tuple[Lease, LocationReport]:
 
 
 def rows(root: Path) -> dict[LocationKey, list[int]]:
-    return read_state(FS, root, load_stream(FS, Layout(root), TABLE, STREAM))
+    return read_state(FS, root, load_stream(StreamPlace(FS, Layout(root), TABLE, STREAM)))
 
 
 def test_another_process_commits_in_the_same_generation(tmp_path: Path) -> None:
     lease, report = begun(tmp_path, 2, 3)
-    before = load_stream(FS, Layout(tmp_path), TABLE, STREAM)
+    before = load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
     with taken_over(FS, tmp_path, lease) as log:
         assert (log.state, log.state.generation) == (before, lease.generation)
         owner = json.loads(lock_file(tmp_path).read_text())
@@ -132,7 +133,9 @@ def test_a_lock_file_that_is_gone_or_torn_ends_the_write(tmp_path: Path) -> None
 def test_who_only_looks_is_waited_for(tmp_path: Path) -> None:
     lease, _ = begun(tmp_path, 2)
     layout, path = Layout(tmp_path), lock_file(tmp_path)
-    assert preview_recovery(FS, layout, TABLE, STREAM, time_ms=1).cut_files  # takes the lock, begins no generation
+    assert preview_recovery(
+        StreamPlace(FS, layout, TABLE, STREAM), time_ms=1
+    ).cut_files  # takes the lock, begins no generation
     owner, waits = take_lock(FS, path), []
 
     def pause(seconds: float) -> None:
@@ -236,12 +239,12 @@ def test_a_lease_and_a_close_leave_nothing_unsynced(tmp_path: Path, durability: 
         base, durable = log.state.locations[A], log.state.durable
         lease = log.hand_over()
     assert durable == 0
-    assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).durable == 1
+    assert load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).durable == 1
     report = append(FS, tmp_path, base, A, [2], sync=False)
     with taken_over(FS, tmp_path, lease, durability=durability) as log:
         log.publish(log.commit(batch_of([report], 2)))
         assert log.state.durable == 1
-    assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).durable == 2
+    assert load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).durable == 2
     with open_log(CrashingFs(boot="boot-2"), tmp_path, durability=durability) as log:
         assert log.recovery.lost_epochs == ()
     assert rows(tmp_path) == {A: [1, 2]}
@@ -268,7 +271,7 @@ def test_a_log_of_one_batch_a_process_is_compacted(tmp_path: Path) -> None:
         report = append(FS, tmp_path, base, A, [number])
         retention = Retention(keep_epochs=1, compact_bytes=1, slice_work=1)
         settings = {"clock": lambda: 1_000_000.0, "pid": 42, "host": "here", "retention": retention}
-        with StreamLog.take_over(FS, Layout(tmp_path), TABLE, STREAM, lease, **settings) as log:  # type: ignore[arg-type]
+        with StreamLog.take_over(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM), lease, **settings) as log:  # type: ignore[arg-type]
             log.publish(log.commit(batch_of([report], number)))
             maintenance = Maintenance(log, CommitPolicy(), lambda error: None)
             maintenance.after_batch()

@@ -16,6 +16,7 @@ from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError, SettingsError
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.locations import A, B
@@ -94,12 +95,12 @@ def test_a_copy_of_hard_links_of_a_running_stream_stays_as_it_was(tmp_path: Path
         write_batch(FS, live, log, {A: [1, 2]}, 1)
         _link_tree(live, copy)
         write_batch(FS, live, log, {A: [3], B: [7]}, 2)
-        seen = load_stream(FS, Layout(copy), TINY, "feed")
+        seen = load_stream(StreamPlace(FS, Layout(copy), TINY, "feed"))
         assert (seen.epoch, read_state(FS, copy, seen)) == (1, {A: [1, 2]})
         write_batch(FS, live, log, {B: [8]}, 3)
         log.rollback(2)
         log.compact_if_due(now=True)
-        assert load_stream(FS, Layout(copy), TINY, "feed").epoch == 1
+        assert load_stream(StreamPlace(FS, Layout(copy), TINY, "feed")).epoch == 1
         with pytest.raises(
             LockLostError
         ):  # the lock file is the same one: the streams of both trees exclude each other
@@ -111,7 +112,7 @@ def test_a_copy_of_hard_links_of_a_running_stream_stays_as_it_was(tmp_path: Path
         assert read_state(FS, live, log.state) == {A: [1, 2, 3], B: [7]}
         write_batch(FS, live, log, {A: [4]}, 3)
         assert read_state(FS, live, log.state) == {A: [1, 2, 3, 4], B: [7]}
-    assert read_state(FS, copy, load_stream(FS, Layout(copy), TINY, "feed")) == {A: [1, 2, 9], B: [10]}
+    assert read_state(FS, copy, load_stream(StreamPlace(FS, Layout(copy), TINY, "feed"))) == {A: [1, 2, 9], B: [10]}
 
 
 class FailingOnce(CrashingFs):
@@ -142,7 +143,7 @@ def test_a_log_that_cannot_leave_a_copy_of_hard_links_loses_nothing(tmp_path: Pa
     log.close()
     with open_tiny(FS, live) as log:
         assert read_state(FS, live, log.state)[A] == ([1] if kind == "sync-dir" else [1, 2])
-    assert load_stream(FS, Layout(copy), TINY, "feed").epoch == 1
+    assert load_stream(StreamPlace(FS, Layout(copy), TINY, "feed")).epoch == 1
 
 
 def test_an_append_cuts_a_file_with_two_names_by_a_copy(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_rollback_is_seen_in_any_log_that_came_since(small: SmallTable) -> Non
     for number in range(4):
         small.add("c", D1, {"Size": [number]})
     assert log.compact_if_due(now=True)
-    assert load_stream(small.fs, small.layout, small.table, "s").floor > opened.epochs["s"]
+    assert load_stream(small.place.of_stream("s")).floor > opened.epochs["s"]
     with pytest.raises(SnapshotMovedError, match=ROLLED):
         opened.to_arrow("Size")
 
@@ -191,7 +191,8 @@ def removed(made: SmallTable, internal: str, phase: RemovalPhase) -> None:
     """What maintenance records; the proof is not our matter here."""
     at = made.log().state.locations[LocationKey(internal, D1)]
     write_removals(
-        made.fs, made.layout, made.table, "s", [Removal(at.key, at.since, at.rows, phase, made.log().state.epoch)]
+        made.place.of_stream("s"),
+        [Removal(at.key, at.since, at.rows, phase, made.log().state.epoch)],
     )
     if phase == "delete":
         made._symbols.clear()

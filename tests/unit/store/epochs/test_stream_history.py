@@ -21,6 +21,7 @@ from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.framing.log_frames import scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import RangeStats
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.locations import A, B
@@ -60,7 +61,7 @@ def test_rollback_is_a_new_epoch_with_the_old_state_and_positions(tmp_path: Path
         record = decode(FS.read(location_path(tmp_path, A) / TABLE_SIZE), "table.size")
         assert (record.size, record.epoch) == (1, 3)
         assert write_batch(FS, tmp_path, log, {A: [2], B: [3]}, 2) == 4
-    entries = list_epochs(FS, Layout(tmp_path), TABLE, STREAM)
+    entries = list_epochs(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
     assert [(e.epoch, e.kind, e.live, e.restores) for e in entries] == [
         (1, "commit", True, None),
         (2, "commit", False, None),
@@ -68,7 +69,7 @@ def test_rollback_is_a_new_epoch_with_the_old_state_and_positions(tmp_path: Path
         (4, "commit", True, None),
     ]
     with pytest.raises(TableNotFoundError, match="rolled back"):
-        load_stream(FS, Layout(tmp_path), TABLE, STREAM, epoch=2)
+        load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM), epoch=2)
     with open_log(FS, tmp_path) as log:
         assert log.recovery.clean
         with pytest.raises(TableNotFoundError):
@@ -83,8 +84,8 @@ def test_positions_read_alone_are_those_of_the_whole_state(tmp_path: Path) -> No
     with open_log(FS, tmp_path) as log:
         log.rollback(3)
         write_batch(FS, tmp_path, log, {A: [9]}, 9)
-    state = load_stream(FS, Layout(tmp_path), TABLE, STREAM)
-    files, offsets = load_positions(FS, Layout(tmp_path), TABLE, STREAM)
+    state = load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
+    files, offsets = load_positions(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
     assert [file.path for file in files] == ["/feed/1", "/feed/2", "/feed/3", "/feed/9"]
     assert (list(files), files.horizon, offsets) == (list(state.files), state.horizon, state.offsets)
 
@@ -115,7 +116,10 @@ def test_a_truncated_location_takes_no_more_rows_and_a_deleted_one_begins_anew(t
         assert (record.size, record.truncated, dict(record.data_file_sizes)) == (0, True, {})
         with pytest.raises(EpochConflictError, match="the location was truncated"):
             log.commit(batch_of([append(FS, tmp_path, stale, A, [4])], 2))
-        assert read_state(FS, tmp_path, load_stream(FS, Layout(tmp_path), TABLE, STREAM, epoch=1)) == {A: [], B: [3]}
+        assert read_state(FS, tmp_path, load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM), epoch=1)) == {
+            A: [],
+            B: [3],
+        }
         remove(FS, tmp_path, Removal(A, 1, 0, "delete", 1))
         FS.remove_tree(location_path(tmp_path, A))
         assert write_batch(FS, tmp_path, log, {A: [5]}, 2) == 2
@@ -141,12 +145,12 @@ def test_removals_survive_compaction_rollback_and_a_torn_tail(tmp_path: Path) ->
         assert read_state(FS, tmp_path, log.state) == {A: [], B: []}
         assert log.state.locations[A].truncated
     remove(FS, tmp_path, Removal(A, 1, 0, "delete", 8))
-    assert len(read_removals(FS, Layout(tmp_path), TABLE, STREAM).entries) == 3
+    assert len(read_removals(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).entries) == 3
     data = path.read_bytes()
     for at in range(16, scan(data).frames[-1].offset):
         FS.write_new(path, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(CorruptFileError):
-            read_removals(FS, Layout(tmp_path), TABLE, STREAM)
+            read_removals(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
 
 
 def test_a_removal_above_the_floor_is_not_folded_below_it(tmp_path: Path) -> None:
@@ -156,7 +160,7 @@ def test_a_removal_above_the_floor_is_not_folded_below_it(tmp_path: Path) -> Non
         remove(FS, tmp_path, Removal(A, 1, 4, "truncate", 4))
         assert log.compact_if_due(now=True)
         assert log.state.floor == 2
-    assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).locations[A].truncated
+    assert load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).locations[A].truncated
     checkpoint = decode_checkpoint(FS.read(Layout(tmp_path).stream_checkpoint(TABLE, STREAM)), STREAM, "checkpoint")
     assert (checkpoint.state.locations[A].rows, checkpoint.removals) == (2, 0)
 
@@ -174,11 +178,11 @@ def test_compaction_keeps_the_epochs_asked_for(tmp_path: Path) -> None:
         write_batch(FS, tmp_path, log, {A: [7]}, 7)
     layout = Layout(tmp_path)
     for epoch in range(3, 8):
-        state = load_stream(FS, layout, TABLE, STREAM, epoch=epoch)
+        state = load_stream(StreamPlace(FS, layout, TABLE, STREAM), epoch=epoch)
         assert read_location(FS, tmp_path, state.locations[A]) == list(range(1, epoch + 1))
         assert len(state.files) == epoch
     with pytest.raises(TableNotFoundError, match="before the rollback floor") as caught:
-        load_stream(FS, layout, TABLE, STREAM, epoch=2)
+        load_stream(StreamPlace(FS, layout, TABLE, STREAM), epoch=2)
     assert "3 to 7" in str(caught.value)
 
 
@@ -198,7 +202,7 @@ def test_a_reader_between_the_two_renames_of_a_compaction_reads_again(tmp_path: 
                     assert log.compact_if_due(now=True)
             return found
 
-    state = load_stream(Racing(), Layout(tmp_path), TABLE, STREAM)
+    state = load_stream(StreamPlace(Racing(), Layout(tmp_path), TABLE, STREAM))
     assert (state.floor, state.epoch) == (5, 6)
     assert read_state(FS, tmp_path, state) == {A: [1, 2, 3, 4, 5, 6]}
 

@@ -22,6 +22,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.committed_columns import FileState
 from tests.support.disks.model_fs import CrashingFs, FaultFs
 from tests.support.streams.locations import A, B
@@ -48,7 +49,7 @@ def test_epochs_are_readable_at_each_number_and_survive_a_new_generation(tmp_pat
         assert (log.state.generation, log.state.epoch) == (2, 2)
         assert write_batch(FS, tmp_path, log, {B: [5]}, 3) == 3
     layout = Layout(tmp_path)
-    rows = [read_state(FS, tmp_path, load_stream(FS, layout, TABLE, STREAM, epoch=e)) for e in range(4)]
+    rows = [read_state(FS, tmp_path, load_stream(StreamPlace(FS, layout, TABLE, STREAM), epoch=e)) for e in range(4)]
     assert rows == [{}, {A: [1, 2]}, {A: [1, 2, 3], B: [4]}, {A: [1, 2, 3], B: [4, 5]}]
     record = decode(FS.read(layout.intraday_location(TABLE, B) / TABLE_SIZE), "table.size")
     assert (record.size, record.epoch, record.stream) == (2, 3, STREAM)
@@ -75,7 +76,7 @@ def test_a_writer_whose_log_was_replaced_commits_nothing(tmp_path: Path) -> None
             zombie.commit(batch_of([append(FS, tmp_path, log.state.locations[A], A, [9])], 3))
         with pytest.raises(LockLostError):
             zombie.rollback(0)
-    assert read_state(FS, tmp_path, load_stream(FS, Layout(tmp_path), TABLE, STREAM)) == {A: [1, 2]}
+    assert read_state(FS, tmp_path, load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))) == {A: [1, 2]}
 
 
 def test_a_log_that_somebody_appended_to_is_not_ours_any_more(tmp_path: Path) -> None:

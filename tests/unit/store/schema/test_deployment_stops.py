@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
 from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema, with_data
@@ -37,7 +38,7 @@ def test_a_stop_at_any_step_leaves_the_old_or_the_new_version(tmp_path: Path, at
         deploy(StoppingFs(at), layout, new)
     assert set(ids(layout)) == set(COLUMNS) | ({"D"} if at == "schema-file:after" else set())
     found = deploy(FS, layout, new)
-    assert load_deployed(FS, layout, TABLE) == found
+    assert load_deployed(TablePlace(FS, layout, TABLE)) == found
     assert [c.id for c in found.columns[:4]] == [ids(layout)[name] for name in COLUMNS]
     assert len({c.id for c in found.columns}) == 5
 
@@ -59,10 +60,10 @@ def test_a_change_that_is_killed_is_there_or_not_and_can_be_made_again(tmp_path:
     deploy(FS, layout, schema())
     if change == "restore":
         deploy(FS, layout, schema({"Date": "String", "A": "int", "B": "String"}), consent=ACCEPTED)
-    before = load_deployed(FS, layout, TABLE)
+    before = load_deployed(TablePlace(FS, layout, TABLE))
     with pytest.raises(Stop):
         deploy(StoppingFs(at), layout, schema(columns), consent=consent)
-    standing = load_deployed(FS, layout, TABLE)
+    standing = load_deployed(TablePlace(FS, layout, TABLE))
     assert (standing == before) == (at != "schema-file:after")
     if standing == before:
         deploy(FS, layout, schema({c.name: c.type.name for c in before.columns} | {"Other": "long"}))  # another start

@@ -8,6 +8,7 @@ import pytest
 
 from sparkhaven.store.errors import SchemaChangeError, SchemaMismatchError, SchemaParseError
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
 from sparkhaven.store.schema.deployed.schema_lock import running_streams
@@ -30,7 +31,7 @@ def test_a_name_that_goes_to_another_column_is_that_column_alone(tmp_path: Path,
     first = deploy(FS, layout, schema())
     for text in texts:
         deploy(FS, layout, text)
-    found = load_deployed(FS, layout, TABLE)
+    found = load_deployed(TablePlace(FS, layout, TABLE))
     assert {column.id for column in found.columns} != {column.id for column in first.columns}
     names = [name for c in (*found.columns, *found.retired) for name in (c.name, *c.labels)]
     assert len(set(names)) == len(names)
@@ -52,13 +53,13 @@ def test_a_running_stream_without_rows_keeps_its_columns_until_it_ends(tmp_path:
     lock = FS.lock(opened(layout))
     assert lock is not None
     with lock:
-        assert running_streams(FS, layout, TABLE) == ["s"]
+        assert running_streams(TablePlace(FS, layout, TABLE)) == ["s"]
         with pytest.raises(SchemaParseError, match="E161") as caught:
             deploy(FS, layout, OTHERS[other], consent=ACCEPTED)
         assert caught.value.hint == "the table has no rows yet. First end its running streams (s)"
-        assert load_deployed(FS, layout, TABLE) == before
+        assert load_deployed(TablePlace(FS, layout, TABLE)) == before
         require_writable(FS, layout, before)
-    assert running_streams(FS, layout, TABLE) == []
+    assert running_streams(TablePlace(FS, layout, TABLE)) == []
     deploy(FS, layout, OTHERS[other], consent=ACCEPTED)
     with pytest.raises(SchemaChangeError, match="deployed meanwhile") as changed:
         require_writable(FS, layout, before)
@@ -81,4 +82,4 @@ def test_a_column_that_no_stream_could_store_is_not_added_once_streams_have_star
     with pytest.raises(SchemaMismatchError, match="column P has a type that cannot be stored") as caught:
         deploy(FS, layout, schema({**COLUMNS, "P": "java.math.BigDecimal"}))
     assert (caught.value.where, caught.value.found) == (before.full_name, "java.math.BigDecimal")
-    assert load_deployed(FS, layout, TABLE) == before
+    assert load_deployed(TablePlace(FS, layout, TABLE)) == before

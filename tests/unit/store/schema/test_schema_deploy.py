@@ -17,6 +17,7 @@ from sparkhaven.store.errors import (
     UnsupportedVersionError,
 )
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, encode_history
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, Consent
@@ -32,7 +33,7 @@ def test_first_deploy(tmp_path: Path) -> None:
     assert found.version == 1
     assert ids(layout) == {"Date": 0, "A": 1, "B": 2, "C": 3}
     assert layout.schema(TABLE).read_bytes() == schema()
-    assert load_deployed(FS, layout, TABLE) == found
+    assert load_deployed(TablePlace(FS, layout, TABLE)) == found
     assert deployed_tables(FS, layout) == [TABLE]
     history = json.loads(layout.schema_history(TABLE).read_bytes())
     assert history["versions"][0]["columns"][:3] == [
@@ -60,7 +61,7 @@ def test_new_columns_get_new_ids_and_old_ones_keep_theirs(tmp_path: Path) -> Non
     found = deploy(FS, layout, reordered, consent=ACCEPTED)
     assert found.version == 2
     assert ids(layout) == {"Date": 0, "D": 4, "C": 3, "B": 2, "A": 1}
-    assert [column.name for column in load_history(FS, layout, TABLE)[0].columns] == list(COLUMNS)
+    assert [column.name for column in load_history(TablePlace(FS, layout, TABLE))[0].columns] == list(COLUMNS)
 
 
 def test_ids_are_never_used_again(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_change_of_storage_is_refused_while_data_exist(
     assert found in str(caught.value.found)
     line = 2 + list(COLUMNS).index(expected[0])
     assert caught.value.where == f"{source}:{line}:3"
-    assert load_deployed(FS, layout, TABLE).version == 1
+    assert load_deployed(TablePlace(FS, layout, TABLE)).version == 1
 
 
 def test_without_data_everything_may_change(tmp_path: Path) -> None:
@@ -209,21 +210,21 @@ def test_going_back_to_earlier_bytes_is_a_new_version(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     grouped = schema(B=' columnType="Grouping"')
     assert [deploy(FS, layout, s).version for s in (schema(), grouped, schema())] == [1, 2, 3]
-    assert load_deployed(FS, layout, TABLE).version == 3
+    assert load_deployed(TablePlace(FS, layout, TABLE)).version == 3
 
 
 def test_a_file_changed_by_hand_is_refused(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     deploy(FS, layout, schema())
     layout.schema(TABLE).write_bytes(schema() + b"<!-- mine -->")
-    for call in (lambda: load_deployed(FS, layout, TABLE), lambda: deploy(FS, layout, schema())):
+    for call in (lambda: load_deployed(TablePlace(FS, layout, TABLE)), lambda: deploy(FS, layout, schema())):
         with pytest.raises(SchemaMismatchError, match="is not the one that was deployed"):
             call()
 
 
 def test_no_deployed_schema(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match=r"table Ns\.Tab has no deployed schema"):
-        load_deployed(FS, Layout(tmp_path), TABLE)
+        load_deployed(TablePlace(FS, Layout(tmp_path), TABLE))
     assert deployed_tables(FS, Layout(tmp_path)) == []
 
 
@@ -258,7 +259,7 @@ def test_a_copy_is_deployed_as_a_table_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "Ns.Two.schema").write_text(copy)
     layout = Layout(tmp_path / "db")
     deploy(FS, layout, tmp_path / "Ns.Two.schema")
-    assert load_deployed(FS, layout, TableName("Ns", "Two")).full_name == "Ns.Two"
+    assert load_deployed(TablePlace(FS, layout, TableName("Ns", "Two"))).full_name == "Ns.Two"
     assert layout.schema(TableName("Ns", "Two")).read_bytes() == schema().replace(b'name="Tab"', b'name="Two"')
 
 
@@ -269,7 +270,7 @@ def test_names_that_differ_in_case_only_are_refused_and_stay_readable_where_they
         deploy(FS, layout, twins)
     assert caught.value.found == "a beside A (line 3)"
     as_deployed_by_an_earlier_release(layout, twins)
-    found = load_deployed(FS, layout, TABLE)
+    found = load_deployed(TablePlace(FS, layout, TABLE))
     assert [c.name for c in found.columns] == ["Date", "A", "a"] and found.case_twins == ("A", "a")
     with pytest.raises(SchemaParseError, match="E112"):
         deploy(FS, layout, twins)

@@ -15,6 +15,7 @@ from sparkhaven.store.errors import (
     UnsupportedVersionError,
 )
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed, load_history, standing_tables
 from sparkhaven.store.schema.deployed.history import decode_history, encode_history
 from tests.support.places import GOLDEN
@@ -24,7 +25,7 @@ from tests.support.tables.deployed import COLUMNS, FS, TABLE, ids, schema
 def test_a_lost_schema_file_comes_back_from_a_history_without_texts(tmp_path: Path) -> None:
     layout = with_rows(tmp_path)
     before = ids(layout)
-    old = [replace(version, text=None) for version in load_history(FS, layout, TABLE)]
+    old = [replace(version, text=None) for version in load_history(TablePlace(FS, layout, TABLE))]
     layout.schema_history(TABLE).write_bytes(encode_history(old))
     layout.schema(TABLE).unlink()
     deploy(FS, layout, schema().replace(b"<Column", b'<Partitions keyFormula="${autobalance_single}"/><Column', 1))
@@ -45,7 +46,7 @@ def test_a_damaged_history(tmp_path: Path, data: bytes) -> None:
     deploy(FS, layout, schema())
     layout.schema_history(TABLE).write_bytes(data)
     with pytest.raises(CorruptFileError, match="schema history cannot be read") as caught:
-        load_deployed(FS, layout, TABLE)
+        load_deployed(TablePlace(FS, layout, TABLE))
     assert caught.value.where == str(layout.schema_history(TABLE))
 
 
@@ -66,7 +67,7 @@ def test_a_lost_schema_file_is_reported_and_the_next_deployment_keeps_the_ids(tm
     assert before == {"Date": 0, "B": 1, "A": 2, "C": 3}
     layout.schema(TABLE).unlink()
     with pytest.raises(CorruptFileError, match="is missing, although the table is here") as caught:
-        load_deployed(FS, layout, TABLE)
+        load_deployed(TablePlace(FS, layout, TABLE))
     assert caught.value.where == str(layout.schema(TABLE))
     assert standing_tables(FS, layout) == [TABLE]
     deploy(FS, layout, schema())
@@ -82,11 +83,14 @@ def test_a_lost_schema_file_is_reported_and_the_next_deployment_keeps_the_ids(tm
 def test_without_schema_and_history_nothing_is_deployed_over_rows(tmp_path: Path) -> None:
     layout = with_rows(tmp_path)
     layout.schema_history(TABLE).unlink()
-    for call in (lambda: load_deployed(FS, layout, TABLE), lambda: deploy(FS, layout, schema({"Date": "String"}))):
+    for call in (
+        lambda: load_deployed(TablePlace(FS, layout, TABLE)),
+        lambda: deploy(FS, layout, schema({"Date": "String"})),
+    ):
         with pytest.raises(CorruptFileError, match=r"history of the schema of .* is missing"):
             call()
     layout.schema(TABLE).unlink()
-    for call in (lambda: load_deployed(FS, layout, TABLE), lambda: deploy(FS, layout, schema())):
+    for call in (lambda: load_deployed(TablePlace(FS, layout, TABLE)), lambda: deploy(FS, layout, schema())):
         with pytest.raises(CorruptFileError, match="is missing, although the table is here"):
             call()
     assert standing_tables(FS, layout) == [TABLE]
@@ -103,13 +107,13 @@ def test_no_bit_of_a_history_can_flip_into_other_columns(tmp_path: Path, checksu
         for version in content["versions"]:
             del version["schema"]
         path.write_text(json.dumps(content, indent=1))
-    whole, sound, unseen = path.read_bytes(), load_deployed(FS, layout, TABLE), []
+    whole, sound, unseen = path.read_bytes(), load_deployed(TablePlace(FS, layout, TABLE)), []
     for at in range(len(whole)):
         bad = bytearray(whole)
         bad[at] ^= 1 << at % 7
         path.write_bytes(bad)
         try:
-            found = load_deployed(FS, layout, TABLE)
+            found = load_deployed(TablePlace(FS, layout, TABLE))
         except SparkhavenError:
             continue
         if replace(found, retired=()) != replace(sound, retired=()):
@@ -122,9 +126,9 @@ def test_a_history_without_checksum_is_read(tmp_path: Path) -> None:
     layout = with_rows(tmp_path)
     data = (GOLDEN / "schema-history-v1.json").read_bytes()
     assert b"crc32" not in data
-    before = load_deployed(FS, layout, TABLE)
+    before = load_deployed(TablePlace(FS, layout, TABLE))
     layout.schema_history(TABLE).write_bytes(data)
-    assert load_deployed(FS, layout, TABLE) == before
+    assert load_deployed(TablePlace(FS, layout, TABLE)) == before
     assert decode_history(data, "x") == decode_history(encode_history(decode_history(data, "x")), "x")
 
 

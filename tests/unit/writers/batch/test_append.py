@@ -20,6 +20,7 @@ from sparkhaven.store.format.table.table_size import encode as encode_size
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.lazy_compute import FEW
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.datatypes import data_type
@@ -298,7 +299,7 @@ def test_a_recovery_leaves_the_locations_of_a_stream_that_came_since_its_plan(tm
         FS.write_new(directory / ".stream", b"other")
     FS.write_new(theirs[1] / TABLE_SIZE, encode_size(TableSize(1, 0, {}, stream="other", epoch=1)))
     plan = Settlement(stray_locations=[target.location(A), *theirs])
-    apply(FS, target.layout, TABLE, STREAM, plan)
+    apply(StreamPlace(FS, target.layout, TABLE, STREAM), plan)
     assert [path.exists() for path in plan.stray_locations] == [False, True, True]
 
 

@@ -47,6 +47,7 @@ from tests.support.streams.stream_kit import (
     ingest,
     numbers,
     open_log,
+    place_in,
     put_file,
     read_all,
     record,
@@ -247,7 +248,7 @@ def test_a_zombie_of_an_older_generation_writes_and_commits_nothing(tmp_path: Pa
         with pytest.raises(LockLostError):
             write_batch(FS, old, zombie, WorkerCache(), BatchRequest(execute, query_id="q", batch_id=1))
         ingest(FS, tmp_path, log, [[two]], 1)
-        assert numbers(tmp_path, load_stream(FS, Layout(tmp_path), TABLE, STREAM)) == [1, 2]
+        assert numbers(tmp_path, load_stream(place_in(tmp_path, FS))) == [1, 2]
 
 
 def test_a_location_of_another_stream_is_refused_before_and_after_its_first_epoch(tmp_path: Path) -> None:

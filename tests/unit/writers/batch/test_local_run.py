@@ -15,6 +15,7 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError, LockLostError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.batch.local_stream import run_local
 from sparkhaven.writers.batch.stream_batches import BatchProgress, Row, StreamPlan, StreamTotals
 from tests.support.streams.stream_kit import (
@@ -23,6 +24,7 @@ from tests.support.streams.stream_kit import (
     decode,
     numbers,
     open_log,
+    place_in,
     put_file,
     record,
     target_of,
@@ -74,7 +76,7 @@ def test_the_bytes_are_those_of_several_tasks(tmp_path: Path) -> None:
     expected = write_feed(tmp_path / "feed")
     assert here(FS, tmp_path / "feed", tmp_path / "a") == as_spark(FS, tmp_path / "feed", tmp_path / "b") == [8, 8, 4]
     assert tree_bytes(tmp_path / "a") == tree_bytes(tmp_path / "b")
-    states = [load_stream(FS, Layout(tmp_path / name), TABLE, STREAM, cached=False) for name in "ab"]
+    states = [load_stream(StreamPlace(FS, Layout(tmp_path / name), TABLE, STREAM), cached=False) for name in "ab"]
     assert states[0] == states[1] and numbers(tmp_path / "a", states[0]) == expected
 
 
@@ -153,7 +155,7 @@ def test_an_error_of_the_source_ends_the_run_and_committed_epochs_stay(
     with pytest.raises(kind, match=r"gone|the source of the stream failed") as reported:
         run(tmp_path, Scripted([batch(tmp_path / "feed", 1), error]))
     assert kind is FeedError or (reported.value.exit_code == EXIT_RETRY and "no answer" in reported.value.found)  # type: ignore[attr-defined]
-    assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).epoch == 1
+    assert load_stream(place_in(tmp_path, FS)).epoch == 1
 
 
 def test_an_error_that_a_reader_carries_is_raised_as_it_was(tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.maintenance import Maintenance
 from tests.support.disks.model_fs import FaultFs
-from tests.support.streams.stream_kit import STREAM, TABLE, ingest, open_log, put_file, record
+from tests.support.streams.stream_kit import ingest, open_log, place_in, put_file, record
 
 
 def test_a_compaction_without_room_is_reported_and_the_stream_goes_on(tmp_path: Path) -> None:
@@ -27,7 +26,7 @@ def test_a_compaction_without_room_is_reported_and_the_stream_goes_on(tmp_path: 
         (error,) = reported
         assert "cannot be compacted" in str(error) and fs.failed == 1
         assert floors[-1] > floors[0] == 0  # tried again, with room
-    assert load_stream(fs, Layout(tmp_path), TABLE, STREAM).epoch == 6
+    assert load_stream(place_in(tmp_path, fs)).epoch == 6
 
 
 def test_mode_periodic_syncs_when_it_is_time_and_others_never(tmp_path: Path) -> None:

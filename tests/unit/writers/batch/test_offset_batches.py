@@ -14,17 +14,15 @@ from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.split_rows import range_of
 from tests.support.streams.stream_kit import (
-    STREAM,
-    TABLE,
     LocalExecutor,
     ingest,
     numbers,
     open_log,
+    place_in,
     read_all,
     target_of,
 )
@@ -61,7 +59,7 @@ def test_of_an_overlap_only_the_rest_is_read(tmp_path: Path) -> None:
         assert (outcome.epoch, outcome.rows, outcome.messages, outcome.replayed) == (2, 8, 8, 1)
         assert log.state.offsets.positions() == {"topic/0": 16, "topic/1": 2}
         assert numbers(tmp_path, log.state) == [*range(16), 30, 31]
-        entry = list_epochs(FS, Layout(tmp_path), TABLE, STREAM)[-1]
+        entry = list_epochs(place_in(tmp_path, FS))[-1]
         assert entry.ranges == (read(10, 13), read(13, 16), read(0, 2, 1))
 
 
@@ -91,11 +89,11 @@ def test_a_gap_is_recorded_where_it_is_allowed(tmp_path: Path, first: bool) -> N
         options: dict[str, Any] = {"proposed": ranges} if first else {}
         outcome = later(tmp_path, log, ranges, allow_gap=True, **options)
         assert (outcome.epoch, outcome.rows, outcome.passed) == (2, 4, 4)
-        assert list_epochs(FS, Layout(tmp_path), TABLE, STREAM)[-1].gaps == (read(10, 14),)
+        assert list_epochs(place_in(tmp_path, FS))[-1].gaps == (read(10, 14),)
         assert numbers(tmp_path, log.state) == [*range(10), *range(14, 18)]
         again = read(0, 5, topic_id="new")
         assert later(tmp_path, log, [again], allow_gap=True, proposed=[again]).passed == 0
-        assert list_epochs(FS, Layout(tmp_path), TABLE, STREAM)[-1].gaps == (replace(again, start=18, stop=0),)
+        assert list_epochs(place_in(tmp_path, FS))[-1].gaps == (replace(again, start=18, stop=0),)
 
 
 def test_rollback_brings_the_positions_back(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
 
 FS, TABLE = Fs(), TableName("Ns", "T")
@@ -19,6 +20,6 @@ def test_scratch_of_a_killed_process_is_removed(tmp_path: Path, directory: str) 
     for batch in (mine, other):
         batch.mkdir(parents=True)
         (batch / "open").touch()
-    remove_stale_scratch(FS, Layout(tmp_path), TABLE, "s")
+    remove_stale_scratch(StreamPlace(FS, Layout(tmp_path), TABLE, "s"))
     assert not mine.parent.exists()
     assert other.exists()

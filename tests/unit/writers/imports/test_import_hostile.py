@@ -22,6 +22,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import lock_table, newest
+from sparkhaven.store.places import TablePlace
 from tests.support.disks.contents import hidden
 from tests.support.writers.export_cases import export, two_days
 from tests.support.writers.import_cases import bring, empty, small, values, write
@@ -46,7 +47,7 @@ def test_a_damaged_file_is_named_and_nothing_is_published(tmp_path: Path, cut: A
     with pytest.raises(CorruptFileError) as caught:
         bring(layout, tmp_path / "tree")
     assert str(path) in str(caught.value.where)
-    assert newest(FS, layout, NS_T, "d") is None
+    assert newest(TablePlace(FS, layout, NS_T), "d") is None
     system = layout.system("NS")
     assert hidden(system) == [] if cut == "flip" else not system.exists()
 
@@ -191,13 +192,13 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path) -> None:
     with pytest.raises(SparkhavenError) as caught:
         bring(layout, tmp_path / "tree", fs=ChangingFs(path))
     assert isinstance(caught.value, SnapshotMovedError) or "another number of rows" in caught.value.what
-    assert newest(FS, layout, NS_T, "d") is None
+    assert newest(TablePlace(FS, layout, NS_T), "d") is None
 
 
 def test_the_lock_of_the_table(tmp_path: Path) -> None:
     layout = small(tmp_path / "db")
     write(tmp_path / "tree" / "Date=d" / "a.parquet", [1])
-    with lock_table(FS, layout, NS_T), pytest.raises(LockLostError):
+    with lock_table(TablePlace(FS, layout, NS_T)), pytest.raises(LockLostError):
         bring(layout, tmp_path / "tree")
 
 
@@ -215,7 +216,7 @@ def test_killed_at_any_change_the_next_import_ends_it(tmp_path: Path) -> None:
             break
         except Killed:
             pass
-        before = newest(FS, layout, NS_T, "d") is not None
+        before = newest(TablePlace(FS, layout, NS_T), "d") is not None
         seen += before
         assert values(layout) == ([2, None, 3] if before else [])
         (done,) = bring(layout, tmp_path / "tree")

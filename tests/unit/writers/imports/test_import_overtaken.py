@@ -11,6 +11,7 @@ from sparkhaven.store.errors import SchemaChangeError, SchemaParseError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import lock_table
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
 from sparkhaven.writers.imports import date_import
@@ -30,8 +31,8 @@ def test_a_retype_ends_the_import_or_is_refused(tmp_path: Path, monkeypatch: pyt
     def overtaken(*where: object) -> Lock:
         if not taken:  # after the import has read the schema
             deploy(FS, layout, SMALL % b"String", consent=ACCEPTED)
-            return lock_table(FS, layout, TABLE)
-        lock = lock_table(FS, layout, TABLE)
+            return lock_table(TablePlace(FS, layout, TABLE))
+        lock = lock_table(TablePlace(FS, layout, TABLE))
         with pytest.raises(SchemaParseError, match="E161"):
             deploy(FS, layout, SMALL % b"String", consent=ACCEPTED)
         return lock
@@ -44,5 +45,5 @@ def test_a_retype_ends_the_import_or_is_refused(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(SchemaChangeError, match="deployed meanwhile") as caught:
             bring(layout, tmp_path / "tree")
         assert (caught.value.found, caught.value.hint) == ("X", "start again, with that schema")
-        assert load_deployed(FS, layout, TABLE).version == 2
+        assert load_deployed(TablePlace(FS, layout, TABLE)).version == 2
     assert [found for found in verify(Fs(), layout, TABLE, deep=True).findings if found.severity == "error"] == []

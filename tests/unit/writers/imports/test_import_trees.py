@@ -16,6 +16,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.tables.intraday_rows import IntradayRows
@@ -54,25 +55,25 @@ def test_history_of_an_import_is_verified_validated_supplemented_and_merged_agai
     other.commit({("a", DAY): as_table(late)})
     (done,) = bring(other.layout, tmp_path / "out", table=str(TABLE))
     assert (done.outcome, done.intraday) == ("imported", 9)
-    record = newest(FS, other.layout, TABLE, DAY)
+    record = newest(other.place, DAY)
     assert record is not None
     assert (record.source, [(i.stream, i.internal, i.rows) for i in record.inputs]) == ("import", [("", "import", 75)])
     assert record.proof is not None
     assert record.proof.digests_out == done.digests
-    assert validate_date(FS, other.layout, TABLE, DAY).passed
+    assert validate_date(other.place, DAY).passed
     assert [f for f in verify(FS, other.layout, TABLE, deep=True).findings if f.severity == "error"] == []
     both = mine + [(DAY, row) for row in late]
     assert found(open_table(other.root, str(TABLE)).to_arrow(dictionaries=False)) == wanted(both)
     assert [each.outcome for each in merge(other.layout)] == ["supplement"]
-    proof = prove(FS, other.layout, TABLE, DAY)  # what intraday has may be removed: the inputs are all of the rows
+    proof = prove(other.place, DAY)  # what intraday has may be removed: the inputs are all of the rows
     assert [(each["rows"], each["generation"]) for each in (proof.evidence(),)] == [(84, 2)]
     assert found(open_table(other.root, str(TABLE)).to_arrow(tier="history", dictionaries=False)) == wanted(both)
     assert [each.outcome for each in merge(other.layout, rewrite=True)] == ["merged"]
     assert found(open_table(other.root, str(TABLE)).to_arrow(tier="history", dictionaries=False)) == wanted(both)
-    record = newest(FS, other.layout, TABLE, DAY)
+    record = newest(other.place, DAY)
     assert record is not None
     assert record.source == "history"
-    assert validate_date(FS, other.layout, TABLE, DAY).passed
+    assert validate_date(other.place, DAY).passed
 
 
 def test_a_date_that_history_has_needs_replace(tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def test_an_exported_file_with_other_values_is_refused(tmp_path: Path) -> None:
     other = empty(tmp_path / "other")
     with pytest.raises(CorruptFileError, match="column L of an exported file has other values"):
         bring(other, out, table=str(TABLE))
-    assert newest(FS, other, TABLE, NEXT) is None
+    assert newest(TablePlace(FS, other, TABLE), NEXT) is None
     (out / "Date=x").mkdir()
     pq.write_table(table, out / "Date=x" / "more.parquet")
     with pytest.raises(CorruptFileError, match="not those of its manifest"):

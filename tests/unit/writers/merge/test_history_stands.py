@@ -21,6 +21,7 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table, newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -49,10 +50,10 @@ def commit(db: IntradayRows, **sources: int) -> int:
 
 
 def remove(db: IntradayRows, *, files: bool) -> None:
-    proof = prove(FS, db.layout, TABLE, DAY)
-    truncate(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    proof = prove(db.place, DAY)
+    truncate(db.place, DAY, proof=proof, clock=lambda: NOW)
     if files:
-        delete(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW + 4000)
+        delete(db.place, DAY, proof=proof, clock=lambda: NOW + 4000)
 
 
 def count(db: IntradayRows) -> int:
@@ -85,13 +86,13 @@ def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_publi
     db = db_of(tmp_path)
     first = commit(db, a=1)
     commit(db, a=5)
-    lock = lock_table(FS, db.layout, TABLE)
+    lock = lock_table(db.place)
     with pytest.raises(LockLostError, match="another merge"):
         db.log.rollback(first)
     lock.release()
     with pytest.raises(Killed):
         merge(db.layout, fs=KillingFs(step="merge-index:before"))
-    record = newest(FS, db.layout, TABLE, DAY, complete=False)
+    record = newest(db.place, DAY, complete=False)
     assert record is not None and record.phase == "check"
     with pytest.raises(TableExistsError, match="Run `sparkhaven merge"):
         db.log.rollback(first)
@@ -123,7 +124,7 @@ def test_a_date_without_rows_is_reported_as_such_even_while_other_rows_wait(tmp_
     db = db_of(tmp_path, "periodic")
     commit(db, a=5)
     executor = LocalExecutor(1, processes=False)
-    (result,) = merge_dates(FS, db.layout, TABLE, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW)
+    (result,) = merge_dates(db.place, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW)
     assert isinstance(result.error, TableNotFoundError) and "no committed rows to merge" in str(result.error)
     assert "recover" not in str(result.error)
 
@@ -134,9 +135,9 @@ def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Pat
     db.log.sync_now()
     merge(db.layout)
     db.commit({("a", DAY): rows(0)})  # no new row, but a new epoch of the location
-    proof = prove(FS, db.layout, TABLE, DAY)
+    proof = prove(db.place, DAY)
     with pytest.raises(ValidationFailedError, match="not synced yet"):
-        truncate(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+        truncate(db.place, DAY, proof=proof, clock=lambda: NOW)
     db.log.sync_now()
     remove(db, files=False)
     assert count(db) == 5
@@ -156,7 +157,9 @@ def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(t
                 now[0] += 2 * GRACE_S
 
     def again() -> None:
-        (result,) = merge_dates(Slow(), db.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now[0])
+        (result,) = merge_dates(
+            TablePlace(Slow(), db.layout, TABLE), [DAY], options, executor=executor, clock=lambda: now[0]
+        )
         assert (result.error, result.outcome) == (None, "merged")
 
     again()
@@ -189,7 +192,7 @@ def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
             super().remove_tree(path)
 
     def again(fs: Fs, now: float) -> None:
-        (result,) = merge_dates(fs, db.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now)
+        (result,) = merge_dates(TablePlace(fs, db.layout, TABLE), [DAY], options, executor=executor, clock=lambda: now)
         assert result.error is None
 
     class Meanwhile(Fs):

@@ -74,7 +74,7 @@ def test_rows_come_out_as_a_naive_sort_puts_them(tmp_path: Path, sort: list[tupl
     assert not groups[0] & groups[1]
     for part, syms in zip(parts, groups, strict=True):
         same(part, naive_order([row for row in rows if row["Sym"] in syms], sort))
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     assert record.proof is not None
     assert record.proof.holds
@@ -127,7 +127,7 @@ def test_late_rows_become_a_supplement_and_later_a_re_merge(tmp_path: Path) -> N
         (result,) = merge(db.layout, max_supplements=2)
         assert result.outcome == ("supplement" if number <= 2 else "merged"), number
         assert result.rows_in == (5 if number <= 2 else 75)
-        record = newest(FS, db.layout, TABLE, DAY)
+        record = newest(db.place, DAY)
         assert record is not None
         assert record.proof is not None
         assert record.proof.rows_out == len(rows)
@@ -143,7 +143,11 @@ def test_an_old_generation_is_retired_after_its_grace(tmp_path: Path) -> None:
     assert old.is_dir()
     later = list(
         merge_dates(
-            FS, db.layout, TABLE, [DAY], MergeOptions(), executor=LocalExecutor(), clock=lambda: 1_700_003_601.0
+            db.place,
+            [DAY],
+            MergeOptions(),
+            executor=LocalExecutor(),
+            clock=lambda: 1_700_003_601.0,
         )
     )
     assert later[0].outcome == "nothing"
@@ -164,7 +168,7 @@ def test_rows_that_come_while_it_merges_wait_for_the_next_run(tmp_path: Path) ->
     assert result.rows_out == 60
     (second,) = merge(db.layout)
     assert (second.outcome, second.rows_out) == ("supplement", 7)
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     found = [r for o in record.outputs for r in read_location(db.layout, db.schema, LocationKey(o.internal, DAY))]
     key = sorted(str([comparable(v) for v in row.values()]) for row in found)
@@ -211,11 +215,16 @@ def test_empty_dates_and_dry_run(tmp_path: Path) -> None:
         merge(db.layout, "2024-01-01")
     assert merge(db.layout, "2024-01-01", allow_empty=True)[0].outcome == "empty"
     (planned,) = merge_dates(
-        FS, db.layout, TABLE, [DAY], MergeOptions(), executor=LocalExecutor(), clock=lambda: 0.0, dry_run=True
+        db.place,
+        [DAY],
+        MergeOptions(),
+        executor=LocalExecutor(),
+        clock=lambda: 0.0,
+        dry_run=True,
     )
     assert (planned.outcome, planned.rows_in) == ("planned", 30)
     assert [name for name, _ in planned.destinations] == ["0", "1"]
-    assert newest(FS, db.layout, TABLE, DAY, complete=False) is None
+    assert newest(db.place, DAY, complete=False) is None
 
 
 def test_a_failing_date_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -224,9 +233,7 @@ def test_a_failing_date_does_not_stop_the_others(tmp_path: Path) -> None:
     broken = db.layout.intraday_location(TABLE, LocationKey("a", DAY)) / "I.dat"
     flip(broken, 4100)
     first, second = merge_dates(
-        FS,
-        db.layout,
-        TABLE,
+        db.place,
         [DAY, "2024-03-06"],
         MergeOptions(),
         executor=LocalExecutor(),
@@ -236,12 +243,12 @@ def test_a_failing_date_does_not_stop_the_others(tmp_path: Path) -> None:
     assert isinstance(first.error, CorruptFileError)
     assert "I.dat" in str(first.error)
     assert (second.outcome, second.rows_out) == ("merged", 30)
-    assert newest(FS, db.layout, TABLE, DAY) is None
+    assert newest(db.place, DAY) is None
 
 
 def test_a_second_merge_of_the_table_is_refused(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 30)
-    lock = lock_table(FS, db.layout, TABLE)
+    lock = lock_table(db.place)
     with pytest.raises(LockLostError, match="another merge"):
         merge(db.layout)
     lock.release()
@@ -278,7 +285,7 @@ def test_history_is_the_source_once_intraday_is_gone(tmp_path: Path) -> None:
     db.commit({("c", DAY): as_table(more)})
     (result,) = merge(db.layout, rewrite=True)
     assert (result.outcome, result.rows_out) == ("merged", 64)
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     assert record.source == "history"
     assert sum(i.rows for i in record.inputs) == 64
@@ -291,7 +298,7 @@ def remove_for_test(db: IntradayRows, key: LocationKey) -> None:
     """Records a location as emptied, as truncate does."""
     location = db.log.state.locations[key]
     removal = Removal(key, location.since, location.rows, "truncate", location.epoch)
-    write_removals(FS, db.layout, TABLE, db.stream, [removal])
+    write_removals(db.place, [removal])
 
 
 def test_a_rewrite_keeps_the_order_of_the_last_merge(tmp_path: Path) -> None:
@@ -322,9 +329,9 @@ def test_a_rewrite_without_order_is_asked_for(tmp_path: Path) -> None:
 def test_a_recorded_order_by_a_column_that_is_gone_is_reported(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 60, partitions=1)
     merge(db.layout, sort=(SortKey("S"),))
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
-    store_record(FS, db.layout, TABLE, replace(record, run=replace(record.run, sort=("Gone:desc",))))
+    store_record(db.place, replace(record, run=replace(record.run, sort=("Gone:desc",))))
     with pytest.raises(SettingsError, match="can no longer be used for sorting") as caught:
         merge(db.layout, rewrite=True)
     assert caught.value.found == "Gone:desc"

@@ -12,6 +12,7 @@ from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import lock_table, newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -36,19 +37,22 @@ def test_replaced_locations_wait_for_their_grace_and_then_go(tmp_path: Path) -> 
     (db.layout.partitions("Test") / "0" / DAY / "Foreign").mkdir()
     merge(db.layout, rewrite=True)
     now = history_bytes(db.layout)
-    found = waiting(FS, db.layout, TABLE, NOW)
+    found = waiting(db.place, NOW)
     assert [(old.internal, old.due_s) for old in found] == [("0", 3600.0), ("1", 3600.0)]
     assert all(old.size == sum(p.stat().st_size for p in old.path.iterdir()) for old in found)
-    assert clean(FS, db.layout, TABLE, lambda: NOW + 3599) == ([], waiting(FS, db.layout, TABLE, NOW + 3599))
+    assert clean(db.place, lambda: NOW + 3599) == (
+        [],
+        waiting(db.place, NOW + 3599),
+    )
     assert history_bytes(db.layout) == now
-    due, later = clean(FS, db.layout, TABLE, lambda: LATER, dry_run=True)
+    due, later = clean(db.place, lambda: LATER, dry_run=True)
     assert ([old.internal for old in due], later) == (["0", "1"], [])
     assert history_bytes(db.layout) == now
-    assert clean(FS, db.layout, TABLE, lambda: LATER) == (due, [])
+    assert clean(db.place, lambda: LATER) == (due, [])
     assert not any(old.path.exists() for old in due)
     assert (db.layout.partitions("Test") / "0" / DAY / "Foreign").exists()  # no record of ours names it
     assert history_bytes(db.layout) == {k: v for k, v in now.items() if k.split("/")[0] in ("0.g2", "1.g2")}
-    assert clean(FS, db.layout, TABLE, lambda: LATER) == ([], [])
+    assert clean(db.place, lambda: LATER) == ([], [])
 
 
 def test_a_merge_of_another_date_cleans_up(tmp_path: Path) -> None:
@@ -60,11 +64,15 @@ def test_a_merge_of_another_date_cleans_up(tmp_path: Path) -> None:
     for clock, left in ((NOW, 2), (LATER, 0)):
         done = list(
             date_merges.merge_dates(
-                FS, db.layout, TABLE, ["2024-03-06"], options, executor=executor, clock=lambda clock=clock: clock
+                db.place,
+                ["2024-03-06"],
+                options,
+                executor=executor,
+                clock=lambda clock=clock: clock,
             )
         )
         assert done[0].error is None
-        assert len(waiting(FS, db.layout, TABLE, NOW)) == left
+        assert len(waiting(db.place, NOW)) == left
 
 
 def test_cleaning_leaves_what_an_unfinished_merge_needs(tmp_path: Path) -> None:
@@ -75,7 +83,7 @@ def test_cleaning_leaves_what_an_unfinished_merge_needs(tmp_path: Path) -> None:
             merge(db.layout, rewrite=True, fs=KillingFs(step=step))
         before = history_bytes(db.layout)
         staged = sorted(str(p) for p in db.layout.system("Test").glob(".stage*"))
-        assert clean(FS, db.layout, TABLE, lambda: LATER * 2) == ([], [])
+        assert clean(db.place, lambda: LATER * 2) == ([], [])
         assert history_bytes(db.layout) == before
         assert sorted(str(p) for p in db.layout.system("Test").glob(".stage*")) == staged
     assert merge(db.layout, rewrite=True)[-1].outcome in ("resumed", "merged")
@@ -90,7 +98,7 @@ def test_a_damaged_record_of_another_date_fails_no_merge_and_is_reported(tmp_pat
     path.write_bytes(path.read_bytes()[:-1])
     said: list[str] = []
     options, executor = MergeOptions(), LocalExecutor()
-    where = FS, db.layout, TABLE, ["2024-03-06"], options
+    where = db.place, ["2024-03-06"], options
     (done,) = date_merges.merge_dates(*where, executor=executor, clock=lambda: LATER, on_progress=said.append)
     assert done.outcome == "merged"
     assert len(said) == 1
@@ -104,7 +112,7 @@ def test_the_command_clean(tmp_path: Path) -> None:
     db.log.close()
     code, value = run_json(tmp_path, "clean", "--dry-run")
     assert (code, value["table"], len(value["removed"]), value["dry_run"]) == (0, NAME, 2, True)
-    lock = lock_table(FS, db.layout, TABLE)
+    lock = lock_table(db.place)
     code, value = run_json(tmp_path, "clean", NAME)
     assert (code, value["error"]["type"]) == (3, LockLostError.__name__)
     lock.release()
@@ -124,7 +132,7 @@ class Stuck(QuickFs):
         self.layout, self.date = Layout(root), date
 
     def remove_tree(self, path: Path) -> None:
-        if newest(FS, self.layout, TABLE, self.date) is not None and self.stat(path) is not None:
+        if newest(TablePlace(FS, self.layout, TABLE), self.date) is not None and self.stat(path) is not None:
             raise OSError(errno.EACCES, "Permission denied", str(path))
         super().remove_tree(path)
 
@@ -142,7 +150,7 @@ def test_a_date_that_cannot_be_cleaned_is_published_all_the_same(tmp_path: Path)
     (more, _) = merge(db.layout, *both, fs=fs, rewrite=True)
     assert (more.outcome, more.rows_out, more.clean_error is not None) == ("merged", 33, True)
     assert [each.clean_error for each in merge(db.layout, *both)] == [None, None]
-    assert {found.unfinished for found in table_status(FS, db.layout, TABLE, NOW)} == {None}
+    assert {found.unfinished for found in table_status(db.place, NOW)} == {None}
     assert hidden(db.layout.system("Test")) == []
 
 
@@ -154,7 +162,7 @@ def test_replaced_history_that_cannot_be_removed_stops_no_other_date(tmp_path: P
     days, options, executor = (DAY, "2024-03-06"), MergeOptions(), LocalExecutor()
     done = list(
         date_merges.merge_dates(
-            Stuck(tmp_path), db.layout, TABLE, days, options, executor=executor, clock=lambda: LATER
+            TablePlace(Stuck(tmp_path), db.layout, TABLE), days, options, executor=executor, clock=lambda: LATER
         )
     )
     assert [(each.outcome, each.error) for each in done] == [("nothing", None), ("merged", None)]
@@ -170,7 +178,7 @@ def test_the_commands_agree_about_a_date_that_could_not_be_cleaned(
     plain = Fs.remove_tree
 
     def stuck(fs: Fs, path: Path) -> None:
-        if newest(FS, db.layout, TABLE, DAY) is not None and path.exists():
+        if newest(db.place, DAY) is not None and path.exists():
             raise OSError(errno.EACCES, "Permission denied", str(path))
         plain(fs, path)
 

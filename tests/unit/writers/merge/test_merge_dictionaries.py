@@ -18,6 +18,7 @@ from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.history import load_history
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.plan import merge_source
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -34,8 +35,10 @@ OTHER_DAY = "2024-03-05"
 
 
 def planned(layout: Layout, table: object, day: str, **options: int) -> MergePlan:
-    history = load_history(FS, layout, table, day)
-    found = plan_merge(FS, layout, table, history, MergeOptions(**options), Pins(FS, layout, table)).plan  # type: ignore[arg-type]
+    history = load_history(TablePlace(FS, layout, table), day)
+    found = plan_merge(
+        TablePlace(FS, layout, table), history, MergeOptions(**options), Pins(TablePlace(FS, layout, table))
+    ).plan  # type: ignore[arg-type]
     assert found is not None
     FS.mkdirs(found.work)
     return found

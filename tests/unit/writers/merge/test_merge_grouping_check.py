@@ -14,8 +14,8 @@ from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.write import finish
-from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import FS, make, merge
+from tests.support.writers.merge_cases import DAY
+from tests.support.writers.merge_runs import make, merge
 
 
 def _other_key(ranges: GroupRanges) -> GroupRanges:
@@ -42,4 +42,4 @@ def test_another_grouping_is_found(
         return
     with pytest.raises(ValidationFailedError, match=says):
         merge(db.layout)
-    assert newest(FS, db.layout, TABLE, DAY) is None
+    assert newest(db.place, DAY) is None

@@ -271,7 +271,7 @@ def test_a_staged_file_that_reads_back_otherwise_is_not_published(
     monkeypatch.setattr("sparkhaven.writers.merge.write.parquet_check.check_parquet", damaged)
     with pytest.raises(ValidationFailedError):
         merge(db.layout, format="parquet")
-    assert newest(FS, db.layout, TABLE, DAY) is None
+    assert newest(db.place, DAY) is None
 
 
 class FullFs(QuickFs):
@@ -297,6 +297,6 @@ def test_a_full_disk_ends_the_merge_with_that_error_once(
     with pytest.raises(OSError, match="No space left"):
         merge(db.layout, fs=fs, format="parquet")
     assert fs.after == 1
-    assert newest(FS, db.layout, TABLE, DAY) is None
+    assert newest(db.place, DAY) is None
     (done,) = merge(db.layout, format="parquet")
     assert done.outcome == "merged"

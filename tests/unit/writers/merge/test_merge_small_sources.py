@@ -14,6 +14,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.native.small_files import read_files
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan import open_source
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
@@ -130,7 +131,7 @@ def test_texts_of_another_charset_are_decoded_as_their_column_says(
     tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = make(tmp_path).layout
-    column = load_deployed(FS, layout, TABLE).column("Sym")
+    column = load_deployed(TablePlace(FS, layout, TABLE)).column("Sym")
     assert column is not None
     assert charset_of(column) != "US_ASCII"
     head = encode_prefix(replace(column, encoding="US_ASCII"))

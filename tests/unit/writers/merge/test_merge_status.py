@@ -11,6 +11,7 @@ import pytest
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import validation_path
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
@@ -20,7 +21,7 @@ from sparkhaven.writers.removal.removal_proof import prove
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
+from tests.support.writers.merge_runs import Killed, KillingFs, QuickFs, make, merge
 from tests.support.writers.removals import empty
 
 NOW = 1_700_000_000.0
@@ -35,7 +36,7 @@ def test_the_status_of_a_date_through_its_life(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 60)
 
     def now() -> tuple[object, ...]:
-        (found,) = table_status(FS, db.layout, TABLE, NOW)
+        (found,) = table_status(db.place, NOW)
         facts = found.unmerged, found.merged, found.validation, found.untruncated, found.unfinished
         return (*facts, len(found.replaced), found.done)
 
@@ -45,7 +46,7 @@ def test_the_status_of_a_date_through_its_life(tmp_path: Path) -> None:
     assert now() == (60, 0, None, 0, "check", 0, False)
     merge(db.layout)
     assert now() == (0, 60, "missing", 60, None, 0, False)
-    prove(FS, db.layout, TABLE, DAY)
+    prove(db.place, DAY)
     assert now() == (0, 60, "passed", 60, None, 0, False)
     db.commit({("b", DAY): as_table([random_row(random.Random(5))])})
     assert now() == (1, 60, "passed", 60, None, 0, False)
@@ -53,9 +54,9 @@ def test_the_status_of_a_date_through_its_life(tmp_path: Path) -> None:
     assert now() == (0, 61, "missing", 61, None, 2, False)
     empty(db)
     assert now() == (0, 61, "passed", 0, None, 2, False)
-    clean(FS, db.layout, TABLE, lambda: LATER)
+    clean(db.place, lambda: LATER)
     assert now() == (0, 61, "passed", 0, None, 0, True)
-    path = validation_path(db.layout, TABLE, DAY, 2)
+    path = validation_path(db.place, DAY, 2)
     path.write_bytes(path.read_bytes()[:-1])
     assert now()[2] == "damaged"
 
@@ -80,7 +81,7 @@ def test_status_reads_a_merge_record_and_lists_generations_once(tmp_path: Path) 
     merge(db.layout)
     merge(db.layout, rewrite=True)
     fs = CountingFs()
-    (found,) = table_status(fs, db.layout, TABLE, NOW)
+    (found,) = table_status(TablePlace(fs, db.layout, TABLE), NOW)
     assert (found.generation, len(found.replaced)) == (2, 2)
     assert [fs.asked[name] for name in ("1.json", "2.json", f".Every.merges/{DAY}")] == [1, 1, 1]
 
@@ -127,7 +128,7 @@ def test_a_large_date_tells_how_far_it_is(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 400)
     said: list[str] = []
     options, executor = MergeOptions(memory=1, workers=2, parallel_rows=10), LocalExecutor()
-    where = FS, db.layout, TABLE, [DAY], options
+    where = db.place, [DAY], options
     (done,) = date_merges.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
     assert done.outcome == "merged"
     assert said[0].startswith(f"{DAY}: ordering rows, ") or said[0].startswith(f"{DAY}: counting rows, ")
@@ -141,7 +142,7 @@ def test_the_old_name_of_rewrite_goes_on_and_names_the_new_one(tmp_path: Path) -
     found = run(tmp_path, "merge", NAME, "--date", DAY, "--local", "--force")
     assert found.exit_code == 0
     assert "--rewrite" in found.stderr
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     assert record.generation == 2
     assert LocationKey("0.g2", DAY) in {LocationKey(o.internal, DAY) for o in record.outputs}

@@ -81,7 +81,11 @@ def test_symbol_tables_count_as_memory(tmp_path: Path) -> None:
     db.commit({("a", DAY): as_table(rows)})
     options = MergeOptions(memory=256 << 20)
     plan = plan_merge(
-        FS, db.layout, TABLE, load_history(FS, db.layout, TABLE, DAY), options, Pins(FS, db.layout, TABLE), dry_run=True
+        db.place,
+        load_history(db.place, DAY),
+        options,
+        Pins(db.place),
+        dry_run=True,
     ).plan
     assert plan is not None
     assert 3 * 4_000_000 < plan.dictionary_cost() < 3 * 4_000_000 + 200_000

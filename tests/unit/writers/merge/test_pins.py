@@ -9,6 +9,7 @@ import pytest
 
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from tests.support.tables.small_tables import SmallTable
 
@@ -33,7 +34,7 @@ def test_a_stream_that_commits_at_every_look_is_read_once_a_call(tmp_path: Path)
     table = SmallTable(tmp_path)
     table.add("a", "2026-01-01", {"Size": [1]})
     table.log().close()
-    pins = Pins(BusyStream(), Layout(tmp_path), TableName.parse("NS.T"))
+    pins = Pins(TablePlace(BusyStream(), Layout(tmp_path), TableName.parse("NS.T")))
     assert [state.epoch for state in pins.states()] == [1]
     table.add("a", "2026-01-01", {"Size": [2]})
     assert [state.epoch for state in pins.states()] == [2]

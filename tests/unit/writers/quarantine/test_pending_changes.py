@@ -15,6 +15,7 @@ from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, encode_ledger, read_ledger, write_ledger
 from sparkhaven.writers.quarantine.pending_changes import NEVER, follow, rebuilt_ledger
 from tests.support.places import GOLDEN
@@ -51,9 +52,9 @@ def test_a_ledger_comes_back_as_it_was_and_damage_is_reported(tmp_path: Path) ->
     layout = Layout(tmp_path)
     path = layout.stream_quarantine(TABLE, STREAM)
     path.parent.mkdir(parents=True)
-    assert read_ledger(FS, layout, TABLE, STREAM) is None
-    write_ledger(FS, layout, TABLE, STREAM, LEDGER)
-    assert read_ledger(FS, layout, TABLE, STREAM) == LEDGER
+    assert read_ledger(StreamPlace(FS, layout, TABLE, STREAM)) is None
+    write_ledger(StreamPlace(FS, layout, TABLE, STREAM), LEDGER)
+    assert read_ledger(StreamPlace(FS, layout, TABLE, STREAM)) == LEDGER
     data = path.read_bytes()
     broken = [data[:-9], data[:-1], data[: len(data) // 2], b"", b"[]", b"{}", b"\xff"]
     for place in range(len(data)):
@@ -63,7 +64,7 @@ def test_a_ledger_comes_back_as_it_was_and_damage_is_reported(tmp_path: Path) ->
     for each in broken:
         path.write_bytes(each)
         with pytest.raises(CorruptFileError, match="ledger of a quarantine is damaged"):
-            read_ledger(FS, layout, TABLE, STREAM)
+            read_ledger(StreamPlace(FS, layout, TABLE, STREAM))
 
 
 @pytest.mark.parametrize(("table", "stream"), [(TABLE, "another"), (TableName("Test", "Another"), STREAM)])
@@ -71,10 +72,10 @@ def test_the_ledger_of_another_stream_is_reported(tmp_path: Path, table: TableNa
     layout = Layout(tmp_path)
     layout.streams(table).mkdir(parents=True)
     layout.streams(TABLE).mkdir(parents=True, exist_ok=True)
-    write_ledger(FS, layout, table, stream, LEDGER)
+    write_ledger(StreamPlace(FS, layout, table, stream), LEDGER)
     layout.stream_quarantine(table, stream).rename(layout.stream_quarantine(TABLE, STREAM))
     with pytest.raises(CorruptFileError, match="belongs to another stream"):
-        read_ledger(FS, layout, TABLE, STREAM)
+        read_ledger(StreamPlace(FS, layout, TABLE, STREAM))
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -83,7 +84,7 @@ def test_ledgers_of_every_version_open(tmp_path: Path, version: int) -> None:
     layout.streams(TABLE).mkdir(parents=True)
     data = (GOLDEN / f"stream-v{version}.quarantine").read_bytes()
     layout.stream_quarantine(TABLE, STREAM).write_bytes(data)
-    assert read_ledger(FS, layout, TABLE, STREAM) == LEDGER
+    assert read_ledger(StreamPlace(FS, layout, TABLE, STREAM)) == LEDGER
     if version == 2:
         assert data == encode_ledger(LEDGER, str(TABLE), STREAM)
 
@@ -99,8 +100,8 @@ def test_a_lost_ledger_is_made_again_from_the_log(tmp_path: Path) -> None:
     layout.stream_quarantine(TABLE, STREAM).unlink()
     with restart(fs, tmp_path, quarantine) as log:
         assert [epoch for epoch, _ in marks(quarantine)] == [1, 2, 3, 4]
-        found = read_ledger(fs, layout, TABLE, STREAM)
-        assert found == Ledger(str(quarantine.place), "", 7, 7)
+        found = read_ledger(StreamPlace(fs, layout, TABLE, STREAM))
+        assert found == Ledger(str(quarantine.directory), "", 7, 7)
         take(fs, tmp_path, log, [[file] for file in files[4:]], quarantine.add, 8)
     with restart(fs, tmp_path, quarantine) as log:
         assert [epoch for epoch, _ in marks(quarantine)] == [1, 2, 3, 4, 8, 8, 8]
@@ -128,7 +129,7 @@ def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path:
         state = log.state
 
         def reported() -> list[tuple[str, str]]:
-            return [(found.severity, found.path) for found in check_beside(FS, layout, TABLE, state)]
+            return [(found.severity, found.path) for found in check_beside(TablePlace(FS, layout, TABLE), state)]
 
         assert reported() == []
         path.write_bytes(path.read_bytes()[:-3])

@@ -13,6 +13,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
@@ -137,8 +138,8 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
     layout, table = Layout(tmp_path / "db"), TableName("Test", "Event")
     (tmp_path / "Test.Event.schema").write_text(SCHEMA)
     (tmp_path / "feed.toml").write_text(SETTINGS)
-    open_stream_log(Fs(), layout, table, "feed", deploy(Fs(), layout, SCHEMA.encode())).close()
-    write_ledger(Fs(), layout, table, "feed", Ledger(str(place), str(tmp_path / "feed.toml")))
+    open_stream_log(StreamPlace(Fs(), layout, table, "feed"), deploy(Fs(), layout, SCHEMA.encode())).close()
+    write_ledger(StreamPlace(Fs(), layout, table, "feed"), Ledger(str(place), str(tmp_path / "feed.toml")))
     good = [row("f/9", n, 0, Payload=payload, PayloadBytes=7) for n, payload in enumerate([b'{"N":1}', b'{"N":x}'])]
     version(place, 3, added(place, "three", [*good, row("f/9", 5, 0, Payload=b"", PayloadBytes=9), row("f/9", 7, 1)]))
     words = [

@@ -15,6 +15,7 @@ from sparkhaven.store.format.index.grouping import encode_ovr
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header, read_grouping
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.removal.removal_proof import prove
@@ -34,7 +35,7 @@ def intraday(layout: Layout, internal: str = "b") -> Path:
 
 
 def history(layout: Layout, number: int = 0) -> Path:
-    record = newest(FS, layout, TABLE, DAY)
+    record = newest(TablePlace(FS, layout, TABLE), DAY)
     assert record is not None
     return layout.history_location(TABLE, LocationKey(record.outputs[number].internal, DAY))
 
@@ -118,7 +119,7 @@ def test_files_of_a_location(sound: IntradayRows, tier: str, name: str, damage: 
 
 def overflow(place: Path) -> None:
     """Moves the grouping of Sym from the prefix to an overflow file."""
-    column = load_deployed(FS, Layout(place.parents[5]), TABLE).column("Sym")
+    column = load_deployed(TablePlace(FS, Layout(place.parents[5]), TABLE)).column("Sym")
     assert column is not None
     if not column_header(FS, place / "Sym.dat").overflow:
         rows = ((place / "I.dat").stat().st_size - DATA_OFFSET) // 4
@@ -162,7 +163,7 @@ def test_lost_schemas_leave_a_table_that_is_reported(tmp_path: Path) -> None:
 def test_a_lost_merge_record_of_a_truncated_date(tmp_path: Path, lost: str) -> None:
     db, _ = make(tmp_path, 12)
     merge(db.layout)
-    truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
+    truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)
     assert open_table(db.root, str(TABLE)).count() == 12
     directory = db.layout.merges(TABLE) / DAY
     for path in directory.iterdir():
@@ -182,7 +183,7 @@ def test_no_bit_of_an_overflow_file_can_flip_unseen(sound: IntradayRows) -> None
     overflow(place)
     path = place / "Sym.ovr"
     before = path.read_bytes()
-    column = load_deployed(FS, sound.layout, TABLE).column("Sym")
+    column = load_deployed(sound.place).column("Sym")
     assert column is not None
     whole = read_grouping(FS, place, column, 60)
     assert whole is not None

@@ -13,6 +13,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.row_removal import truncate
 from sparkhaven.writers.validation.date_validation import validate_date
@@ -33,17 +34,19 @@ def read(layout: Layout) -> object:
 
 
 def validate(layout: Layout) -> object:
-    return validate_date(FS, layout, TABLE, DAY)
+    return validate_date(TablePlace(FS, layout, TABLE), DAY)
 
 
 def remove(layout: Layout) -> object:
-    return truncate(FS, layout, TABLE, DAY, proof=prove(FS, layout, TABLE, DAY), clock=lambda: NOW)
+    return truncate(
+        TablePlace(FS, layout, TABLE), DAY, proof=prove(TablePlace(FS, layout, TABLE), DAY), clock=lambda: NOW
+    )
 
 
 def location(layout: Layout, tier: str) -> Path:
     if tier == "intraday":
         return layout.intraday_location(TABLE, LocationKey("b", DAY))
-    record = newest(FS, layout, TABLE, DAY)
+    record = newest(TablePlace(FS, layout, TABLE), DAY)
     assert record is not None
     return layout.history_location(TABLE, LocationKey(record.outputs[0].internal, DAY))
 
@@ -54,7 +57,7 @@ def test_before_the_merge(tmp_path: Path, act: Callable[[Layout], object]) -> No
     other_id(location(db.layout, "intraday") / "I.dat")
     with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
         act(db.layout)
-    assert newest(FS, db.layout, TABLE, DAY) is None
+    assert newest(db.place, DAY) is None
 
 
 @pytest.mark.slow
@@ -74,10 +77,10 @@ def test_after_the_merge(tmp_path: Path, act: Callable[[Layout], object], tier: 
 def test_intraday_is_kept_while_its_files_are_not_those_that_were_merged(tmp_path: Path) -> None:
     db, rows = make(tmp_path, 30)
     merge(db.layout)
-    proof = prove(FS, db.layout, TABLE, DAY)
+    proof = prove(db.place, DAY)
     other_id(location(db.layout, "intraday") / "I.dat")
     with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
-        truncate(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+        truncate(db.place, DAY, proof=proof, clock=lambda: NOW)
     other_id(location(db.layout, "intraday") / "I.dat")
     assert open_table(db.root, str(TABLE)).count(tier="intraday") == len(rows)
 

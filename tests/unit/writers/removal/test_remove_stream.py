@@ -16,6 +16,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
 from sparkhaven.store.errors import PositionGapError, TableNotFoundError
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.removal.stream_removal import remove_stream
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
@@ -68,14 +69,14 @@ def merged_and_deleted(root: Path) -> None:
     empty(db)
     unlink(db)
     db.log.close()
-    with open_stream_log(FS, db.layout, TABLE, "rows", None, keep_epochs=1) as log:
+    with open_stream_log(db.place, None, keep_epochs=1) as log:
         assert log.compact_if_due(now=True)
         log.write_head()
     caches(root, '{"n": 12}')
 
 
 def remove(layout: Layout, fs: KillingFs) -> None:
-    remove_stream(fs, layout, TABLE, "rows", clock=lambda: NOW)
+    remove_stream(StreamPlace(fs, layout, TABLE, "rows"), clock=lambda: NOW)
 
 
 def sound(layout: Layout, rows: int) -> None:
@@ -93,7 +94,7 @@ def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: 
     counting = EachCall()
     shutil.copytree(original, tmp_path / "whole", symlinks=True)
     whole = Layout(tmp_path / "whole")
-    taken = files_of_stream(FS, whole, TABLE, "rows")
+    taken = files_of_stream(StreamPlace(FS, whole, TABLE, "rows"))
     beside = [whole.spark_checkpoint(TABLE, "rows"), whole.scratch(TABLE, "rows")]
     tops = {path.relative_to(whole.root).parts[0] for path in beside}
     named = {part for path in taken for part in path.relative_to(whole.root).parts}
@@ -113,12 +114,12 @@ def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: 
                 remove(layout, EachCall(call=call))
             sound(layout, rows)
             if repeat:
-                is_listed = bool(table_streams(FS, layout, TABLE))
+                is_listed = bool(table_streams(TablePlace(FS, layout, TABLE)))
                 try:
                     remove(layout, EachCall())
                 except TableNotFoundError:
                     assert not is_listed
-                assert table_streams(FS, layout, TABLE) == []
+                assert table_streams(TablePlace(FS, layout, TABLE)) == []
                 assert names(root) == left_by_one, call
                 sound(layout, rows)
             begin_again(root, rows)
@@ -131,7 +132,7 @@ def test_a_stream_whose_log_lacks_the_batches_of_spark_is_not_removed(tmp_path: 
     caches(tmp_path, '{"n": 3}')
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(PositionGapError) as caught:
-        remove_stream(FS, Layout(tmp_path), TABLE, "rows", clock=lambda: NOW, dry_run=dry_run)
+        remove_stream(StreamPlace(FS, Layout(tmp_path), TABLE, "rows"), clock=lambda: NOW, dry_run=dry_run)
     assert caught.value.what == "the commit log is empty, but Spark has run batches of this stream"
     assert caught.value.hint and "restore the log" in caught.value.hint
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -145,7 +146,7 @@ def begin_again(root: Path, rows: int) -> None:
     sound(db.layout, rows + 5)
     db.log.close()
     assert not db.layout.stream_removed(TABLE, "rows").exists()
-    assert list_streams(FS, db.layout, TABLE) == ["rows"]
+    assert list_streams(db.place) == ["rows"]
 
 
 def names(root: Path) -> list[str]:

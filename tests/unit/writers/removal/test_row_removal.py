@@ -37,7 +37,7 @@ A, B = LocationKey("a", DAY), LocationKey("b", DAY)
 
 
 def state_of(db: IntradayRows) -> dict[LocationKey, tuple[int, bool]]:
-    state = load_stream(FS, db.layout, TABLE, db.stream)
+    state = load_stream(db.place)
     return {key: (location.rows, location.truncated) for key, location in state.locations.items()}
 
 
@@ -54,7 +54,7 @@ def test_both_phases_with_their_evidence(tmp_path: Path) -> None:
     assert record is not None
     assert (record.size, record.truncated) == (0, True)
     assert empty(db).rows == 0  # again: nothing left to do
-    tombstone = read_removals(FS, db.layout, TABLE, db.stream).entries[0][1]
+    tombstone = read_removals(db.place).entries[0][1]
     assert (tombstone.rows, tombstone.phase, tombstone.proof["rows"], tombstone.proof["generation"]) == (
         20,
         "truncate",
@@ -67,7 +67,7 @@ def test_both_phases_with_their_evidence(tmp_path: Path) -> None:
     assert unlink(db).rows == 60
     assert state_of(db) == {}
     assert not db.layout.intraday_location(TABLE, A).parent.exists()
-    tombstones = [r.phase for _, r in read_removals(FS, db.layout, TABLE, db.stream).entries]
+    tombstones = [r.phase for _, r in read_removals(db.place).entries]
     assert tombstones == ["truncate", "truncate", "delete", "delete"]
     with pytest.raises(TableNotFoundError):
         unlink(db)
@@ -94,24 +94,29 @@ def test_one_source_alone(tmp_path: Path) -> None:
 def test_nothing_goes_without_proof(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 60)
     with pytest.raises(TableNotFoundError, match="there is no proof"):
-        prove(FS, db.layout, TABLE, DAY)
+        prove(db.place, DAY)
     merge(db.layout)
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     with pytest.raises(ValidationFailedError, match="was not made by"):
         RemovalProof(TABLE, record, Validation(str(TABLE), DAY, 1, 60, ()), seal=None)
     for wrong in (None, record, "yes"):
         with pytest.raises(ValidationFailedError, match="proof of this date"):
-            truncate(FS, db.layout, TABLE, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
+            truncate(db.place, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
     with pytest.raises(ValidationFailedError, match="proof of this date"):
-        truncate(FS, db.layout, TABLE, "2024-03-06", proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
+        truncate(
+            db.place,
+            "2024-03-06",
+            proof=prove(db.place, DAY),
+            clock=lambda: NOW,
+        )
     assert state_of(db) == {A: (20, False), B: (40, False)}
 
 
 def test_rows_that_came_after_the_merge_block_it(tmp_path: Path) -> None:
     db, _ = make(tmp_path, 60)
     merge(db.layout)
-    proof = prove(FS, db.layout, TABLE, DAY)
+    proof = prove(db.place, DAY)
     db.commit({("a", DAY): as_table([random_row(random.Random(1))])})
     with pytest.raises(ValidationFailedError, match="rows that history does not have") as caught:
         empty(db, proof=proof)
@@ -136,7 +141,7 @@ def test_a_damaged_history_proves_nothing(tmp_path: Path, damage: str) -> None:
     else:
         db.layout.metadata_index(TABLE).unlink()
     with pytest.raises((CorruptFileError, ValidationFailedError)):
-        prove(FS, db.layout, TABLE, DAY)
+        prove(db.place, DAY)
 
 
 @pytest.mark.slow
@@ -181,18 +186,18 @@ def ruled(root: Path, rule: str) -> IntradayRows:
 
 def test_a_date_that_was_never_validated_is_validated_first(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    record = newest(FS, db.layout, TABLE, DAY)
+    record = newest(db.place, DAY)
     assert record is not None
     reported: list[str] = []
-    prove(FS, db.layout, TABLE, DAY, dry_run=True, on_progress=reported.append)
+    prove(db.place, DAY, dry_run=True, on_progress=reported.append)
     assert reported == [f"{DAY}: merge 1 was never validated. Validating it"]
-    assert load_validation(FS, db.layout, TABLE, record) is None
-    proof = prove(FS, db.layout, TABLE, DAY, time_ms=17)
-    stored = load_validation(FS, db.layout, TABLE, record)
+    assert load_validation(db.place, record) is None
+    proof = prove(db.place, DAY, time_ms=17)
+    stored = load_validation(db.place, record)
     assert stored == proof.validation
     assert stored is not None
     assert (stored.passed, stored.time_ms, stored.epochs) == (True, 17, {"rows": 1})
-    assert prove(FS, db.layout, TABLE, DAY, time_ms=18, on_progress=reported.append).validation.time_ms == 17
+    assert prove(db.place, DAY, time_ms=18, on_progress=reported.append).validation.time_ms == 17
     assert len(reported) == 1
     assert proof.evidence()["validation"]["notEvaluated"] == []
 
@@ -201,7 +206,7 @@ def test_a_validation_that_failed_is_refused(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertSize min="21" max="30"/>')
     for _ in range(2):  # found, then stored
         with pytest.raises(ValidationFailedError, match="1 of 15 rules failed") as refused:
-            prove(FS, db.layout, TABLE, DAY)
+            prove(db.place, DAY)
         assert "sparkhaven validate" in str(refused.value)
     assert state_of(db) == {A: (20, False)}
 
@@ -209,32 +214,32 @@ def test_a_validation_that_failed_is_refused(tmp_path: Path) -> None:
 def test_rules_that_are_not_evaluated_are_refused_unless_allowed(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertPercentile column="I" percentile="50" min="0" max="1"/>')
     with pytest.raises(ValidationFailedError, match="1 of 15 rules were not evaluated"):
-        prove(FS, db.layout, TABLE, DAY)
-    proof = prove(FS, db.layout, TABLE, DAY, tolerant=True)
+        prove(db.place, DAY)
+    proof = prove(db.place, DAY, tolerant=True)
     assert proof.evidence()["validation"]["notEvaluated"] == ["assertPercentile"]
     with pytest.raises(ValidationFailedError):
-        prove(FS, db.layout, TABLE, DAY)
+        prove(db.place, DAY)
 
 
 def test_a_stale_validation_is_made_again(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    first = prove(FS, db.layout, TABLE, DAY).validation
+    first = prove(db.place, DAY).validation
     db.commit({("a", DAY): as_table([random_row(random.Random(2))])})
-    assert prove(FS, db.layout, TABLE, DAY).validation == first  # truncate refuses the rows that came later
+    assert prove(db.place, DAY).validation == first  # truncate refuses the rows that came later
     with pytest.raises(ValidationFailedError, match="rows that history does not have"):
         empty(db)
     merge(db.layout)
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):  # 21 rows now
-        prove(FS, db.layout, TABLE, DAY)
+        prove(db.place, DAY)
 
 
 def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
     db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    prove(FS, db.layout, TABLE, DAY)
+    prove(db.place, DAY)
     deploy(FS, db.layout, db.schema_xml.replace(b'max="20"', b'max="19"'), consent=ACCEPTED)
     reported: list[str] = []
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):
-        prove(FS, db.layout, TABLE, DAY, on_progress=reported.append)
+        prove(db.place, DAY, on_progress=reported.append)
     assert reported == [f"{DAY}: merge 1 was validated with other rules. Validating it"]
 
 
@@ -242,8 +247,8 @@ def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["flipped", "cut", "foreign", "newer"])
 def test_a_damaged_validation_is_never_a_passed_one(tmp_path: Path, damage: str) -> None:
     db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    prove(FS, db.layout, TABLE, DAY)
-    path = validation_path(db.layout, TABLE, DAY, 1)
+    prove(db.place, DAY)
+    path = validation_path(db.place, DAY, 1)
     data = bytearray(path.read_bytes())
     if damage == "foreign":
         data = bytearray(path.read_bytes().replace(b"x", b"x"))
@@ -254,16 +259,16 @@ def test_a_damaged_validation_is_never_a_passed_one(tmp_path: Path, damage: str)
         data[60] ^= 1
     path.write_bytes(data[:-1] if damage == "cut" else data)
     with pytest.raises((CorruptFileError, UnsupportedVersionError)) as refused:
-        prove(FS, db.layout, TABLE, DAY)
+        prove(db.place, DAY)
     assert str(path) in str(refused.value)
     path.unlink()
-    assert prove(FS, db.layout, TABLE, DAY).validation.passed
+    assert prove(db.place, DAY).validation.passed
 
 
 def test_evidence_of_a_validation_stays_with_the_removal(tmp_path: Path) -> None:
     db = ruled(tmp_path, "")
     empty(db)
-    removal = read_removals(FS, db.layout, TABLE, db.stream).entries[0][1]
+    removal = read_removals(db.place).entries[0][1]
     assert removal.proof["validation"]["rules"] == 14
     assert len(removal.proof["validation"]["binding"]) == 64
 

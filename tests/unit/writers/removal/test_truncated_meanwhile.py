@@ -18,6 +18,7 @@ from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import EpochConflictError, ErrorBudgetExceeded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
@@ -59,10 +60,10 @@ class Meanwhile(Fs):
 def remove(root: Path, *, phases: int = 1) -> None:
     """What maintenance does with a merged date, with its proof."""
     layout = Layout(root)
-    proof = prove(FS, layout, TABLE, DAY)
-    truncate(FS, layout, TABLE, DAY, proof=proof, clock=lambda: 2e9)
+    proof = prove(TablePlace(FS, layout, TABLE), DAY)
+    truncate(TablePlace(FS, layout, TABLE), DAY, proof=proof, clock=lambda: 2e9)
     if phases == 2:
-        delete(FS, layout, TABLE, DAY, proof=proof, clock=lambda: 2e9, grace_s=0)
+        delete(TablePlace(FS, layout, TABLE), DAY, proof=proof, clock=lambda: 2e9, grace_s=0)
 
 
 def intraday(root: Path) -> list[int]:

@@ -11,6 +11,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import RetryableStorageError
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import prove
@@ -35,11 +36,11 @@ def another(layout: Layout) -> object:
 
 
 def truncation(layout: Layout) -> object:
-    return prove(FS, layout, TABLE, DAY)
+    return prove(TablePlace(FS, layout, TABLE), DAY)
 
 
 def validation(layout: Layout) -> object:
-    return validate_date(FS, layout, TABLE, DAY)
+    return validate_date(TablePlace(FS, layout, TABLE), DAY)
 
 
 @pytest.mark.parametrize("empty", [False, True])
@@ -79,7 +80,7 @@ def test_an_empty_partition_that_no_record_names_is_filled(tmp_path: Path) -> No
     db.commit({("a", OTHER): as_table(rows)})
     add_partition(FS, db.layout, "Test", "1")
     merge(db.layout, rewrite=True)
-    clean(FS, db.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
+    clean(db.place, lambda: 1_700_000_000.0 + 3601)
     assert not any((db.layout.partitions("Test") / "0").iterdir())  # its dates lie in 0.g2 and 1.g2 now
     (result,) = merge(db.layout, OTHER)
     assert result.outcome == "merged"

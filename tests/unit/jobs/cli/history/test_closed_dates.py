@@ -23,6 +23,7 @@ from sparkhaven.store.epochs.state.log_values import Batch
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from tests.support.commands import run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.tables.small_tables import SmallTable
@@ -106,15 +107,15 @@ def test_the_zone_outlives_compaction_rollback_and_maintenance(tmp_path: Path) -
     head = small.layout.stream_head(small.table, "s")
     assert head.exists() or log.write_head()
     log.rollback(log.state.floor)
-    zones = {load_stream(small.fs, small.layout, small.table, "s", cached=cached).zone for cached in (True, False)}
+    zones = {load_stream(small.place.of_stream("s"), cached=cached).zone for cached in (True, False)}
     assert (zones, log.state.zone) == ({EAST}, EAST)
     log.close()
-    with open_log(small.layout, small.table, "s") as again:
+    with open_log(small.place.of_stream("s")) as again:
         assert again.state.zone == EAST
         again.compact_if_due(now=True)
-    assert recorded_zone(small.table, newest_states(small.fs, small.layout, small.table)) == EAST
+    assert recorded_zone(small.table, newest_states(small.place)) == EAST
     log = small.logs["s"] = SmallTable(tmp_path).log("s", zone=WEST)
-    assert load_stream(small.fs, small.layout, small.table, "s").zone == WEST
+    assert load_stream(small.place.of_stream("s")).zone == WEST
     log.close()
 
 
@@ -128,7 +129,7 @@ def test_the_zone_outlives_a_rebuilt_log(tmp_path: Path) -> None:
     shutil.rmtree(streams)
     shutil.move(tmp_path / "copy", streams)
     assert run_json(tmp_path, "recover", NAME, "s0", "--from-locations", "--accept-positions")[0] == 0
-    assert load_stream(small.fs, small.layout, small.table, "s0").zone == EAST
+    assert load_stream(small.place.of_stream("s0")).zone == EAST
 
 
 def test_a_stream_file_and_a_writer_of_frames_record_their_zone(tmp_path: Path) -> None:
@@ -141,14 +142,14 @@ def test_a_stream_file_and_a_writer_of_frames_record_their_zone(tmp_path: Path) 
         settings = load_stream_file(Fs(), file, {})
         with ExitStack() as opened:
             ingest_run.open_stream(Fs(), Layout(root), settings, opened, Progress(console=Console(quiet=True)))
-        assert load_stream(Fs(), Layout(root), FLIGHTS, "flights").zone == zone
+        assert load_stream(StreamPlace(Fs(), Layout(root), FLIGHTS, "flights")).zone == zone
     value = {"column": "time_hour", "zone": EAST}
     with deephaven_writer(root, str(FLIGHTS), "frames", internal="origin", value=value) as writer:
         writer._open("q", None)
-        assert load_stream(Fs(), Layout(root), FLIGHTS, "frames").zone == EAST
+        assert load_stream(StreamPlace(Fs(), Layout(root), FLIGHTS, "frames")).zone == EAST
 
 
 def test_an_error_of_several_zones_is_one_of_settings(tmp_path: Path) -> None:
     small = table(tmp_path, EAST, WEST)
     with pytest.raises(SettingsError, match="have not recorded one time zone"):
-        recorded_zone(small.table, newest_states(small.fs, small.layout, small.table))
+        recorded_zone(small.table, newest_states(small.place))

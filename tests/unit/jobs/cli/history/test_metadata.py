@@ -110,6 +110,6 @@ def test_nothing_matches(db: IntradayRows) -> None:
 
 
 def test_a_running_merge_keeps_an_update_away(db: IntradayRows) -> None:
-    with lock_table(FS, db.layout, TABLE):
+    with lock_table(db.place):
         assert run_json(db.root, "metadata", "update", NAME)[0] == 3
         assert differences(db) == (0, [])

@@ -15,6 +15,7 @@ from sparkhaven.readers.live.served_columns import served_schema
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import Version, encode_history
 from tests.support.commands import run, run_json
@@ -63,7 +64,7 @@ def as_by_an_earlier_release(root: Path) -> None:
     """Names ``Small`` and ``Big`` become ``p`` and ``P``, in the schema and in the files of a new table."""
     layout, name = Layout(root), TableName.parse(TABLE)
     text = schema("p", "P").encode()
-    (first,) = load_history(Fs(), layout, name)
+    (first,) = load_history(TablePlace(Fs(), layout, name))
     names = {"Small": "p", "Big": "P"}
     from dataclasses import replace
 
@@ -123,7 +124,7 @@ def test_a_table_of_an_earlier_release_is_read_and_each_other_reader_says_why_no
         assert "p and P" in refused.stderr and "schema deploy FILE --rename P=NEW" in refused.stderr
     assert not (tmp_path / "out").exists() and not list(root.rglob("*.parquet"))
     with pytest.raises(SchemaMismatchError, match="apart"):
-        served_schema(load_deployed(Fs(), Layout(root), TableName.parse(TABLE)))
+        served_schema(load_deployed(TablePlace(Fs(), Layout(root), TableName.parse(TABLE))))
     for words in (["merge", TABLE, *day, "--local"], ["validate", TABLE, *day], ["truncate", TABLE, *day]):
         done = run(root, *words)
         assert done.exit_code == 0, done.stderr

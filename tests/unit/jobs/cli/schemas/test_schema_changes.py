@@ -19,6 +19,7 @@ from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import newest, store_record
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
 from sparkhaven.store.schema.deployed.history import Version, encode_history
 from tests.support.commands import run
@@ -113,7 +114,7 @@ def test_a_column_that_is_dropped_stays_readable_by_name_until_a_merge_that_says
     for words in (["--dry-run"], []):
         merged = run(site.root, "merge", TABLE, "--date", DAY, "--local", *words)
         assert "without B (1 rows with values)" in merged.stdout
-    record = newest(Fs(), Layout(site.root), TableName.parse(TABLE), DAY)
+    record = newest(TablePlace(Fs(), Layout(site.root), TableName.parse(TABLE)), DAY)
     assert record is not None
     (drop,) = record.column_drops
     assert (drop.id, drop.name, drop.rows) == (2, "B", 1)
@@ -221,9 +222,9 @@ def test_a_merge_that_lost_a_column_is_no_proof(site: Site) -> None:
     site.write(schema(WITHOUT_B))
     site.deploy("--drop", "B")
     site.merge()
-    record = newest(Fs(), layout, name, DAY)
+    record = newest(TablePlace(Fs(), layout, name), DAY)
     assert record is not None
-    store_record(Fs(), layout, name, replace(record, column_drops=()))
+    store_record(TablePlace(Fs(), layout, name), replace(record, column_drops=()))
     found = run(site.root, "validate", TABLE, "--date", DAY)
     assert found.exit_code == 1 and "ColumnKept" in found.stdout + found.stderr
     found = run(site.root, "truncate", TABLE, "--date", DAY)
@@ -291,7 +292,7 @@ def test_two_files_are_compared(site: Site) -> None:
 def retire(layout: Layout, name: TableName) -> None:
     """Deploys a schema without B as an earlier release did at a start: no command dropped it."""
     text = schema(WITHOUT_B).encode()
-    history = load_history(Fs(), layout, name)
+    history = load_history(TablePlace(Fs(), layout, name))
     columns = tuple(column for column in history[-1].columns if column.name != "B")
     history.append(Version(2, sha256(text).hexdigest(), columns))
     layout.schema_history(name).write_bytes(encode_history(history))
@@ -301,7 +302,8 @@ def retire(layout: Layout, name: TableName) -> None:
 @pytest.mark.slow
 def test_a_stream_that_runs_on_an_older_schema_says_so(site: Site) -> None:
     begun(site)
-    watch = SchemaWatch(Fs(), Layout(site.root), load_deployed(Fs(), Layout(site.root), TableName.parse(TABLE)))
+    place = TablePlace(Fs(), Layout(site.root), TableName.parse(TABLE))
+    watch = SchemaWatch(place, load_deployed(place))
     assert watch.news() is None
     site.write(schema({**COLUMNS, "D": "long"}))
     site.stream("t")

@@ -24,6 +24,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 from tests.support.streams.stream_kit import TABLE, ingest, open_log, put_file, record
@@ -254,5 +255,5 @@ def test_stats_tell_rates_of_partitions(tmp_path: Path) -> None:
             ingest(FS, tmp_path, log, [[OffsetRange("ticks", 0, 10 * number, 10 * number + 10, "id")]], number)
         rollback = log.rollback(3)
     assert rollback == 5
-    stream = _stream(FS, Layout(tmp_path), TABLE, "feed")
+    stream = _stream(StreamPlace(FS, Layout(tmp_path), TABLE, "feed"))
     assert (stream["positions"], stream["rates"]) == ({"ticks/0": 30}, {"ticks/0": 5.0})

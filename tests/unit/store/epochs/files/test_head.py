@@ -17,6 +17,7 @@ from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header, scan
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.head_cases import FS, A, B, epochs, made, newest, place, resumed
@@ -35,11 +36,11 @@ def test_only_the_records_after_the_head_are_decoded(made: Path, monkeypatch: py
         return decoded[-1]
 
     monkeypatch.setattr(logs, "decode", decode_and_tell)
-    load_stream(FS, Layout(made), TABLE, STREAM)
-    load_positions(FS, Layout(made), TABLE, STREAM)
+    load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM))
+    load_positions(StreamPlace(FS, Layout(made), TABLE, STREAM))
     resumed(made)
     assert len(decoded) == 3 * 2
-    load_stream(FS, Layout(made), TABLE, STREAM, epoch=6)
+    load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM), epoch=6)
     assert len(decoded) == 3 * 2 + 7 + 6  # commits again, with their locations
 
 
@@ -52,7 +53,7 @@ def test_a_start_goes_on_from_it(made: Path) -> None:
         assert scan(data).frames[4].end == before.head_end
         epochs(made, log, 7)
     assert len(newest(made).records) == 4  # two, the one of the opening, one more
-    assert read_state(FS, made, load_stream(FS, Layout(made), TABLE, STREAM))[A] == [*range(1, 8)]
+    assert read_state(FS, made, load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)))[A] == [*range(1, 8)]
 
 
 @pytest.mark.slow
@@ -110,15 +111,15 @@ def test_a_log_with_a_gap_is_reported_though_the_head_would_cover_it(made: Path)
         for gap, end in ((0, None), (1, None), (5, None)):
             path.write_bytes(data[: frames[gap].offset] + data[frames[gap].end : end])
             with pytest.raises(CorruptFileError, match="gap"):
-                load_stream(FS, Layout(made), TABLE, STREAM)
+                load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM))
 
 
 def test_damage_of_the_log_before_it_is_reported_by_a_start_and_by_verify(made: Path) -> None:
     path = Layout(made).stream_log(TABLE, STREAM)
     flip(path, 60)
-    assert load_stream(FS, Layout(made), TABLE, STREAM).epoch == 6  # nothing of it is used
+    assert load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)).epoch == 6  # nothing of it is used
     with pytest.raises(CorruptFileError, match="damaged"):
-        load_stream(FS, Layout(made), TABLE, STREAM, cached=False)
+        load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM), cached=False)
     with pytest.raises(CorruptFileError, match="damaged"):
         resumed(made)
 
@@ -135,7 +136,7 @@ def test_a_rollback_behind_it(made: Path, to: int, used: bool) -> None:
         assert found.undone.locations == frozenset([A, B])
         epochs(made, log, to + 1)
     assert newest(made).head is not None
-    assert read_state(FS, made, load_stream(FS, Layout(made), TABLE, STREAM))[A] == [*range(1, to + 2)]
+    assert read_state(FS, made, load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)))[A] == [*range(1, to + 2)]
 
 
 def test_a_head_after_a_compaction_names_what_was_rolled_back_since(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_a_location_that_was_rolled_back_is_found_beyond_the_head(tmp_path: Path
 
 def test_an_older_epoch_is_read_without_it(made: Path) -> None:
     for epoch in range(1, 7):
-        state = load_stream(FS, Layout(made), TABLE, STREAM, epoch=epoch)
+        state = load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM), epoch=epoch)
         assert (state.epoch, read_state(FS, made, state)[A]) == (epoch, [*range(1, epoch + 1)])
 
 
@@ -188,7 +189,7 @@ def test_removals_before_and_after_it(made: Path) -> None:
     found = newest(made)
     assert found.head is not None
     assert found.start.locations[A].truncated
-    state = load_stream(FS, Layout(made), TABLE, STREAM)
+    state = load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM))
     assert (set(state.locations), state.locations[A].truncated) == ({A}, True)
 
 
@@ -204,7 +205,7 @@ def test_removals_that_a_power_cut_took(made: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:end])
     assert newest(made).head is None
-    assert not load_stream(FS, Layout(made), TABLE, STREAM).locations[B].truncated
+    assert not load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)).locations[B].truncated
     other = Removal(A, 1, 6, "truncate", 6, {}, 6)  # as long as the one that is gone
     remove(FS, made, other)
     assert path.stat().st_size == len(whole)

@@ -12,6 +12,7 @@ from sparkhaven.store.epochs.reading.log_reader import read_newest
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.head_cases import FS, A, epochs, made, newest, place
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, write_batch
@@ -72,7 +73,7 @@ def test_a_generation_that_is_no_more_writes_none(made: Path) -> None:
 
 
 def test_a_plain_file_system_reads_it(made: Path) -> None:
-    assert read_newest(Fs(), Layout(made), TABLE, STREAM).head is not None
+    assert read_newest(StreamPlace(Fs(), Layout(made), TABLE, STREAM)).head is not None
 
 
 @pytest.mark.slow

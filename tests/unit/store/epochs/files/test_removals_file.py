@@ -27,6 +27,7 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import REMOVALS_MAGIC_1, read_header
 from sparkhaven.store.io.fs import Fs, Lock, Stat
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -42,11 +43,11 @@ def _path(root: Path) -> Path:
 
 
 def _entries(root: Path, start: int = 0) -> list[Removal]:
-    return [each for _, each in read_removals(FS, Layout(root), TABLE, STREAM, start).entries]
+    return [each for _, each in read_removals(StreamPlace(FS, Layout(root), TABLE, STREAM), start).entries]
 
 
 def _fold(fs: Fs, root: Path) -> bool:
-    return fold_removals(fs, Layout(root), TABLE, STREAM, least_bytes=1) is not None
+    return fold_removals(StreamPlace(fs, Layout(root), TABLE, STREAM), least_bytes=1) is not None
 
 
 @pytest.fixture
@@ -67,21 +68,25 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_folding_shortens_the_file_and_keeps_what_it_says(made: Path) -> None:
-    before, size, state = _entries(made), _path(made).stat().st_size, load_stream(FS, Layout(made), TABLE, STREAM)
-    ends = [end for end, _ in read_removals(FS, Layout(made), TABLE, STREAM).entries]
+    before, size, state = (
+        _entries(made),
+        _path(made).stat().st_size,
+        load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)),
+    )
+    ends = [end for end, _ in read_removals(StreamPlace(FS, Layout(made), TABLE, STREAM)).entries]
     assert _fold(FS, made)
     assert _path(made).stat().st_size < size / 2
     assert _entries(made) == [r for r in before if r.phase == "delete" or r.key in KEYS[4:]]
-    assert load_stream(FS, Layout(made), TABLE, STREAM) == state
-    assert read_removals(FS, Layout(made), TABLE, STREAM).end == ends[-1]
+    assert load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)) == state
+    assert read_removals(StreamPlace(FS, Layout(made), TABLE, STREAM)).end == ends[-1]
     assert _entries(made, ends[-1]) == []
     for end in ends[:-1]:  # of a checkpoint from before
         assert _entries(made, end) == _entries(made)
-    assert read_named(FS, Layout(made), TABLE, STREAM) == Named(1, 1)
+    assert read_named(StreamPlace(FS, Layout(made), TABLE, STREAM)) == Named(1, 1)
     new = Removal(OTHER, 1, 1, "truncate", 3, {}, 7, 0, 4)
     remove(FS, made, new)
     assert _entries(made, ends[-1]) == [new]
-    assert read_named(FS, Layout(made), TABLE, STREAM) == Named(3, 4)
+    assert read_named(StreamPlace(FS, Layout(made), TABLE, STREAM)) == Named(3, 4)
     with pytest.raises(CorruptFileError, match="has applied are missing"):
         _entries(made, ends[-1] + 1000)
 
@@ -91,15 +96,15 @@ def test_a_stream_folds_between_batches_and_its_head_stays_in_use(made: Path) ->
         size = _path(made).stat().st_size
         log.compact_if_due()
         assert _path(made).stat().st_size < size / 2
-        found = read_newest(FS, Layout(made), TABLE, STREAM)
+        found = read_newest(StreamPlace(FS, Layout(made), TABLE, STREAM))
         assert found.head is not None
-        assert found.removals == read_removals(FS, Layout(made), TABLE, STREAM).end
+        assert found.removals == read_removals(StreamPlace(FS, Layout(made), TABLE, STREAM)).end
         remove(FS, made, Removal(OTHER, 1, 1, "truncate", 1, {}, 7))
         log.refresh()
         assert log.state.locations[OTHER].truncated
         write_batch(FS, made, log, {KEYS[0]: [9]}, 2)
         state = log.state
-        assert load_stream(FS, Layout(made), TABLE, STREAM, cached=False) == state
+        assert load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM), cached=False) == state
     with open_log(FS, made) as log:
         assert log.recovery.clean
         assert read_state(FS, made, log.state)[KEYS[0]] == [9]
@@ -107,7 +112,7 @@ def test_a_stream_folds_between_batches_and_its_head_stays_in_use(made: Path) ->
 
 def test_little_is_not_folded(made: Path) -> None:
     data = _path(made).read_bytes()
-    assert fold_removals(FS, Layout(made), TABLE, STREAM, least_bytes=len(data)) is None
+    assert fold_removals(StreamPlace(FS, Layout(made), TABLE, STREAM), least_bytes=len(data)) is None
     assert _path(made).read_bytes() == data
     assert _fold(FS, made)
     data = _path(made).read_bytes()
@@ -116,7 +121,7 @@ def test_little_is_not_folded(made: Path) -> None:
 
 
 def test_a_reader_that_pinned_before_a_fold_learns_of_removals_in_it(made: Path) -> None:
-    pin = Pin.of(FS, Layout(made), TABLE, STREAM)
+    pin = Pin.of(StreamPlace(FS, Layout(made), TABLE, STREAM))
     directory = Layout(made).intraday_location(TABLE, OTHER)
     remove(FS, made, Removal(OTHER, 1, 1, "truncate", 1, {}, 7), Removal(OTHER, 1, 1, "delete", 1, {}, 8))
     assert _fold(FS, made)
@@ -126,7 +131,7 @@ def test_a_reader_that_pinned_before_a_fold_learns_of_removals_in_it(made: Path)
 
 def test_every_flipped_bit_of_the_header_is_reported(made: Path) -> None:
     assert _fold(FS, made)
-    data, state = _path(made).read_bytes(), load_stream(FS, Layout(made), TABLE, STREAM)
+    data, state = _path(made).read_bytes(), load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM))
     for bit in range(8 * 16):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
@@ -134,7 +139,7 @@ def test_every_flipped_bit_of_the_header_is_reported(made: Path) -> None:
         with pytest.raises((CorruptFileError, UnsupportedVersionError)):
             _entries(made)
     _path(made).write_bytes(data)
-    assert load_stream(FS, Layout(made), TABLE, STREAM) == state
+    assert load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)) == state
 
 
 def test_an_earlier_release_does_not_touch_a_file_that_was_replaced(made: Path) -> None:
@@ -201,11 +206,11 @@ def _truncated(fs: Fs, root: Path) -> None:
 
 
 def _torn(fs: Fs, root: Path) -> None:
-    write_removals(fs, Layout(root), TABLE, STREAM, [])
+    write_removals(StreamPlace(fs, Layout(root), TABLE, STREAM), [])
 
 
 def _emptied(fs: Fs, root: Path) -> None:
-    empty_removals(fs, Layout(root), TABLE, STREAM)
+    empty_removals(StreamPlace(fs, Layout(root), TABLE, STREAM))
 
 
 def _copy(root: Path, to: Path) -> None:
@@ -230,8 +235,8 @@ def test_a_copy_of_hard_links_and_its_tree_remove_each_for_itself(
     assert _path(made).read_bytes() == before
     _truncated(FS, copy)
     assert _path(made).read_bytes() == before
-    assert len(load_stream(FS, Layout(made), TABLE, STREAM).locations) == 3
-    assert not load_stream(FS, Layout(made), TABLE, STREAM).locations[OTHER].truncated
+    assert len(load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)).locations) == 3
+    assert not load_stream(StreamPlace(FS, Layout(made), TABLE, STREAM)).locations[OTHER].truncated
     assert OTHER in [each.key for each in _entries(copy)]
     _truncated(FS, made)
     assert _entries(made)[-1].key == OTHER
@@ -244,7 +249,7 @@ def test_a_copy_of_hard_links_of_an_empty_file(tmp_path: Path) -> None:
     _copy(tmp_path / "db", tmp_path / "copy")
     _truncated(FS, tmp_path / "copy")
     assert _path(tmp_path / "db").read_bytes() == b""
-    assert load_stream(FS, Layout(tmp_path / "copy"), TABLE, STREAM).locations[OTHER].truncated
+    assert load_stream(StreamPlace(FS, Layout(tmp_path / "copy"), TABLE, STREAM)).locations[OTHER].truncated
 
 
 # --- ends in the middle ------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from sparkhaven.store.epochs.recovery.set_aside import set_aside
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace
 from tests.support.commands import run_json
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -119,7 +120,7 @@ def test_a_dry_run_needs_no_permission_to_write(tmp_path: Path, durability: str)
     FS.write_at(path, path.stat().st_size, b"tail")
     fs = ReadOnlyFs()
     fs.boot_id = FS.boot_id  # type: ignore[method-assign]
-    report = preview_recovery(fs, Layout(tmp_path), TABLE, STREAM, time_ms=0)
+    report = preview_recovery(StreamPlace(fs, Layout(tmp_path), TABLE, STREAM), time_ms=0)
     assert (report.cut_bytes, report.lost_epochs) == (4, ())
     with pytest.raises(SettingsError, match="cannot be opened"):
         open_log(fs, tmp_path)
@@ -211,7 +212,7 @@ def test_rows_that_history_has_are_not_missed(tmp_path: Path) -> None:
 
 
 def _set_aside(fs: Fs, root: Path) -> None:
-    set_aside(fs, Layout(root), TABLE, STREAM, A, reason="a test", time_ms=1)
+    set_aside(StreamPlace(fs, Layout(root), TABLE, STREAM), A, reason="a test", time_ms=1)
 
 
 def _story(root: Path) -> int:
@@ -236,7 +237,7 @@ def test_a_kill_or_a_power_cut_at_any_change_leaves_a_location_that_can_be_set_a
             if seed is not None:
                 fs.cut(seed)
             again = CrashingFs(boot="boot-2")
-            if A in load_stream(again, layout, TABLE, STREAM).locations:
+            if A in load_stream(StreamPlace(again, layout, TABLE, STREAM)).locations:
                 with pytest.raises(CorruptFileError):
                     open_log(again, root)
                 _set_aside(again, root)

@@ -45,10 +45,10 @@ def _again(root: Path, batches: int) -> SmallTable:
 
 def _remove(small: SmallTable, phase: RemovalPhase = RemovalPhase.DELETE) -> Removal:
     """Records that the location of the second source was removed, as maintenance does it."""
-    state = load_stream(small.fs, small.layout, small.table, "s")
+    state = load_stream(small.place.of_stream("s"))
     at = state.locations[B]
     removal = Removal(B, at.since, at.rows, phase, state.epoch, {}, 1, at.made_ms, state.generation)
-    write_removals(small.fs, small.layout, small.table, "s", [removal])
+    write_removals(small.place.of_stream("s"), [removal])
     if phase == "delete":
         shutil.rmtree(small.location("b", DAY))
     return removal
@@ -136,11 +136,11 @@ def test_every_command_tells_of_removals_that_end_before_what_a_checkpoint_has_f
     small.add("a", DAY, {"Size": [3]})
     assert log.compact_if_due(now=True)
     _close(small)
-    assert read_removals(small.fs, small.layout, small.table, "s").end > len(older)
+    assert read_removals(small.place.of_stream("s")).end > len(older)
     path.write_bytes(older)
     for head in (True, False):
         if not head:
-            HeadFiles.of(small.fs, small.layout, small.table, "s").path.unlink(missing_ok=True)
+            HeadFiles.of(small.place.of_stream("s")).path.unlink(missing_ok=True)
         for words in COMMANDS if head else COMMANDS[:1]:
             code, result = run_json(tmp_path, *words)
             assert code == 1, (words, result)

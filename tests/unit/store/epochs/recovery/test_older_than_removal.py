@@ -15,7 +15,7 @@ from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, make, merge
+from tests.support.writers.merge_runs import make, merge
 from tests.support.writers.removals import empty, unlink
 
 NAME = str(TABLE)
@@ -62,7 +62,7 @@ def test_the_advice_can_be_followed(tmp_path: Path, later: bool) -> None:
     assert code == 0 and planned["rebuilt"]["positions"] == ("unknown" if later else "known")
     settle = ("--accept-positions",) if later else ()
     assert run_json(tmp_path, *again, *settle)[0] == 0
-    state = load_stream(FS, db.layout, TABLE, "rows")
+    state = load_stream(db.place)
     assert {key.value for key in state.locations} == {NEXT}
     assert open_table(tmp_path, NAME).to_arrow().num_rows == rows
     assert run_json(tmp_path, "verify", NAME, "--deep")[1]["errors"] == 0

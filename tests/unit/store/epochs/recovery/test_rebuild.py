@@ -18,6 +18,7 @@ from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import StreamPlace, TablePlace
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents, flip
 from tests.support.disks.model_fs import Crash, CrashingFs
@@ -222,7 +223,7 @@ def test_what_maintenance_has_emptied_stays_so(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", DAY, {"Size": [1]})
     small.add("b", DAY, {"Size": [2]})
-    write_removals(small.fs, small.layout, small.table, "s", [Removal(A, 1, 1, "truncate", 2)])
+    write_removals(small.place.of_stream("s"), [Removal(A, 1, 1, "truncate", 2)])
     _close(small)
     (tmp_path / STREAMS / "s.log").unlink()
     assert run_json(tmp_path, *RECOVER)[0] == 0
@@ -244,7 +245,7 @@ def _tiny(root: Path) -> None:
 
 def _rebuild(fs: Fs, root: Path) -> None:
     layout = Layout(root)
-    rebuild(fs, layout, TABLE, find(fs, layout, TABLE, STREAM), PositionChoice(), time_ms=1)
+    rebuild(TablePlace(fs, layout, TABLE), find(StreamPlace(fs, layout, TABLE, STREAM)), PositionChoice(), time_ms=1)
 
 
 @pytest.mark.slow
@@ -272,4 +273,4 @@ def test_a_kill_or_a_power_cut_at_any_change_is_reported_and_the_same_call_ends_
                 assert log.state.epoch >= 3
             with pytest.raises(PositionGapError):
                 open_log(again, root)
-            assert load_stream(again, Layout(root), TABLE, STREAM).epoch >= 3
+            assert load_stream(StreamPlace(again, Layout(root), TABLE, STREAM)).epoch >= 3

@@ -20,6 +20,7 @@ from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.table_size import encode as encode_size
 from sparkhaven.store.framing.log_frames import FRAME, frame, scan
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import contents, flipped
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.locations import A, B
@@ -99,7 +100,7 @@ def test_what_may_be_a_copy_of_lost_data_is_set_aside(tmp_path: Path, mark: byte
         write_batch(FS, tmp_path, log, {A: [4]}, 3)
     place = _copied_back(tmp_path, mark, size=size)
     moved = Moved(place, place.with_name(".set-aside-Rows-g2"), reason)
-    seen = preview_recovery(FS, Layout(tmp_path), TABLE, STREAM, time_ms=1)
+    seen = preview_recovery(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM), time_ms=1)
     assert seen.moved == (moved,) and FS.stat(place) is not None
     with open_log(FS, tmp_path) as log:
         assert (log.recovery.moved, log.recovery.stray_locations, log.recovery.clean) == ((moved,), (), False)
@@ -211,12 +212,12 @@ def test_a_lost_log_is_not_taken_for_a_new_stream(tmp_path: Path) -> None:
         with pytest.raises(FormatError):
             open_log(FS, tmp_path)
         with pytest.raises(FormatError):
-            state = load_stream(FS, Layout(tmp_path), TABLE, STREAM)
+            state = load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
             assert read_state(FS, tmp_path, state) and len(state.files)
             raise FormatError("what was read was sound")
         FS.write_new(checkpoint, checkpoint_bytes[:at])
         with pytest.raises(FormatError):
-            load_stream(FS, Layout(tmp_path), TABLE, STREAM)
+            load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
 
 
 @pytest.mark.slow
@@ -231,7 +232,7 @@ def test_a_tail_torn_at_any_byte_is_the_epoch_before(tmp_path: Path) -> None:
     for end in range(last.offset, last.end):
         for tail in (b"", bytes(last.end - end)):
             FS.write_new(log_path(tmp_path), data[:end] + tail)
-            assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).epoch == 1
+            assert load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).epoch == 1
     with open_log(FS, tmp_path) as log:
         assert (log.state.epoch, log.recovery.log_bytes) == (1, last.end - last.offset)
         assert log.recovery.cut_files
@@ -251,11 +252,11 @@ def test_a_flipped_bit_is_corruption_unless_in_the_last_record(tmp_path: Path) -
         FS.write_new(log_path(tmp_path), flipped(data, at, 1 << at % 8))
         if at < last.offset:
             with pytest.raises(FormatError):
-                load_stream(FS, Layout(tmp_path), TABLE, STREAM)
+                load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))
             with pytest.raises(FormatError):
                 open_log(FS, tmp_path)
         else:
-            assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).epoch == 1
+            assert load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM)).epoch == 1
     FS.write_new(log_path(tmp_path), flipped(data, 8))
     with pytest.raises(CorruptFileError, match="checkpoint that the commit log continues from is missing"):
-        load_stream(FS, Layout(tmp_path), TABLE, STREAM)
+        load_stream(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM))

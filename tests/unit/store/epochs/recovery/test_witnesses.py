@@ -18,6 +18,7 @@ from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.places import TablePlace
 from tests.support.commands import run_json
 from tests.support.disks.contents import contents
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -194,7 +195,7 @@ def test_readers_tell_of_a_removal_that_is_newer_than_the_log(tmp_path: Path) ->
     small.add("a", DAY, {"Size": [1]})
     older = (tmp_path / "Intraday/NS/T/.streams/s.log").read_bytes()
     small.add("b", DAY, {"Size": [2]})
-    write_removals(small.fs, small.layout, small.table, "s", [Removal(LocationKey("b", DAY), 2, 1, "delete", 2)])
+    write_removals(small.place.of_stream("s"), [Removal(LocationKey("b", DAY), 2, 1, "delete", 2)])
     shutil.rmtree(small.location("b", DAY))
     _close(small)
     (tmp_path / "Intraday/NS/T/.streams/s.log").write_bytes(older)
@@ -270,11 +271,11 @@ def test_numbers_beyond_a_log_that_went_down_with_the_machine_are_passed_over(tm
 def _truncated(small: SmallTable, internal: str) -> None:
     """Recorded, then published, as ``truncate`` does."""
     key = LocationKey(internal, DAY)
-    location = load_stream(small.fs, small.layout, small.table, "s").locations[key]
+    location = load_stream(small.place.of_stream("s")).locations[key]
     removal = Removal(key, location.since, location.rows, "truncate", location.epoch, made_ms=location.made_ms)
-    write_removals(small.fs, small.layout, small.table, "s", [removal])
-    emptied = load_stream(small.fs, small.layout, small.table, "s").locations[key]
-    publish_location(small.fs, small.layout, small.table, "s", emptied)
+    write_removals(small.place.of_stream("s"), [removal])
+    emptied = load_stream(small.place.of_stream("s")).locations[key]
+    publish_location(small.place.of_stream("s"), emptied)
 
 
 @pytest.mark.parametrize("kept", ["a", "b"])
@@ -309,16 +310,16 @@ def test_removals_that_are_older_than_a_truncate_are_reported_until_it_is_record
 def test_a_truncate_after_the_states_were_loaded_is_no_finding(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", DAY, {"Size": [1]})
-    before = load_stream(small.fs, small.layout, small.table, "s")
+    before = load_stream(small.place.of_stream("s"))
     _close(small)
     _truncated(small, "a")
-    assert list(Witnesses(small.fs, small.layout, small.table, [before]).locations()) == []
+    assert list(Witnesses(small.place, [before]).locations()) == []
 
 
 def test_a_location_that_is_made_anew_between_two_looks_is_no_finding(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", DAY, {"Size": [1]})
-    before = load_stream(small.fs, small.layout, small.table, "s")
+    before = load_stream(small.place.of_stream("s"))
     key, place = LocationKey("a", DAY), small.location("a", DAY)
     _close(small)
     _truncated(small, "a")
@@ -330,12 +331,12 @@ def test_a_location_that_is_made_anew_between_two_looks_is_no_finding(tmp_path: 
             data = super().read(path)
             if path == place / "table.size" and not self.anew:
                 self.anew = True
-                write_removals(small.fs, small.layout, small.table, "s", [Removal(key, 1, 1, "delete", 1)])
+                write_removals(small.place.of_stream("s"), [Removal(key, 1, 1, "delete", 1)])
                 shutil.rmtree(place)
                 small.add("a", DAY, {"Size": [5]})
             return data
 
     fs = Meanwhile()
-    assert list(Witnesses(fs, small.layout, small.table, [before]).locations()) == []
+    assert list(Witnesses(TablePlace(fs, small.layout, small.table), [before]).locations()) == []
     assert fs.anew
     assert open_table(tmp_path, "NS.T").count() == 1

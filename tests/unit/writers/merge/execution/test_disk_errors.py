@@ -13,6 +13,7 @@ from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CommitError, EpochConflictError, RetryableStorageError, SparkhavenError
 from sparkhaven.store.io.system_errors import as_ours, in_phase
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.batch.batch_sync import make_durable
 from sparkhaven.writers.batch.combine import AttemptScratch
 from sparkhaven.writers.merge.date_merges import merge_dates
@@ -48,7 +49,9 @@ def test_a_full_disk_under_a_merge_names_its_phase(
     fs = FaultFs(kind, name=name, nth=nth, code=errno.ENOSPC)
     executor = LocalExecutor(workers, processes=False)
     results: list[DateResult] = list(
-        merge_dates(fs, db.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0)
+        merge_dates(
+            TablePlace(fs, db.layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
+        )
     )
     (result,) = results
     assert (result.outcome, result.phase) == ("failed", phase)
@@ -63,7 +66,7 @@ def test_a_full_disk_after_a_merge_is_published_names_its_phase_and_fails_nothin
     fs = FaultFs("write", name="1.json.tmp", nth=4, code=errno.ENOSPC)
     executor = LocalExecutor(1, processes=False)
     (result,) = merge_dates(
-        fs, db.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
+        TablePlace(fs, db.layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
     )
     assert (result.outcome, result.phase, result.error) == ("merged", "record", None)
     assert result.clean_error is not None

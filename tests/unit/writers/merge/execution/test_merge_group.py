@@ -13,6 +13,7 @@ from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import newest
+from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult
@@ -44,7 +45,7 @@ def make(root: Path, days: Iterable[str] = DAYS) -> Layout:
 
 def run(layout: Layout, fs: Fs, days: Iterable[str] = DAYS) -> list[DateResult]:
     options, executor = MergeOptions(), LocalExecutor()
-    return list(merge_dates(fs, layout, TABLE, list(days), options, executor=executor, clock=lambda: 1.7e9))
+    return list(merge_dates(TablePlace(fs, layout, TABLE), list(days), options, executor=executor, clock=lambda: 1.7e9))
 
 
 def check_all(layout: Layout, days: Iterable[str]) -> None:
@@ -53,7 +54,7 @@ def check_all(layout: Layout, days: Iterable[str]) -> None:
     indexed = {e.key for e in decode_tlmi(layout.metadata_index(TABLE).read_bytes(), "index")}
     expected = set()
     for day in days:
-        record = newest(FS, layout, TABLE, day)
+        record = newest(TablePlace(FS, layout, TABLE), day)
         assert record is not None
         assert record.phase == "clean"
         keys = [LocationKey(output.internal, day) for output in record.outputs]
@@ -77,7 +78,7 @@ def test_one_date_fails_and_the_others_of_its_group_do_not(tmp_path: Path) -> No
     assert {value: result.outcome for value, result in found.items() if value != DAYS[2]} == dict.fromkeys(
         [day for day in DAYS if day != DAYS[2]], "merged"
     )
-    assert newest(FS, layout, TABLE, DAYS[2]) is None
+    assert newest(TablePlace(FS, layout, TABLE), DAYS[2]) is None
     check_all(layout, [day for day in DAYS if day != DAYS[2]])
 
 
@@ -131,7 +132,7 @@ def test_a_disk_that_cannot_sync_fails_all_and_publishes_none(tmp_path: Path) ->
 
     found = run(layout, Failing())
     assert {result.outcome for result in found} == {"failed"}
-    assert [newest(FS, layout, TABLE, day) for day in DAYS] == [None] * len(DAYS)
+    assert [newest(TablePlace(FS, layout, TABLE), day) for day in DAYS] == [None] * len(DAYS)
     run(layout, FS)
     check_all(layout, DAYS)
 
@@ -188,7 +189,7 @@ def pieces_of(root: Path, rows: list[int], workers: int) -> list[int]:
     days = DAYS[: len(rows)]
     for day, number in zip(days, rows, strict=True):
         db.commit({("a", day): as_table([random_row(rng) for _ in range(number)])})
-    where = FS, db.layout, TABLE, days, MergeOptions(workers=workers, parallel_rows=100)
+    where = db.place, days, MergeOptions(workers=workers, parallel_rows=100)
     found = {each.value: each for each in merge_dates(*where, executor=LocalExecutor(2), clock=lambda: 1.7e9)}
     assert [found[day].rows_out for day in days] == rows
     return [found[day].pieces for day in days]

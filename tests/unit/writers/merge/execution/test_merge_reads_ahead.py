@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -65,7 +66,7 @@ def test_two_workers_read_each_column_once_and_write_the_same(tmp_path: Path, ah
     fs = NotingFs()
     merge(two, sort=SORT, workers=2, fs=fs)
     assert history_bytes(one) == history_bytes(two)
-    schema = load_deployed(FS, two, TABLE)
+    schema = load_deployed(TablePlace(FS, two, TABLE))
     ordering = {key.column for key in SORT} | {column.name for column in schema.grouping}
     read = [column for column in schema.stored if column.storage is not Storage.BLOB]
     assert sorted(ahead) == sorted(column.name for column in read if column.name not in ordering)
