@@ -133,7 +133,7 @@ def test_a_range_that_retention_has_passed_or_that_is_not_there(
     with pytest.raises(PositionGapError, match="Retention has passed") as caught:
         values(reader, topic, 10, 100)
     assert str(caught.value.expected).startswith("offset 10")
-    assert "offset 40; 30 offsets" in str(caught.value.found)
+    assert "offset 40. 30 offsets" in str(caught.value.found)
     with pytest.raises(PositionGapError, match="ends before the committed position"):
         values(reader, topic, 500, 600)
     assert values(reader, topic, 40, 50) == numbered(40, 50)  # it works on after an error
