@@ -105,12 +105,12 @@ def fill(root: Path, locations: int, dates: int, files: int, removals: int, colu
         log.write_head()
 
 
-def look(what: str, root: Path, date: str) -> float:
+def look(role: str, root: Path, date: str) -> float:
     """Milliseconds of one opening in this process."""
     pa.array([""], pa.string())  # pyarrow imports pandas with its first array: no cost of a table
     before = time.perf_counter()
     opened: StreamLog | None = None
-    match what:
+    match role:
         case "reader":
             assert open_table(root, str(TABLE)).to_arrow(dates=[date]).num_rows  # noqa: S101
         case "planner":
@@ -124,9 +124,9 @@ def look(what: str, root: Path, date: str) -> float:
     return took
 
 
-def milliseconds(what: str, root: Path, date: str) -> float:
+def milliseconds(role: str, root: Path, date: str) -> float:
     """The median of some looks, each in a process of its own; the first warms the page cache."""
-    words = [sys.executable, "-m", "benchmarks.open_table", "--look", what, "--date", date, "--root", str(root)]
+    words = [sys.executable, "-m", "benchmarks.open_table", "--look", role, "--date", date, "--root", str(root)]
     times = [float(subprocess.run(words, check=True, capture_output=True, text=True).stdout) for _ in range(LOOKS + 1)]
     return statistics.median(times[1:])
 
@@ -148,7 +148,7 @@ def main() -> int:
     with scratch("open-table", args.root) as root:
         fill(root, *(getattr(args, name) for name, _ in defaults))
         date = f"d{args.dates // 2:06}"
-        reader, planner, writer = (milliseconds(what, root, date) for what in ("reader", "planner", "writer"))
+        reader, planner, writer = (milliseconds(role, root, date) for role in ("reader", "planner", "writer"))
         sizes = {path.suffix: path.stat().st_size for path in Layout(root).streams(TABLE).iterdir()}
     print(f"reader opens the table and reads one date: {reader:.1f} ms")
     print(f"writer's start: {writer:.0f} ms; planner's start: {planner:.0f} ms")

@@ -87,8 +87,8 @@ def timed(line: list[str], work: Path, environ: dict[str, str], until: str = "")
         line, cwd=work, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as job:
         assert job.stderr is not None  # noqa: S101 it is a pipe
-        for said in job.stderr:
-            if until and until in said and not first:
+        for printed in job.stderr:
+            if until and until in printed and not first:
                 first = time.monotonic() - begun
     seconds = time.monotonic() - begun
     if job.returncode:

@@ -174,11 +174,11 @@ def _sources(directory: Path) -> list[str]:
     return [name for name in Fs().names(directory) if not name.startswith(".")]
 
 
-def _wait(until: Callable[[], bool], what: str) -> None:
+def _wait(until: Callable[[], bool], event: str) -> None:
     end = time.monotonic() + WAIT_S
     while not until():
         if time.monotonic() > end:
-            raise SettingsError(f"waited {WAIT_S:.0f} seconds for {what}")
+            raise SettingsError(f"waited {WAIT_S:.0f} seconds for {event}")
         time.sleep(0.001)
 
 

@@ -121,10 +121,10 @@ def recorded_zone(table: TableName, states: Iterable[StreamState]) -> str:
     Streams without dates and with a fixed date do not count; where no stream has dates it is UTC. SettingsError where
     streams differ, one has recorded no zone, or no stream takes its dates from instants.
     """
-    found = {state.stream: state.zone for state in states if len(state.locations)}
-    if not found:
+    zone_of = {state.stream: state.zone for state in states if len(state.locations)}
+    if not zone_of:
         return "UTC"
-    zones = {zone for zone in found.values() if zone != ""}
+    zones = {zone for zone in zone_of.values() if zone != ""}
     if len(zones) == 1 and (zone := zones.pop()) is not None:
         zone_named(zone, "the time zone that a stream records is not known on this machine", table)
         return zone
@@ -132,7 +132,7 @@ def recorded_zone(table: TableName, states: Iterable[StreamState]) -> str:
         "the streams of this table have not recorded one time zone in which its dates end",
         where=table,
         expected="the same time zone in the commit log of every stream",
-        found=", ".join(f"{stream}: {_zone_text(zone)}" for stream, zone in sorted(found.items())),
+        found=", ".join(f"{stream}: {_zone_text(zone)}" for stream, zone in sorted(zone_of.items())),
         hint="give --zone. A stream records the zone of partition.value when it starts",
     )
 

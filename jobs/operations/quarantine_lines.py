@@ -41,7 +41,7 @@ def read_repairs(fs: Fs, path: Path, stream: str) -> dict[tuple[str, int], Paylo
         raise SettingsError(
             "no such file of rows", where=path, hint=f"`sparkhaven quarantine list {stream} --json` writes one"
         )
-    found: dict[tuple[str, int], PayloadRepair] = {}
+    repairs: dict[tuple[str, int], PayloadRepair] = {}
     for number, line in enumerate(fs.read(path).splitlines(), 1):
         if not line.strip():
             continue
@@ -54,10 +54,10 @@ def read_repairs(fs: Fs, path: Path, stream: str) -> dict[tuple[str, int], Paylo
                 expected='{"source": "...", "position": 17, "payload": "..."}',
                 found=repr(error),
             ) from error
-        if key in found:
+        if key in repairs:
             raise SettingsError("a row is named twice", where=f"{path} line {number}", found=f"{key[0]} {key[1]}")
-        found[key] = repair
-    return found
+        repairs[key] = repair
+    return repairs
 
 
 def _repair(value: Any) -> tuple[tuple[str, int], PayloadRepair]:

@@ -39,9 +39,9 @@ def parse_choice(positions: list[str], taken_until: str | None, accept: bool, ba
 
 
 def _position(text: str) -> tuple[tuple[str, int], int]:
-    place, equals, stop = text.rpartition("=")
-    topic, slash, partition = place.rpartition("/")
-    if equals and stop.isdigit() and place == "version":
+    partition_name, equals, stop = text.rpartition("=")
+    topic, slash, partition = partition_name.rpartition("/")
+    if equals and stop.isdigit() and partition_name == "version":
         return (VERSIONS.topic, 0), packed(int(stop))
     if not (equals and slash and topic and partition.isdigit() and stop.isdigit()):
         raise SettingsError(
@@ -77,16 +77,16 @@ def rebuild_stream(
     _refuse_sound(place)  # before locks are created
     with _locked(place, dry_run=dry_run) as commit_lock:
         _refuse_sound(place)
-        found = find(place)
-        if not (found.locations or found.damaged or found.unpublished or found.epoch or found.generation):
+        stored = find(place)
+        if not (stored.locations or stored.damaged or stored.unpublished or stored.epoch or stored.generation):
             raise TableNotFoundError(
                 f"no data of a stream {place.stream!r}", where=place.intraday, expected="a location of this stream"
             )
         if dry_run:
-            state = plan_state(place, found, choice, aside=aside)
+            state = plan_state(place, stored, choice, aside=aside)
         else:
-            state = rebuild(place, found, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
-    result = _result(found, state, choice)
+            state = rebuild(place, stored, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
+    result = _result(stored, state, choice)
     note(f"{place.stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
     for line in result["unknown"]:
         note(f"  not known: {line}")
@@ -122,31 +122,29 @@ def _refuse_sound(place: StreamPlace) -> None:
         )
 
 
-def _result(found: StreamSurvey, state: StreamState, choice: PositionChoice) -> dict[str, Any]:
-    settled = state.offsets.unsettled is None
+def _result(stored: StreamSurvey, state: StreamState, choice: PositionChoice) -> dict[str, Any]:
+    settled, known = state.offsets.unsettled is None, stored.known.epoch
     source = "given" if choice.made else "known" if settled else "unknown"
     unknown = []
     if not settled:
-        lost = f"epochs {found.known.epoch + 1} to {found.epoch}"
-        if found.known.epoch >= found.epoch:
-            lost = f"generations {found.known.generation + 1} to {found.generation}"
+        lost = f"epochs {known + 1} to {stored.epoch}"
+        if known >= stored.epoch:
+            lost = f"generations {stored.known.generation + 1} to {stored.generation}"
         unknown.append(f"source positions of {lost}. {LATER}")
     elif choice.back:
-        unknown.append(f"rows after epoch {found.known.epoch}, which were dropped: they are read from the source again")
-    if found.known.epoch < found.epoch:
-        unknown.append(
-            f"which epochs existed between {found.known.epoch} and {state.epoch}: none can be rolled back to"
-        )
+        unknown.append(f"rows after epoch {known}, which were dropped: they are read from the source again")
+    if known < stored.epoch:
+        unknown.append(f"which epochs existed between {known} and {state.epoch}: none can be rolled back to")
     without = sum(not location.stats and location.rows > 0 for location in state.locations.values())
     if without:
         unknown.append(f"statistics of {without} locations: reads there are correct, but skip no rows")
-    if found.unpublished:
-        moved = ", ".join(map(str, found.unpublished))
+    if stored.unpublished:
+        moved = ", ".join(map(str, stored.unpublished))
         unknown.append(f"the committed rows of locations without table.size, which are renamed: {moved}")
     return {
         "epoch": state.epoch,
         "generation": state.generation,
-        "known_epoch": found.known.epoch,
+        "known_epoch": stored.known.epoch,
         "locations": len(state.locations),
         "rows": sum(location.rows for location in state.locations.values()),
         "positions": source,

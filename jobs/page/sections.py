@@ -147,7 +147,7 @@ def disk(facts: PageFacts, draw: Draw) -> list[Element]:
     volumes = [(f"{entry.name} {volume.name}", volume) for entry in facts.tables for volume in entry.volumes]
     if not volumes:
         return []
-    volumes.sort(key=lambda named: (-named[1].used, named[0]))
+    volumes.sort(key=lambda pair: (-pair[1].used, pair[0]))
     shown, rest = volumes[:MOST_BARS], volumes[MOST_BARS:]
     values = [
         (name, kind, number)

@@ -87,8 +87,8 @@ def frame_options(
     where = Path(f"stream {check_stream(stream)}")
     for option, names in (("ignore", ignore), ("lossy", lossy)):
         if isinstance(names, str):
-            what = f"{option} is not a list of columns"
-            raise SettingsError(what, where=where, expected=f"[{names!r}]", found=repr(names))
+            message = f"{option} is not a list of columns"
+            raise SettingsError(message, where=where, expected=f"[{names!r}]", found=repr(names))
     bound_options = _table("bounds", bounds or {}, where)
     if bound_options.keys() & {"internal", "value"}:
         raise SettingsError("bounds has the keys internal or value", where=where, found=f"bounds = {bounds!r}")

@@ -61,10 +61,10 @@ class BatchReporter:
         line = self._partitions.line(self._positions, ends, done.seconds, shown=shown)
         self._progress.batch(run.name, done, line, table=run.settings.table, unit=self._unit)
 
-    def source(self, said: Mapping[str, Any]) -> None:
+    def source(self, report: Mapping[str, Any]) -> None:
         """A report of the source."""
-        self._metrics.reported(said)
-        self._listen(said)
+        self._metrics.reported(report)
+        self._listen(report)
 
     def warn(self, error: SparkhavenError) -> None:
         """An error that does not stop the stream."""

@@ -43,9 +43,9 @@ class Decoder:
         """Rejects the rows of the split that belong to these truncated locations; returns their number."""
         feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
         decode = partial(feed.decode, self.fs, split_of(feed, split), self.schema, clock=time.time)
-        found = reject_late(decode, keys, rejects)
+        count = reject_late(decode, keys, rejects)
         _note(rejects, notes)
-        return found
+        return count
 
 
 def rejects_of(spec: StreamSpec, notes: SplitNotes) -> Rejects:

@@ -60,10 +60,10 @@ def watch_ends(
 
 def older_line(count: int, paths: Sequence[str], max_file_age_s: float) -> str:
     """New files that are too old to be ingested, the newest of them by name, and what to do."""
-    named = ", ".join(paths[-count:]) + (f" and {count - len(paths)} more" if count > len(paths) else "")
+    names = ", ".join(paths[-count:]) + (f" and {count - len(paths)} more" if count > len(paths) else "")
     days = max_file_age_s / DAY_S
     return (
-        f"{count:,} new files are older than max_file_age ({days:g} d) and are not ingested: {named}."
+        f"{count:,} new files are older than max_file_age ({days:g} d) and are not ingested: {names}."
         " Touch a file to have it ingested"
     )
 
@@ -78,8 +78,8 @@ def remarks_of(waiting: WaitingCounts, max_file_age_s: float) -> list[str]:
 def passed_lines(passed: Mapping[str, PassedFiles]) -> list[str]:
     """The files that a feed does not ingest, a line for each reason, with the first names."""
     lines = []
-    for reason, found in passed.items():
-        more = found["count"] - len(found["first"])
-        named = ", ".join(found["first"]) + (f" and {more:,} more" if more > 0 else "")
-        lines.append(f"{found['count']:,} files, {reason}: {named}" if found["count"] else f"{reason}: {named}")
+    for reason, files in passed.items():
+        more = files["count"] - len(files["first"])
+        names = ", ".join(files["first"]) + (f" and {more:,} more" if more > 0 else "")
+        lines.append(f"{files['count']:,} files, {reason}: {names}" if files["count"] else f"{reason}: {names}")
     return lines

@@ -57,17 +57,13 @@ def run_streams(
         runs: list[StreamRun] = []
         opened.callback(remove_uncommitted, fs, layout, runs, first.keys(), progress)  # when all are closed
         idle, started = split_idle(starts, progress, options)
-        some, unopened = try_each(
+        opened_runs, unopened = try_each(
             started, lambda settings: open_stream(fs, layout, settings, opened, progress, options)
         )
-        runs += some
+        runs += opened_runs
         failed += unable + unopened
-        for one in failed:
-            progress.stopped(one.label, one.error)
-            if one.name is not None:
-                options.metrics.failed(one.table, one.name, one.error)
-                allowed = next((each for each in streams if each.file == one.file), None)
-                options.recorder(one.table, one.name, allowed).failed(one.error)
+        for stream in failed:
+            _report_failed(stream, streams, options, progress)
         for run in runs:
             look_at_source(run, opened, progress, options, checked=run.settings.file in first)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
@@ -96,22 +92,41 @@ def run_streams(
             for run in runs
             if run.error is None
         }
-        for thread in threads.values():
-            thread.start()
-        reminders = Reminders()
-        unstarted = {one.label: one.error for one in failed}
-        while alive := [thread for thread in threads.values() if thread.is_alive()]:
-            alive[0].join(JOIN_SECONDS)  # short, so that a second failure is seen
-            stopped = unstarted | {
-                run.name: run.error
-                for run in runs
-                if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
-            }
-            if stopped and options.stop_on_error:
-                stop.set()
-            for name, seconds in reminders.due(stopped, time.monotonic()):
-                progress.still_stopped(name, stopped[name], seconds)
+        _run_threads(app, runs, threads, {stream.label: stream.error for stream in failed})
     return [*runs, *idle, *failed]
+
+
+def _report_failed(
+    stream: NotStarted, streams: Sequence[StreamSettings], options: RunOptions, progress: Progress
+) -> None:
+    progress.stopped(stream.label, stream.error)
+    if stream.name is not None:
+        options.metrics.failed(stream.table, stream.name, stream.error)
+        settings = next((settings for settings in streams if settings.file == stream.file), None)
+        options.recorder(stream.table, stream.name, settings).failed(stream.error)
+
+
+def _run_threads(
+    app: Application,
+    runs: Sequence[StreamRun],
+    threads: Mapping[str, threading.Thread],
+    unstarted: Mapping[str, Exception],
+) -> None:
+    """Runs all streams until they have ended, and reports again and again those that have stopped."""
+    for thread in threads.values():
+        thread.start()
+    reminders = Reminders()
+    while alive := [thread for thread in threads.values() if thread.is_alive()]:
+        alive[0].join(JOIN_SECONDS)  # short, so that a second failure is seen
+        stopped = dict(unstarted) | {
+            run.name: run.error
+            for run in runs
+            if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
+        }
+        if stopped and app.options.stop_on_error:
+            app.stop.set()
+        for name, seconds in reminders.due(stopped, time.monotonic()):
+            app.progress.still_stopped(name, stopped[name], seconds)
 
 
 def waiting_input(
@@ -121,16 +136,16 @@ def waiting_input(
 
     The feeds of ``first`` starts have been asked.
     """
-    found = []
+    inputs = []
     for run in runs:
         start = first.get(run.settings.file)
         try:
             if run.error is None:
-                asked = start.waiting if start is not None else None
-                found.append(asked or run.settings.feed.waiting(fs, run.log.state))
+                waiting = start.waiting if start is not None else None
+                inputs.append(waiting or run.settings.feed.waiting(fs, run.log.state))
         except (SparkhavenError, OSError) as error:
             fail(run, as_ours(error), progress, options)
-    return found
+    return inputs
 
 
 def open_runner(choice: RunChoice, session: Callable[[], SparkSession], opened: ExitStack) -> Runner:

@@ -39,13 +39,13 @@ class Reminders:
 
     def due(self, stopped: Iterable[str], now: float) -> list[tuple[str, float]]:
         """The streams to report at ``now``, with the seconds since each has stopped."""
-        found = []
+        due = []
         for name in stopped:
             since, reported = self._stopped.setdefault(name, (now, now))
             if now - reported >= self._every:
                 self._stopped[name] = since, now
-                found.append((name, now - since))
-        return found
+                due.append((name, now - since))
+        return due
 
 
 class Restartable(Protocol):

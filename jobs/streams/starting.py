@@ -34,15 +34,15 @@ class NotStarted:
 
 def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotStarted]]:
     """The settings of every valid file. Of files that describe the same stream none is used."""
-    found: list[StreamSettings] = []
+    loaded: list[StreamSettings] = []
     failed: list[NotStarted] = []
     for path in dict.fromkeys(files):
         try:
-            found.append(load_stream_file(Fs(), path, os.environ))
+            loaded.append(load_stream_file(Fs(), path, os.environ))
         except (SparkhavenError, OSError) as error:
             failed.append(NotStarted(path, as_ours(error)))
     by_stream: dict[tuple[str, str], list[StreamSettings]] = {}
-    for settings in found:
+    for settings in loaded:
         by_stream.setdefault((settings.spec.table, settings.spec.stream), []).append(settings)
     for (table, stream), same in by_stream.items():
         if len(same) > 1:
@@ -61,14 +61,14 @@ def try_each(
     streams: Sequence[StreamSettings], step: Callable[[StreamSettings], T]
 ) -> tuple[list[T], list[NotStarted]]:
     """The results of ``step`` for each stream, and the streams that it fails for."""
-    made: list[T] = []
+    results: list[T] = []
     failed: list[NotStarted] = []
     for settings in streams:
         try:
-            made.append(step(settings))
+            results.append(step(settings))
         except (SparkhavenError, OSError) as error:
             failed.append(NotStarted(settings.file, as_ours(error), settings.spec.stream, settings.spec.table))
-    return made, failed
+    return results, failed
 
 
 def checked(fs: Fs, settings: StreamSettings) -> StreamSettings:

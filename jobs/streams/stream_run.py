@@ -63,7 +63,7 @@ class StreamRun:
                 age_s = self.settings.feed.resume.remember_s
                 progress.older(self.name, older_line(count - self.older, said.get("older", ()), age_s))
             self.older = count
-            fresh = {reason: found for reason, found in said.get("passed", {}).items() if reason not in self.passed}
+            fresh = {reason: files for reason, files in said.get("passed", {}).items() if reason not in self.passed}
             progress.passed(self.name, passed_lines(fresh))
             for remark in said.get("remarks", ()):
                 if remark not in self.passed:

@@ -75,10 +75,10 @@ class Held:
             self.column(fs, column, checks).map(self.committed.rows, self.committed.files)
         self.left = True
 
-    def gone(self, what: str) -> SnapshotMovedError:
+    def gone(self, message: str) -> SnapshotMovedError:
         """The error for rows of an attached table that are no longer what they were."""
         return SnapshotMovedError(
-            what,
+            message,
             where=self.directory,
             expected=f"{self.committed.rows} rows of epoch {self.committed.epoch}"
             if self.place.tier == "intraday"

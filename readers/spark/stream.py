@@ -199,9 +199,9 @@ def _needs_names(selection: Selection) -> bool:
 
 
 def _all_added(
-    changes: EpochChanges, known: bool, after: int, until: int, locations: Mapping[LocationKey, LocationState]
+    changes: EpochChanges, has_begun: bool, after: int, until: int, locations: Mapping[LocationKey, LocationState]
 ) -> list[tuple[LocationKey, AddedRows]]:
     """What the epochs between have added; of a writing stream that appeared since, all that it has."""
-    if known:
+    if has_begun:
         return list(changes.added(after, until).items())
     return [(key, AddedRows(loc.since, 0, loc.rows)) for key, loc in locations.items() if loc.rows or loc.truncated]

@@ -49,6 +49,13 @@ def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
     return crc
 
 
+def file_state(fs: Fs, path: Path) -> FileState:
+    """Size and CRC-32 of a whole file. FileNotFoundError: it is missing."""
+    stat = fs.stat(path)
+    size = stat.size if stat is not None else 0
+    return FileState(size, checksum(fs, path, 0, size))
+
+
 @dataclass(slots=True)
 class _Known:
     """What is remembered of one inode: when and at which size it was looked at, and length -> CRC of its prefixes."""

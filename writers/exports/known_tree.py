@@ -11,7 +11,7 @@ from sparkhaven.store.format.parquet.manifest import TreeLeaf, decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST, TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.totals import agree
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.scan.checksums import checksum, file_state
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 
@@ -75,9 +75,4 @@ def known_tree(fs: Fs, root: Path, table: str, kind: TreeLayout, on_progress: Ca
 
 def sums_of(fs: Fs, root: Path, files: Iterable[Path]) -> dict[str, FileState]:
     """Size and CRC-32 of files that were written below ``root``, read back, by their path below it."""
-    sums = {}
-    for path in files:
-        stat = fs.stat(path)
-        size = stat.size if stat is not None else 0
-        sums[path.relative_to(root).as_posix()] = FileState(size, checksum(fs, path, 0, size))
-    return sums
+    return {path.relative_to(root).as_posix(): file_state(fs, path) for path in files}

@@ -43,8 +43,8 @@ class _Raw(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        wanted = self._file.size - self._at if size < 0 else size
-        data = self._file.read(self._at, wanted)
+        length = self._file.size - self._at if size < 0 else size
+        data = self._file.read(self._at, length)
         self._at += len(data)
         return data
 

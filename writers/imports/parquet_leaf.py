@@ -99,13 +99,13 @@ class LeafReader:
                 column=twice[0],
             )
         if odd or missing:
-            what = "lacks a column" if missing else "has a column that the table lacks"
+            violation = "lacks a column" if missing else "has a column that the table lacks"
             name, lacks = (missing or odd)[0], bool(missing)
             hint = meant(name, schema.names if lacks else columns) or "make the columns of file and table equal"
             if missing == [partitioning.name]:
                 hint = "name the date of all rows with --dates"
             raise SchemaMismatchError(
-                f"file {what}",
+                f"file {violation}",
                 where=path,
                 expected=name if lacks else ", ".join(columns),
                 found=", ".join(schema.names) if lacks else name,

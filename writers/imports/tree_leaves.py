@@ -116,13 +116,13 @@ def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[F
     return completed
 
 
-def _layout(fs: Fs, root: Path, schema: TableSchema, asked: str) -> TreeLayout:
-    for known in LAYOUTS:
-        if asked == known:
-            return known
-    if asked != "auto":
+def _layout(fs: Fs, root: Path, schema: TableSchema, word: str) -> TreeLayout:
+    for layout in LAYOUTS:
+        if word == layout:
+            return layout
+    if word != "auto":
         expected = ", ".join(("auto", *LAYOUTS))
-        raise SettingsError("unknown --layout", expected=expected, found=repr(asked), hint=meant(asked, LAYOUTS))
+        raise SettingsError("unknown --layout", expected=expected, found=repr(word), hint=meant(word, LAYOUTS))
     names = fs.names(root)
     if any(name in names for name in LOCATIONS_TABLES):
         return "hive"

@@ -61,8 +61,8 @@ def _types(scope: Scope, rule: ValidatorRule) -> Measure:
         names_of_types.append(column.type.name)
         if column.type != data_type(declared):
             wrong.append(f"{name} is {column.type.name}, not {declared}")
-    given = ", ".join(types)
-    return Measure(not wrong, ", ".join(names_of_types), given, given, "; ".join(wrong) or "declared so")
+    listed = ", ".join(types)
+    return Measure(not wrong, ", ".join(names_of_types), listed, listed, "; ".join(wrong) or "declared so")
 
 
 def _grouped(scope: Scope, rule: ValidatorRule) -> Measure:

@@ -65,8 +65,8 @@ def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, agai
     for column in history.schema.stored:
         recorded = _recorded(record, column)
         expected = digest(intraday, column) if intraday else recorded
-        what = f"digests of history and of {against}"
-        yield _equal("DigestEqual", column.name, digest(history, column), expected, what)
+        message = f"digests of history and of {against}"
+        yield _equal("DigestEqual", column.name, digest(history, column), expected, message)
 
 
 def _recorded(record: MergeRecord, column: Column) -> str | None:
@@ -103,19 +103,20 @@ def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: b
 
 def _names(column: Column, sides: tuple[RowSet, RowSet], keys: list[tuple[int, int]]) -> str:
     """The values behind some hashes."""
-    wanted, values = set(keys), dict[tuple[int, int], Any]()
+    hashes, values = set(keys), dict[tuple[int, int], Any]()
     for rows in sides:
         for block in rows.blocks([column.name]):
             low, high = row_keys(block, [column.name])
-            for row in np.flatnonzero(np.isin(low, [key[0] for key in wanted])):
+            for row in np.flatnonzero(np.isin(low, [key[0] for key in hashes])):
                 key = int(low[row]), int(high[row])
-                if key in wanted and key not in values:
+                if key in hashes and key not in values:
                     values[key] = block.cells[column.name].arrow()[int(row)].as_py()
-            if len(values) == len(wanted):
+            if len(values) == len(hashes):
                 return some(list(values.values()))
     return some(list(values.values()))
 
 
-def _equal(rule: str, column: str | None, found: Any, expected: Any, what: str) -> RuleResult:
+def _equal(rule: str, column: str | None, found: Any, expected: Any, message: str) -> RuleResult:
     passed = found == expected
-    return RuleResult(rule, column, found, expected, expected, passed, what + (" are equal" if passed else " differ"))
+    message += " are equal" if passed else " differ"
+    return RuleResult(rule, column, found, expected, expected, passed, message)

@@ -140,7 +140,7 @@ def _broken(rows: RowSet, column: Column, group: list[str], rule: ValidatorRule,
     return broken
 
 
-def _ordered(wrong: _Compare, what: str) -> Evaluate:
+def _ordered(wrong: _Compare, relation: str) -> Evaluate:
     def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         column = scope.rows.column(rule.attributes["column"])
         if column.type.name == "Boolean":
@@ -150,7 +150,7 @@ def _ordered(wrong: _Compare, what: str) -> Evaluate:
             scope.rows.column(name)
         broken = sum(_broken(location, column, group, rule, wrong) for location in scope.rows.each())
         inside = f" among rows of the same {group[0]}" if group else ""
-        return Measure(not broken, broken, 0, 0, f"{broken} rows {what} the one before{inside}")
+        return Measure(not broken, broken, 0, 0, f"{broken} rows {relation} the one before{inside}")
 
     return evaluate
 

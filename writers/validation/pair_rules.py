@@ -29,11 +29,11 @@ def _holds(sign: str) -> Evaluate:
         for block in scope.rows.blocks(names):
             keep = block.kept(names, rule.attributes)
             holds: Mask = predicate.evaluate(block.batch(list(dict.fromkeys(names)))).to_numpy(zero_copy_only=False)
-            one, other = (block.cells[name].null for name in names)
+            left_null, right_null = (block.cells[name].null for name in names)
             if sign in ("==", "<=", ">="):
-                holds = holds | (one & other)
+                holds = holds | (left_null & right_null)
             elif sign == "!=":
-                holds = holds | (one ^ other)
+                holds = holds | (left_null ^ right_null)
             broken = keep & ~holds
             if first is None and broken.any():
                 first = f", the first of them row {block.first + int(np.argmax(broken))} of location {block.location}"

@@ -79,9 +79,9 @@ def within(rule: ValidatorRule, measured: Number | None, message: str) -> Measur
     return Measure(passed, shown, *bounds, message)
 
 
-def share(rule: ValidatorRule, part: int, rows: int, what: str) -> Measure:
+def share(rule: ValidatorRule, part: int, rows: int, trait: str) -> Measure:
     """The share of rows, 0 for none, against ``min`` and ``max``."""
-    return within(rule, Fraction(part, rows) if rows else 0.0, f"{part} of {rows} rows {what}")
+    return within(rule, Fraction(part, rows) if rows else 0.0, f"{part} of {rows} rows {trait}")
 
 
 def value_of(text: str, column: Column) -> Any:
@@ -92,11 +92,11 @@ def value_of(text: str, column: Column) -> Any:
         raise NotEvaluatedError(f"{text!r} is not a value of type {column.type.name}: write {error}") from None
 
 
-def not_above(one: Bound, other: Bound) -> bool:
+def not_above(left: Bound, right: Bound) -> bool:
     """Whether one value sorts before or with another; texts by UTF-16 code unit."""
-    if isinstance(one, str) and isinstance(other, str):
-        return utf16_key(one) <= utf16_key(other)
-    return bool(one <= other)  # type: ignore[operator]
+    if isinstance(left, str) and isinstance(right, str):
+        return utf16_key(left) <= utf16_key(right)
+    return bool(left <= right)  # type: ignore[operator]
 
 
 def some(values: Sequence[Any]) -> str:
@@ -106,6 +106,6 @@ def some(values: Sequence[Any]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def plural(count: int, one: str) -> str:
+def plural(count: int, noun: str) -> str:
     """``1 row``, ``2 rows``."""
-    return f"{count} {one}{'' if count == 1 else 's'}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -20,9 +20,9 @@ def _count(scope: Scope, name: str, test: Callable[[Cells], Mask]) -> int:
     return sum(int(np.count_nonzero(test(block.cells[name]))) for block in scope.rows.blocks([name]))
 
 
-def _share(what: str, test: Callable[[Cells], Mask]) -> Evaluate:
+def _share(trait: str, test: Callable[[Cells], Mask]) -> Evaluate:
     def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
-        return share(rule, _count(scope, rule.attributes["column"], test), scope.rows.rows, what)
+        return share(rule, _count(scope, rule.attributes["column"], test), scope.rows.rows, trait)
 
     return evaluate
 
@@ -38,8 +38,8 @@ def _values_between(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     bounds = Range.of(rule, column)
     inside = _count(scope, column.name, bounds.holds)
-    what = f"lie from {rule.attributes['minValue']} to {rule.attributes['maxValue']}"
-    return share(rule, inside, scope.rows.rows, what)
+    trait = f"lie from {rule.attributes['minValue']} to {rule.attributes['maxValue']}"
+    return share(rule, inside, scope.rows.rows, trait)
 
 
 def _where(scope: Scope, rule: ValidatorRule) -> Measure:

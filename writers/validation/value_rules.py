@@ -36,7 +36,7 @@ class _Odd:
 
     @property
     def shown(self) -> list[str]:
-        return [f"{n} rows are {what}" for n, what in ((self.nulls, "null"), (self.nans, "NaN")) if n]
+        return [f"{n} rows are {kind}" for n, kind in ((self.nulls, "null"), (self.nans, "NaN")) if n]
 
 
 def _between(scope: Scope, rule: ValidatorRule) -> Measure:
@@ -50,8 +50,8 @@ def _between(scope: Scope, rule: ValidatorRule) -> Measure:
     if extremes.low is not None and not (bounds.takes(extremes.low) and bounds.takes(extremes.high)):
         shown.append(f"values run from {extremes.low!r} to {extremes.high!r}")
     measured = None if extremes.low is None else f"{extremes.low} .. {extremes.high}"
-    given = rule.attributes["minValue"], rule.attributes["maxValue"]
-    return Measure(not shown, measured, *given, "; ".join(shown) or "all values in range")
+    limits = rule.attributes["minValue"], rule.attributes["maxValue"]
+    return Measure(not shown, measured, *limits, "; ".join(shown) or "all values in range")
 
 
 # --- one value ---------------------------------------------------------------------------------------------
@@ -78,17 +78,17 @@ def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
     return dtype.type(int(value)) if limits.min <= int(value) <= limits.max else None
 
 
-def _input_value(wanted: bool) -> Evaluate:
+def _input_value(equal: bool) -> Evaluate:
     def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         column = scope.rows.column(rule.attributes["column"])
         value, wrong, rows = value_of(rule.attributes["value"], column), 0, 0
         for block in scope.rows.blocks([column.name]):
             cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
             rows += int(np.count_nonzero(keep))
-            wrong += int(np.count_nonzero(keep & (equals(cells, value) != wanted)))
-        what = "have another value" if wanted else "have the value"
-        given = rule.attributes["value"] if wanted else None
-        return Measure(not wrong, wrong, given, given, f"{wrong} of {rows} rows {what}")
+            wrong += int(np.count_nonzero(keep & (equals(cells, value) != equal)))
+        trait = "have another value" if equal else "have the value"
+        expected = rule.attributes["value"] if equal else None
+        return Measure(not wrong, wrong, expected, expected, f"{wrong} of {rows} rows {trait}")
 
     return evaluate
 
@@ -136,8 +136,8 @@ class _Set:
         if cells.numbers is not None:
             assert self._entries is not None  # noqa: S101
             return np.isin(cells.numbers, self._entries) & ~cells.null
-        known = set(self.values)
-        return cells.texts(id(self), lambda texts: [text in known for text in texts.to_pylist()]) & ~cells.null
+        listed = set(self.values)
+        return cells.texts(id(self), lambda texts: [text in listed for text in texts.to_pylist()]) & ~cells.null
 
 
 class _Seen:

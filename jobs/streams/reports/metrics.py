@@ -54,9 +54,9 @@ class Metrics(MetricsSink):
 
     def stream(self, table: str, log: StreamLog, watch: SourceWatch | None = None) -> StreamMetrics:
         """The metrics of a stream that was just opened. ``watch`` asks its broker, if it has one."""
-        made = StreamMetrics(self._made, table, log, self._clock, watch, self._tables)
-        self._streams[table, log.state.stream] = made
-        return made
+        metrics = StreamMetrics(self._made, table, log, self._clock, watch, self._tables)
+        self._streams[table, log.state.stream] = metrics
+        return metrics
 
     def failed(self, table: str, stream: str, error: BaseException) -> None:
         """A stream has failed, or cannot be opened."""
@@ -97,7 +97,7 @@ class StreamMetrics(StreamSink):
 
     def __init__(
         self,
-        made: Mapping[str, MetricWrapperBase],
+        wrappers: Mapping[str, MetricWrapperBase],
         table: str,
         log: StreamLog,
         clock: Callable[[], float],
@@ -105,7 +105,7 @@ class StreamMetrics(StreamSink):
         tables: TableCollector,
     ) -> None:
         self._tables = tables
-        self._made, self._log, self._clock, self._watch = made, log, clock, watch
+        self._made, self._log, self._clock, self._watch = wrappers, log, clock, watch
         self._labels = {"table": table, "stream": log.state.stream}
         self._committed = clock()
         self._files_since: float | None = None
@@ -179,12 +179,13 @@ class StreamMetrics(StreamSink):
         seen, now = watch.fresh(), self._clock()
         self._of(named.REACHABLE).set(seen.reachable)
         self._of(named.END_AGE).set(math.inf if seen.at is None else max(0.0, now - seen.at))
-        for place, end in seen.ends.items():
-            at = positions.get(place, end)
-            self._of(named.POSITION, source=place).set(at)
-            self._of(named.END, source=place).set(end)
-            self._of(named.LAG, source=place).set(max(0, end - at))
-            self._of(named.LAG_SECONDS, source=place).set(watch.waiting_seconds(place, at, now) if at < end else 0.0)
+        for source, end in seen.ends.items():
+            offset = positions.get(source, end)
+            self._of(named.POSITION, source=source).set(offset)
+            self._of(named.END, source=source).set(end)
+            self._of(named.LAG, source=source).set(max(0, end - offset))
+            waiting_s = watch.waiting_seconds(source, offset, now) if offset < end else 0.0
+            self._of(named.LAG_SECONDS, source=source).set(waiting_s)
 
     def _files_lag(self) -> None:
         if self._watch is None:
@@ -193,10 +194,10 @@ class StreamMetrics(StreamSink):
 
     def _positions(self) -> None:
         positions = self._log.state.offsets.positions()
-        for place, position in positions.items():
-            self._of(named.POSITION, source=place).set(position)
-            if "/" in place:
-                self._of(named.TAKEN, source=place).inc(max(0, position - self._before.get(place, position)))
+        for source, position in positions.items():
+            self._of(named.POSITION, source=source).set(position)
+            if "/" in source:
+                self._of(named.TAKEN, source=source).inc(max(0, position - self._before.get(source, position)))
         self._before = positions
 
     def _of(self, item: Metric, **labels: str) -> Any:

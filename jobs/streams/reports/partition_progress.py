@@ -21,20 +21,20 @@ class PartitionProgress:
 
         An end in ``ends`` that lies before the position is outdated and not shown. ``shown`` None: all.
         """
-        now = {place: at for place, at in positions.items() if "/" in place}
-        left = {place: ends[place] - at for place, at in now.items() if ends.get(place, -1) >= at}
-        order = sorted(now, key=lambda place: (-left.get(place, 0), place))[:shown]
-        texts = [self._text(place, now[place], left.get(place), seconds) for place in order]
+        now = {source: offset for source, offset in positions.items() if "/" in source}
+        lags = {source: ends[source] - offset for source, offset in now.items() if ends.get(source, -1) >= offset}
+        order = sorted(now, key=lambda source: (-lags.get(source, 0), source))[:shown]
+        texts = [self._text(source, now[source], lags.get(source), seconds) for source in order]
         self.before = now
         return "; ".join(texts) + (f", and {len(now) - len(order):,} more" if len(now) > len(order) else "")
 
-    def _text(self, place: str, at: int, left: int | None, seconds: float) -> str:
-        rate = (at - self.before.get(place, at)) / seconds if seconds else 0.0
-        end = "" if left is None else f" of {at + left:,}, lag {left:,}"
-        return f"{place} at {at:,}{end}, {rate:,.0f}/s"
+    def _text(self, source: str, offset: int, lag: int | None, seconds: float) -> str:
+        rate = (offset - self.before.get(source, offset)) / seconds if seconds else 0.0
+        end = "" if lag is None else f" of {offset + lag:,}, lag {lag:,}"
+        return f"{source} at {offset:,}{end}, {rate:,.0f}/s"
 
 
 def total_lag(positions: Mapping[str, int], ends: Mapping[str, int]) -> int | None:
     """The lag of all topic partitions; None where the end of one is outdated."""
-    left = [ends.get(place, -1) - at for place, at in positions.items() if "/" in place]
-    return sum(left) if left and min(left) >= 0 else None
+    lags = [ends.get(source, -1) - offset for source, offset in positions.items() if "/" in source]
+    return sum(lags) if lags and min(lags) >= 0 else None

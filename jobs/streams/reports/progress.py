@@ -57,8 +57,8 @@ class Progress:
             )
         if report.lost_epochs:
             text += f". [red]{len(report.lost_epochs)} epochs were not durable and are ingested again[/red]"
-        for each in report.set_aside:
-            text += f". [red]{each.rows:,} rows of {escape(f'{each.internal}/{each.value}')} are set aside[/red]"
+        for aside in report.set_aside:
+            text += f". [red]{aside.rows:,} rows of {escape(f'{aside.internal}/{aside.value}')} are set aside[/red]"
         self.say(report.stream, text)
 
     def chosen(self, stream: str, local: bool, why: str) -> None:

@@ -83,9 +83,9 @@ class SourceWatch:
                 self._request()
             return self._seen
 
-    def waiting_seconds(self, place: str, position: int, now: float) -> float:
+    def waiting_seconds(self, source: str, position: int, now: float) -> float:
         """For how long the message at a position is known to wait; 0 if there is none."""
-        return self._waits.seconds(place, position, now)
+        return self._waits.seconds(source, position, now)
 
     def _run(self) -> None:
         pause = 0.0
@@ -120,17 +120,17 @@ class WaitingTimes:
 
     def add(self, ends: Mapping[str, int], now: float) -> None:
         """Adds the current ends. Of many samples those are dropped that are close together for their age."""
-        for place, end in ends.items():
-            known = self.samples.get(place, ())
+        for source, end in ends.items():
+            known = self.samples.get(source, ())
             if known and end < known[-1][0]:  # another topic of that name, or a broker from a backup
                 known = ()
             if not known or end > known[-1][0]:
                 known = (*known, (end, now))
-            self.samples[place] = known if len(known) <= SAMPLES else _thinned(known, now)
+            self.samples[source] = known if len(known) <= SAMPLES else _thinned(known, now)
 
-    def seconds(self, place: str, position: int, now: float) -> float:
+    def seconds(self, source: str, position: int, now: float) -> float:
         """Seconds since the message at ``position`` was first seen to exist; 0 if it was not."""
-        known = self.samples.get(place, ())
+        known = self.samples.get(source, ())
         first = bisect_right(known, position, key=itemgetter(0))
         return max(0.0, now - known[first][1]) if first < len(known) else 0.0
 

@@ -24,7 +24,7 @@ from sparkhaven.store.format.parquet.location_files import NAME, ROW_SET, index_
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
@@ -67,13 +67,7 @@ def check_parquet(fs: Fs, task: ParquetCheck) -> list[ColumnFound]:
 
 def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, dict[str, FileState]]:
     """Size and checksum of ``table.parquet``, and of each file of the indexes."""
-    return _state(fs, location / NAME), {name: _state(fs, location / name) for name in finished.index_files}
-
-
-def _state(fs: Fs, path: Path) -> FileState:
-    stat = fs.stat(path)
-    size = stat.size if stat else 0
-    return FileState(size, checksum(fs, path, 0, size))
+    return file_state(fs, location / NAME), {name: file_state(fs, location / name) for name in finished.index_files}
 
 
 class _Column:
