@@ -60,9 +60,9 @@ class BadRow:
 
     def __str__(self) -> str:
         column = f"column {self.column}" if self.column is not None else "the whole row"
-        place = f"{self.file} {self.unit} {self.line}"
-        found, expected = self.value or "nothing", self.refusal.expected
-        return f"{place}, {column}: {self.explanation}, found {found}, expected {expected}"
+        value, expected = self.value or "nothing", self.refusal.expected
+        position = f"{self.file} {self.unit} {self.line}"
+        return f"{position}, {column}: {self.explanation}, found {value}, expected {expected}"
 
     @property
     def code(self) -> str:
@@ -215,9 +215,10 @@ class Rejects:
         self._held, self._held_bytes = [], 0
 
     def _hold(self, row: BadRow) -> None:
-        if (row.header is None and self.header is not None) or (row.time_ns is None and self.time_ns is not None):
-            header = self.header if row.header is None else row.header
-            row = replace(row, header=header, time_ns=self.time_ns if row.time_ns is None else row.time_ns)
+        header = self.header if row.header is None else row.header
+        time_ns = self.time_ns if row.time_ns is None else row.time_ns
+        if (header, time_ns) != (row.header, row.time_ns):
+            row = replace(row, header=header, time_ns=time_ns)
         self._held.append(row)
         self._held_bytes += len(row.payload or b"")
         if not self._marks and self._held_bytes >= HELD_BYTES:
@@ -225,10 +226,10 @@ class Rejects:
 
     def counts(self) -> dict[str, int]:
         """Counters for the commit record: rows rejected, in all and by reason; fields ignored, in all and by name."""
-        found = {"rejected": self.bad, "ignored_fields": sum(self.ignored.values()), **self.others}
-        found |= {f"rejected.{code}": count for code, count in self.reasons.items()}
-        found |= {f"{IGNORED}{shorten(name, MAX_NAME)}": n for name, n in self.ignored.most_common(NAMED)}
-        return {name: count for name, count in found.items() if count}
+        counters = {"rejected": self.bad, "ignored_fields": sum(self.ignored.values()), **self.others}
+        counters |= {f"rejected.{code}": count for code, count in self.reasons.items()}
+        counters |= {f"{IGNORED}{shorten(name, MAX_NAME)}": n for name, n in self.ignored.most_common(NAMED)}
+        return {name: count for name, count in counters.items() if count}
 
 
 def check_budget(

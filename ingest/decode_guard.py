@@ -7,13 +7,15 @@ errors of ours, of the operating system, and of memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.values.refusals import Refusal, attempted, unexpected
-from sparkhaven.ingest.values.typed_rows import TypedRows, joined_rows
+from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, unexpected
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, joined_rows
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.types.frozen import frozen
 
@@ -22,6 +24,7 @@ FAILED_BLOCKS = "failed_blocks"
 
 Part = TypeVar("Part")
 Item = TypeVar("Item")
+ExactRows = tuple[Ints, list[Sequence[Value]]]
 
 
 @frozen
@@ -67,13 +70,26 @@ def _rows(records: GuardedRecords[Part], start: int, stop: int, rejects: Rejects
 def tried(fast: Callable[[], Item], rejects: Rejects) -> Item | None:
     """What a fast pass over a block gives. None where it raises: then the exact pass has all of the block."""
     mark = rejects.mark()
-    found = attempted(fast)
-    if not isinstance(found, Refusal):
+    decoded = attempted(fast)
+    if not isinstance(decoded, Refusal):
         rejects.settle()
-        return found
+        return decoded
     rejects.undo(mark)
     rejects.others[FAILED_BLOCKS] += 1
     return None
+
+
+def exact_rows(outcomes: Iterable[tuple[int, Sequence[Value] | BadRow]], rejects: Rejects) -> ExactRows:
+    """Indices and values of the rows that an exact pass takes; the others are rejected."""
+    indices: list[int] = []
+    values: list[Sequence[Value]] = []
+    for index, outcome in outcomes:
+        if isinstance(outcome, BadRow):
+            rejects.add_all([outcome])
+        else:
+            indices.append(index)
+            values.append(outcome)
+    return np.array(indices, np.int64), values
 
 
 @contextmanager
@@ -82,11 +98,10 @@ def guarded_file(file: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = unexpected(error).explanation
         raise FeedError(
             "feed file cannot be decoded",
             where=file,
             expected="a file that the decoder of its format reads, or an error that names what is wrong",
-            found=found,
+            found=unexpected(error).explanation,
             hint="move the file out of the feed and report this with it. Nothing of it was committed",
         ) from error

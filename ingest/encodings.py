@@ -56,12 +56,12 @@ def utf8_chunks(chunks: Iterable[bytes], encoding: str, where: str) -> Iterator[
             if name == "utf-16":
                 name = _marked(head, where)
             decoder, piece = codecs.getincrementaldecoder(name)(_errors(name)), head
-        made = decoder.decode(piece)
-        if made:
-            yield _utf8(made)
+        text = decoder.decode(piece)
+        if text:
+            yield _utf8(text)
     rest = head if decoder is None else decoder.getstate()[0]
     if rest:
-        yield to_utf8(rest, next(said for said, codec in ENCODINGS.items() if codec == name))
+        yield to_utf8(rest, next(label for label, codec in ENCODINGS.items() if codec == name))
 
 
 def line_feed(encoding: str, head: bytes) -> bytes:

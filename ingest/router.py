@@ -34,8 +34,8 @@ FEW_TEXTS = 256  # of a dictionary, which is not worth decoding
 _HOUR_S, _DAY_S = 3600, 86_400
 _POSITION_NAMES: dict[str, Callable[[str], str]] = {
     "file": lambda path: Path(path).name,
-    "topic": lambda place: place.rpartition("/")[0],
-    "partition": lambda place: place.rpartition("/")[2],
+    "topic": lambda source: source.rpartition("/")[0],
+    "partition": lambda source: source.rpartition("/")[2],
 }
 
 
@@ -78,14 +78,14 @@ class Router:
         kept = np.arange(len(rows))
         bad = (internal.codes < 0) | (value.codes < 0)
         if bad.any():
-            found = self._rejected(rows, np.flatnonzero(bad), internal, value, payload)
+            bad_rows = self._rejected(rows, np.flatnonzero(bad), internal, value, payload)
             if self.partition.bounds == "fail":
-                raise dates_refused(rejects.completed(next(found)), "bounds")
-            rejects.add_all(found)
+                raise dates_refused(rejects.completed(next(bad_rows)), "bounds")
+            rejects.add_all(bad_rows)
             kept = np.flatnonzero(~bad)
-        places = [place for place, target in enumerate(self.targets) if target.stored]
-        names = [self.targets[place].column.name for place in places]
-        batch = pa.RecordBatch.from_arrays([rows.columns[place] for place in places], names=names)
+        stored = [index for index, target in enumerate(self.targets) if target.stored]
+        names = [self.targets[index].column.name for index in stored]
+        batch = pa.RecordBatch.from_arrays([rows.columns[index] for index in stored], names=names)
         codes = internal.codes[kept] * len(value.names) + value.codes[kept]
         if not len(codes):
             return
@@ -102,8 +102,8 @@ class Router:
         for group in np.argsort(order[starts], kind="stable").tolist():
             code = int(codes[starts[group]])
             key = LocationKey(internal.names[code // len(value.names)], value.names[code % len(value.names)])
-            found = batch.slice(int(starts[group]), int(stops[group] - starts[group]))
-            yield Routed(key, found if len(starts) == 1 else _own_texts(found))
+            located = batch.slice(int(starts[group]), int(stops[group] - starts[group]))
+            yield Routed(key, located if len(starts) == 1 else _own_texts(located))
 
     def late(
         self, rows: TypedRows, payload: Callable[[int], bytes], keys: frozenset[LocationKey], rejects: Rejects
@@ -118,10 +118,10 @@ class Router:
                 codes[internal.names.index(key.internal), value.names.index(key.value)] = key
         pairs = zip(internal.codes.tolist(), value.codes.tolist(), strict=True)
         late = [(row, codes[pair]) for row, pair in enumerate(pairs) if pair in codes]
-        made = (self._late(int(rows.numbers[row]), key, payload) for row, key in late)
+        bad_rows = (self._late(int(rows.numbers[row]), key, payload) for row, key in late)
         if late and self.partition.late == "fail":
-            raise dates_refused(rejects.completed(next(made)), "late")
-        rejects.add_all(made)
+            raise dates_refused(rejects.completed(next(bad_rows)), "late")
+        rejects.add_all(bad_rows)
         return len(late)
 
     def _late(self, number: int, key: LocationKey, payload: Callable[[int], bytes]) -> BadRow:
@@ -134,16 +134,16 @@ class Router:
     ) -> Iterator[BadRow]:
         for row in bad.tolist():
             keys = internal if internal.codes[row] < 0 else value
-            why, found = keys.refused[row]
+            refusal, shown = keys.refused[row]
             number = int(rows.numbers[row])
             text = payload(number)
-            if found == "null":
-                why = replace(why, expected=why.expected + self._meant(str(keys.column), text))
-            yield bad_row(self.file, number, keys.column, why, found, text, unit=self.unit)
+            if shown == "null":
+                refusal = replace(refusal, expected=refusal.expected + self._meant(str(keys.column), text))
+            yield bad_row(self.file, number, keys.column, refusal, shown, text, unit=self.unit)
 
     def _meant(self, column: str, payload: bytes) -> str:
         """The field of a row of JSON that may be meant by the column that it lacks."""
-        target = self.targets[_place(self.targets, column)]
+        target = self.targets[_index_of(self.targets, column)]
         try:
             row = json.loads(payload)
         except ValueError:
@@ -158,19 +158,19 @@ class Router:
         if rule.kind != "column":
             name = rule.name if rule.kind == "fixed" else encode_internal(_POSITION_NAMES[rule.name](self.file))
             return _Keys([name], np.zeros(len(rows), np.int64))
-        array = rows.columns[_place(self.targets, rule.name)]
+        array = rows.columns[_index_of(self.targets, rule.name)]
         encoded = array.dictionary_encode()
         names: list[str] = []
         code_of: list[int] = []
         refused: dict[int, tuple[Refusal, str]] = {}
-        for place, found in enumerate(encoded.dictionary.to_pylist()):
-            text = _name_text(found, array.type)
+        for entry, value in enumerate(encoded.dictionary.to_pylist()):
+            text = _name_text(value, array.type)
             try:
                 names.append(encode_internal(text))
                 code_of.append(len(names) - 1)
             except InvalidNameError as error:
                 code_of.append(-1)
-                refused[place] = (Refusal(Reason.NO_INTERNAL_NAME, str(error.expected)), text)
+                refused[entry] = (Refusal(Reason.NO_INTERNAL_NAME, str(error.expected)), text)
         indices = encoded.indices.fill_null(len(code_of)).to_numpy(zero_copy_only=False)
         codes = np.array([*code_of, -1], np.int64)[indices]
         refused[len(code_of)] = (Refusal(Reason.NULL_INTERNAL, "a value"), "null")
@@ -181,7 +181,7 @@ class Router:
         rule = self.partition.value
         if rule.column is None:
             return _Keys([str(rule.fixed)], np.zeros(len(rows), np.int64))
-        array = rows.columns[_place(self.targets, rule.column)]
+        array = rows.columns[_index_of(self.targets, rule.column)]
         instants, null = instants_of(array, rule)
         past, future = (round(s * NS_PER_SECOND) for s in (self.partition.max_past_s, self.partition.max_future_s))
         low, high = (min(max(b, -(2**63) + 1), 2**63 - 1) for b in (self.clock_ns - past, self.clock_ns + future))
@@ -248,7 +248,7 @@ def newest_instant(rows: TypedRows, targets: Sequence[Target], rule: ValueRule) 
     """The largest instant (ns) that gives a partition value, if any row has one."""
     if rule.column is None:
         return None
-    instants, null = instants_of(rows.columns[_place(targets, rule.column)], rule)
+    instants, null = instants_of(rows.columns[_index_of(targets, rule.column)], rule)
     return int(instants[~null].max()) if not null.all() else None
 
 
@@ -262,8 +262,8 @@ def reference_ns(
     chosen, rule = partition.clock, partition.value
     if chosen.kind != "batch" or rule.column is None:
         return now_ns if chosen.at_ns is None else chosen.at_ns
-    found = (newest_instant(some, targets, rule) for some in rows())
-    return max((instant for instant in found if instant is not None), default=now_ns)
+    instants = (newest_instant(block, targets, rule) for block in rows())
+    return max((instant for instant in instants if instant is not None), default=now_ns)
 
 
 def _own_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -279,8 +279,8 @@ def _own_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _place(targets: Sequence[Target], name: str) -> int:
-    return next(place for place, target in enumerate(targets) if target.column.name == name)
+def _index_of(targets: Sequence[Target], name: str) -> int:
+    return next(index for index, target in enumerate(targets) if target.column.name == name)
 
 
 def _name_text(value: object, kind: pa.DataType) -> str:

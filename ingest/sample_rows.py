@@ -42,7 +42,7 @@ class TypedPart:
 class Unreadable:
     """A record that no schema could make a row of: where it is, and why."""
 
-    place: str
+    position: str
     reason: str
 
 
@@ -50,8 +50,8 @@ class Unreadable:
 class Sample:
     """Rows of a feed. ``origin`` is what they were taken from, for people; ``whole``: there are no more than these.
 
-    ``places`` names each row. ``unnamed`` are fields that ``from`` cannot name, with the reason. ``lacking`` are fields
-    that some file with a header or a schema does not declare. ``null`` are the texts of CSV that mean null where they
+    ``positions`` names each row. ``unnamed`` are fields that ``from`` cannot name, with the reason. Some file with a
+    header or a schema does not declare the fields ``lacking``. ``null`` are the texts of CSV that mean null where they
     are not quoted, ``quoted_null``: also where they are. ``messages``: rows have a topic, a partition and an offset.
     ``remarks``: what of the feed should be looked at by a person.
     """
@@ -59,7 +59,7 @@ class Sample:
     origin: str
     form: Form
     fields: Mapping[str, Sequence[Any]]
-    places: Sequence[str]
+    positions: Sequence[str]
     whole: bool
     unreadable: tuple[Unreadable, ...] = ()
     unnamed: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Sample:
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return len(self.places)
+        return len(self.positions)
 
     def values(self, name: str) -> Iterator[Any]:
         """The values of a field of JSON or CSV, one a row; null texts of CSV are None."""
@@ -90,5 +90,9 @@ class Sample:
 def shown(value: object) -> str:
     """A value for people: printable, and not long."""
     text = str(value)
-    cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return printable(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
+
+
+def printable(text: str) -> str:
+    """The text with its line ends, and whatever else cannot be printed, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

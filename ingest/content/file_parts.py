@@ -55,24 +55,24 @@ def _first_line(raw: RawFile, start: int, chunk: int) -> tuple[int, int]:
     """Where the first line begins at or after ``start``, and its number."""
     if not start:
         return 0, 1
-    number, at = 1, 0
-    while at < start - 1:
-        raw.seek(at)
-        piece = raw.read(min(chunk, start - 1 - at))
+    number, offset = 1, 0
+    while offset < start - 1:
+        raw.seek(offset)
+        piece = raw.read(min(chunk, start - 1 - offset))
         if not piece:
-            return at, number
+            return offset, number
         number += int(np.count_nonzero(np.frombuffer(piece, np.uint8) == 10))
-        at += len(piece)
-    end = _line_end(raw, at, chunk)
+        offset += len(piece)
+    end = _line_end(raw, offset, chunk)
     return end, number + 1
 
 
-def _line_end(raw: RawFile, at: int, chunk: int) -> int:
-    """Behind the first line feed at or after ``at``; the end of the file if there is none."""
-    raw.seek(at)
+def _line_end(raw: RawFile, offset: int, chunk: int) -> int:
+    """Behind the first line feed at or after ``offset``; the end of the file if there is none."""
+    raw.seek(offset)
     while piece := raw.read(chunk):
-        found = piece.find(b"\n")
-        if found >= 0:
-            return at + found + 1
-        at += len(piece)
-    return at
+        line_feed = piece.find(b"\n")
+        if line_feed >= 0:
+            return offset + line_feed + 1
+        offset += len(piece)
+    return offset

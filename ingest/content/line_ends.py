@@ -18,12 +18,12 @@ def line_ends(data: bytes) -> Ends:
     if native is None:
         return plain_line_ends(data)
     octets = np.frombuffer(data, np.uint8)
-    at, size = octets.ctypes.data, len(octets)
-    count = native.sh_line_ends(at, size, None, 0)
+    address, size = octets.ctypes.data, len(octets)
+    count = native.sh_line_ends(address, size, None, 0)
     open_end = size > 0 and data[-1] != _LINE_FEED
     ends = np.empty(count + 1 + open_end, np.int32)
     ends[0] = 0
-    native.sh_line_ends(at, size, ends.ctypes.data + ends.itemsize, count)
+    native.sh_line_ends(address, size, ends.ctypes.data + ends.itemsize, count)
     if open_end:
         ends[-1] = size
     return ends

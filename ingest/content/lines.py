@@ -70,7 +70,7 @@ class LineBlock:
         try:
             self.data.decode("utf-8")
         except UnicodeDecodeError:
-            return np.fromiter((_is_utf8(self.line(i)) for i in range(len(self))), np.bool_, len(self))
+            return np.fromiter((is_utf8(self.line(i)) for i in range(len(self))), np.bool_, len(self))
         return None
 
     def line_of(self, number: int) -> bytes:
@@ -115,7 +115,8 @@ class LineBlock:
         return pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers)
 
 
-def _is_utf8(line: bytes) -> bool:
+def is_utf8(line: bytes) -> bool:
+    """Whether bytes are text in UTF-8."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:
@@ -163,9 +164,9 @@ def line_blocks(
             continue
         whole, rest = _cut(held)
         if whole or too_long:
-            made = _block(whole, number, tuple(too_long))
-            yield from _portions(made, lines, max_line)
-            number += len(made)
+            line_block = _block(whole, number, tuple(too_long))
+            yield from _portions(line_block, lines, max_line)
+            number += len(line_block)
             too_long.clear()
         held, size = [rest], len(rest)
         if size > max_line:
@@ -218,8 +219,8 @@ def _too_long(block: LineBlock, max_line: int) -> list[int]:
         return []
     sizes = np.diff(block.ends) - 1
     sizes[-1] += not block.data.endswith(b"\n")
-    found: list[int] = np.flatnonzero(sizes > max_line).tolist()
-    return found
+    indices: list[int] = np.flatnonzero(sizes > max_line).tolist()
+    return indices
 
 
 def _portion(block: LineBlock, start: int, stop: int, too_long: tuple[LongLine, ...]) -> LineBlock:

@@ -31,11 +31,11 @@ XZ_MEMORY = 256 << 20  # bytes that an xz dictionary may take; `xz -9` takes 65 
 
 
 class DamagedPackingError(ValueError):
-    """Bytes that cannot be unpacked; ``at`` is about where."""
+    """Bytes that cannot be unpacked; ``offset`` is about where."""
 
-    def __init__(self, error: Exception, at: int) -> None:
+    def __init__(self, error: Exception, offset: int) -> None:
         super().__init__(str(error))
-        self.at = at
+        self.offset = offset
 
 
 class LongWindowError(DamagedPackingError):
@@ -146,23 +146,23 @@ def unpacked(pieces: Iterable[bytes], packing: Packing) -> Iterator[bytes]:
     decoder: Any = None
     size, done = SMALL, 0  # of the next slice; bytes before this piece
     for piece in pieces:
-        view, at = memoryview(piece), 0
-        while at < len(piece):
+        view, offset = memoryview(piece), 0
+        while offset < len(piece):
             if decoder is None:
-                if packing.padding and piece[at : at + 1] == packing.padding:
-                    padded = piece[at : at + SMALL]
-                    at += len(padded) - len(padded.lstrip(packing.padding))
+                if packing.padding and piece[offset : offset + 1] == packing.padding:
+                    padded = piece[offset : offset + SMALL]
+                    offset += len(padded) - len(padded.lstrip(packing.padding))
                     continue
                 decoder, size = packing.start(), SMALL
-            some = view[at : at + size]
+            portion = view[offset : offset + size]
             try:
-                yield from _made(decoder, some)
+                yield from _plain(decoder, portion)
             except _ERRORS as error:
                 kind = LongWindowError if _LONG.search(str(error)) else DamagedPackingError
-                raise kind(error, done + at) from error
-            at += len(some)
+                raise kind(error, done + offset) from error
+            offset += len(portion)
             if decoder.eof:
-                at -= len(decoder.unused_data)
+                offset -= len(decoder.unused_data)
                 decoder = None
             size = min(size * 2, LARGE)
         done += len(piece)
@@ -170,12 +170,12 @@ def unpacked(pieces: Iterable[bytes], packing: Packing) -> Iterator[bytes]:
         raise CutPackingError(packing.unit)
 
 
-def _made(decoder: Any, some: memoryview) -> Iterator[bytes]:
+def _plain(decoder: Any, portion: memoryview) -> Iterator[bytes]:
     """What a slice gives, all of it."""
-    made = decoder.decompress(some, ENOUGH)
-    while made:
-        yield made
+    plain = decoder.decompress(portion, ENOUGH)
+    while plain:
+        yield plain
         if decoder.eof:
             return
         rest = getattr(decoder, "unconsumed_tail", b"")
-        made = decoder.decompress(rest, ENOUGH)
+        plain = decoder.decompress(rest, ENOUGH)

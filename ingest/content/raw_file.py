@@ -76,7 +76,7 @@ class RawFile(io.RawIOBase):
         super().__init__()
         self._fs = fs
         self._split = split
-        self._at = 0
+        self._offset = 0
 
     def readable(self) -> bool:
         """True."""
@@ -88,23 +88,23 @@ class RawFile(io.RawIOBase):
 
     def tell(self) -> int:
         """Offset of the next byte."""
-        return self._at
+        return self._offset
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Moves to an offset, as ``io`` defines it."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._split.size}[whence]
-        self._at = max(base + offset, 0)
-        return self._at
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._split.size}[whence]
+        self._offset = max(base + offset, 0)
+        return self._offset
 
     def read(self, size: int = -1) -> bytes:
         """The next ``size`` bytes, fewer only at the planned end; a file cut short is a PositionGapError."""
-        left = max(self._split.size - self._at, 0)
+        left = max(self._split.size - self._offset, 0)
         wanted = left if size is None or size < 0 else min(size, left)
         if not wanted:
             return b""
         path = Path(self._split.path)
         try:
-            data = self._fs.read_range(path, self._at, wanted)
+            data = self._fs.read_range(path, self._offset, wanted)
         except CorruptFileError as error:
             now = self._fs.stat(path)
             size_now, time_now = (now.size, now.mtime_ns) if now else (0, 0)
@@ -113,7 +113,7 @@ class RawFile(io.RawIOBase):
             raise RetryableFeedError(
                 "feed file cannot be read", where=path, found=error, hint="check the disk and permissions"
             ) from error
-        self._at += len(data)
+        self._offset += len(data)
         return data
 
     def readinto(self, buffer: Any) -> int:
@@ -137,7 +137,7 @@ def chunks(fs: Fs, split: FileId) -> Iterator[bytes]:
         raise FeedError(
             "feed file has an unknown packing",
             where=split.path,
-            expected=f"a plain file, or one of {', '.join(each.name for each in PACKINGS)}",
+            expected=f"a plain file, or one of {', '.join(p.name for p in PACKINGS)}",
             found=unread,
             hint=f"unpack it, or pack it with one of these, and deliver it under a new name. {_COMPLETE}",
         )
@@ -170,7 +170,7 @@ def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
     except DamagedPackingError as error:
         raise FeedError(
             "feed file is damaged. It cannot be unpacked",
-            where=f"{split.path}, near byte {error.at} of {split.size}",
+            where=f"{split.path}, near byte {error.offset} of {split.size}",
             found=error,
             hint="deliver the file again under a new name. Nothing of it was committed",
         ) from error

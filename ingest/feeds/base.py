@@ -238,8 +238,7 @@ def split_of(feed: Feed[Any, S], split: object) -> S:
 
 def try_rows(blocks: Iterable[Iterator[Block]], rejects: Rejects) -> Trial | None:
     """What becomes of the first block of some splits."""
-    routed = [one for split in blocks for one in route(islice(split, 1), rejects)]
-    rows = sum(len(one.batch) for one in routed)
+    rows = sum(len(routed.batch) for split in blocks for routed in route(islice(split, 1), rejects))
     return Trial(rows + rejects.bad, rejects.bad, tuple(rejects.rows)) if rows + rejects.bad else None
 
 
@@ -257,14 +256,14 @@ def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationK
 def _routed(router: Router, rows: TypedRows, payload: Callable[[int], bytes], rejects: Rejects) -> list[Routed]:
     """The batches of a block. A row that raises an exception on its way is a bad row."""
     mark = rejects.mark()
-    found = attempted(lambda: list(router.route(rows, payload, rejects)))
-    if not isinstance(found, Refusal):
+    outcome = attempted(lambda: list(router.route(rows, payload, rejects)))
+    if not isinstance(outcome, Refusal):
         rejects.settle()
-        return found
+        return outcome
     rejects.undo(mark)
     if len(rows) == 1:
         number = int(rows.numbers[0])
-        rejects.add_all([bad_row(router.file, number, None, found, "", payload(number), unit=router.unit)])
+        rejects.add_all([bad_row(router.file, number, None, outcome, "", payload(number), unit=router.unit)])
         return []
     rejects.others[FAILED_BLOCKS] += 1
     return [routed for row in range(len(rows)) for routed in _routed(router, rows.part(row, row + 1), payload, rejects)]
@@ -273,10 +272,10 @@ def _routed(router: Router, rows: TypedRows, payload: Callable[[int], bytes], re
 def reject_late(decode: Callable[[Rejects], Iterator[Block]], keys: frozenset[LocationKey], rejects: Rejects) -> int:
     """Decodes a split again to reject the rows that go to ``keys``, and no others; returns how many they are."""
     silent = Rejects(SILENT, keep=0)
-    found = 0
+    late = 0
     for router, rows, payload in decode(silent):
         rejects.header, rejects.time_ns, rejects.complete = silent.header, silent.time_ns, silent.complete
-        found += router.late(rows, payload, keys, rejects)
+        late += router.late(rows, payload, keys, rejects)
     rejects.complete = None
     rejects.flush()
-    return found
+    return late

@@ -40,8 +40,8 @@ class AvailableNow:
     def report(self) -> Mapping[str, Any] | None:
         """What the source reports after a plan, if it reports anything."""
         with _plain():
-            found = self._reader.reportLatestOffset() if self._reader is not None else None
-        return found if isinstance(found, Mapping) else None
+            report = self._reader.reportLatestOffset() if self._reader is not None else None
+        return report if isinstance(report, Mapping) else None
 
     def committed(self) -> None:
         """Tells the source that it need not plan the last batch again."""
@@ -87,7 +87,7 @@ def _plain() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = carried_error(str(error))
-        if found is None:
+        carried = carried_error(str(error))
+        if carried is None:
             raise
-        raise found from error
+        raise carried from error

@@ -55,37 +55,37 @@ def settings_of(name: str) -> type[SettingsModel]:
 @lru_cache
 def planned_class(name: str) -> type[PlannedFeed[Any, Any]]:
     """The class of a feed that plans; SettingsError for a name that is of none."""
-    found = feed_class(name)
-    if not issubclass(found, PlannedFeed):
-        raise _unusable(name, "this feed cannot be named in a stream file", found.__name__)
-    return found
+    loaded = feed_class(name)
+    if not issubclass(loaded, PlannedFeed):
+        raise _unusable(name, "this feed cannot be named in a stream file", loaded.__name__)
+    return loaded
 
 
 @lru_cache
 def feed_class(name: str) -> type[Feed[Any, Any]]:
     """The class by its name; SettingsError for a name that is of none."""
-    place = PLANNED.get(name) or GIVEN.get(name) or name
-    if not _NAME.match(place):
+    location = PLANNED.get(name) or GIVEN.get(name) or name
+    if not _NAME.match(location):
         raise _unusable(name, "unknown type of feed", name)
-    module, _, attribute = place.partition(":")
+    module, _, attribute = location.partition(":")
     try:
-        found = getattr(import_module(module), attribute, None)
+        loaded = getattr(import_module(module), attribute, None)
     except ImportError as error:
         missing = missing_extra(error)
         if missing is not None and name in PLANNED:
             raise missing from error
         raise _unusable(name, "the module of a feed cannot be imported", str(error)) from error
-    if not isinstance(found, type) or not issubclass(found, Feed):
-        what = "nothing of that name" if found is None else f"{type(found).__name__} {attribute}"
-        raise _unusable(name, "the module has no such feed", what)
-    return found
+    if not isinstance(loaded, type) or not issubclass(loaded, Feed):
+        words = "nothing of that name" if loaded is None else f"{type(loaded).__name__} {attribute}"
+        raise _unusable(name, "the module has no such feed", words)
+    return loaded
 
 
-def _unusable(name: str, what: str, found: str) -> SettingsError:
+def _unusable(name: str, problem: str, cause: str) -> SettingsError:
     return SettingsError(
-        what,
+        problem,
         where="feed.type",
         expected=f'{", ".join(PLANNED)}, or "module:Class" with a subclass of sparkhaven.ingest.feeds.base.PlannedFeed',
-        found=found if found == name else f"{found}, for {name}",
+        found=cause if cause == name else f"{cause}, for {name}",
         hint="install the module, or put its directory on PYTHONPATH, for this command and for Spark's workers",
     )

@@ -108,8 +108,8 @@ class RangeReader(PlanningReader):
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, str, int, int]]:
         """One row for each range of a run."""
         if isinstance(partition, RangeRun):
-            for item in partition.ranges:
-                named = item.topic, item.partition, item.start, item.stop, item.topic_id
+            for offsets in partition.ranges:
+                named = offsets.topic, offsets.partition, offsets.start, offsets.stop, offsets.topic_id
                 yield *named, partition.task, partition.waiting
 
 

@@ -12,17 +12,17 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.decode_guard import exact_rows
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.declared_numbers import number_value
 from sparkhaven.ingest.values.exact_values import check_integer, from_json
 from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError, json_text, plain_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
-from sparkhaven.ingest.values.typed_rows import TypedRows, merge_rows
+from sparkhaven.ingest.values.typed_rows import TypedRows, merge_rows, no_columns
 from sparkhaven.ingest.values.wire_values import Moment, WireValue
 from sparkhaven.store.conversions import source_types
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, rule
@@ -45,7 +45,7 @@ class NotARecordError(ValueError):
 
 
 class RecordFormat(Protocol[Record]):
-    """One format: payload to record, record to the value of a target (by its place among them)."""
+    """One format: payload to record, record to the value of a target by its index."""
 
     format: str
     not_a_record: Reason
@@ -54,11 +54,11 @@ class RecordFormat(Protocol[Record]):
         """The record of a payload; NotARecordError if it is none, or if anything is left over."""
         ...
 
-    def value(self, record: Record, place: int) -> Value | Refusal:
+    def value(self, record: Record, index: int) -> Value | Refusal:
         """The value of a target, None for null, or why there is none."""
         ...
 
-    def shown(self, record: Record, place: int) -> str:
+    def shown(self, record: Record, index: int) -> str:
         """What stands there, for people."""
         ...
 
@@ -76,31 +76,25 @@ class RecordRows:
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of framed payloads; bad rows go to ``rejects``."""
         rejects.read += len(block)
-        good: list[int] = []
-        values: list[list[Value]] = []
-        for index in range(len(block)):
-            found = self._one(block.line(index), file, int(block.numbers[index]), rejects)
-            if isinstance(found, BadRow):
-                rejects.add_all([found])
-            else:
-                good.append(index)
-                values.append(found)
+        numbers = block.numbers
+        outcomes = (
+            (index, self._one(block.line(index), file, int(numbers[index]), rejects)) for index in range(len(block))
+        )
         none = np.empty(0, np.int64)
-        columns = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-        return merge_rows(block.numbers, none, columns, np.array(good, np.int64), values, self._targets)
+        return merge_rows(numbers, none, no_columns(self._targets), *exact_rows(outcomes, rejects), self._targets)
 
     def _one(self, payload: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         records = self._records
         try:
             record = records.read(payload)
         except NotARecordError as error:
-            why = Refusal(records.not_a_record, f"a record of {records.format} by the schema", str(error))
-            return bad_row(file, number, None, why, payload[:SHOWN_BYTES].hex(" "), payload)
+            refusal = Refusal(records.not_a_record, f"a record of {records.format} by the schema", str(error))
+            return bad_row(file, number, None, refusal, payload[:SHOWN_BYTES].hex(" "), payload)
         values: list[Value] = []
-        for place, target in enumerate(self._targets):
-            value = attempted(records.value, record, place)
+        for index, target in enumerate(self._targets):
+            value = attempted(records.value, record, index)
             if isinstance(value, Refusal):
-                shown = records.shown(record, place)
+                shown = records.shown(record, index)
                 return bad_row(file, number, target.column.name, value, shown, payload)
             values.append(value)
         for name in records.unknown(record):

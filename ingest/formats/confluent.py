@@ -60,8 +60,8 @@ def message_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
 
 def likely_frame(payload: bytes) -> int | None:
     """The id of a schema if a payload that cannot be read looks as if it had a frame."""
-    found = schema_id(payload)
-    return found if found is not None and found < LIKELY_IDS and len(payload) > HEAD.size else None
+    number = schema_id(payload)
+    return number if number is not None and number < LIKELY_IDS and len(payload) > HEAD.size else None
 
 
 def without_frames(decode: FramedDecode, text: Callable[[bytes], bytes]) -> FramedDecode:

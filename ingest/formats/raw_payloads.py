@@ -14,12 +14,14 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock
+from sparkhaven.ingest.decode_guard import exact_rows
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.exact_values import check_float, check_integer, check_string
 from sparkhaven.ingest.values.instants import check_instant
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_columns import texts_of
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
+from sparkhaven.ingest.values.typed_rows import TypedRows, merge_rows, no_columns
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import UNIT_NS
@@ -47,17 +49,19 @@ class RawRows:
         """Typed rows of framed payloads; bad rows go to ``rejects``."""
         count = len(block)
         sound = np.zeros(count, np.bool_)
-        columns = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        columns = no_columns(self._targets)
         if all(t.column.type.name == "String" for t in self._targets):
             sound, columns = self._texts(block)
         fast = np.flatnonzero(sound)
         rejects.read += count
-        exact, values = self._exact(block, np.flatnonzero(~sound), file, rejects)
+        odd = np.flatnonzero(~sound).tolist()
+        outcomes = ((index, self._one(block.line(index), file, int(block.numbers[index]))) for index in odd)
+        exact, values = exact_rows(outcomes, rejects)
         return merge_rows(block.numbers, fast, columns, exact, values, self._targets)
 
-    def _texts(self, block: LineBlock) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[pa.Array]]:
-        known = block.utf8()
-        sound = np.ones(len(block), np.bool_) if known is None else known
+    def _texts(self, block: LineBlock) -> tuple[Mask, list[pa.Array]]:
+        utf8 = block.utf8()
+        sound = np.ones(len(block), np.bool_) if utf8 is None else utf8
         lines = [block.line(i) for i in np.flatnonzero(sound).tolist()]
         texts = pa.array(lines, pa.binary()).view(pa.string())
         doubt = np.zeros(len(texts), np.bool_)
@@ -68,18 +72,6 @@ class RawRows:
         sound[np.flatnonzero(sound)[doubt]] = False
         kept = texts.filter(pa.array(~doubt)) if doubt.any() else texts
         return sound, [kept for _ in self._targets]
-
-    def _exact(self, block: LineBlock, doubtful: Ints, file: str, rejects: Rejects) -> tuple[Ints, list[list[Value]]]:
-        good: list[int] = []
-        values: list[list[Value]] = []
-        for index in doubtful.tolist():
-            found = self._one(block.line(index), file, int(block.numbers[index]))
-            if isinstance(found, BadRow):
-                rejects.add_all([found])
-            else:
-                good.append(index)
-                values.append(found)
-        return np.array(good, np.int64), values
 
     def _one(self, payload: bytes, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []

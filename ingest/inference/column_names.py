@@ -22,7 +22,7 @@ _DOT = re.compile(r"(?<!\\)\.")
 def column_names(sources: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """A column name for each field. Levels of objects are joined by ``__``; ``taken`` are names of other columns."""
     used = {name.lower() for name in taken}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for source in sources:
         wanted = name = _legal(source)
         number = 2
@@ -30,8 +30,8 @@ def column_names(sources: Iterable[str], taken: Iterable[str]) -> dict[str, str]
             name = f"{wanted}_{number}"
             number += 1
         used.add(name.lower())
-        found[source] = name
-    return found
+        names[source] = name
+    return names
 
 
 def identifier(text: str) -> str:

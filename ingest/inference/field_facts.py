@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.ingest.sample_rows import Sample, TypedPart, shown
-from sparkhaven.ingest.values.exact_values import exact_number
+from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT, exact_number
 from sparkhaven.ingest.values.json_text import json_text
 from sparkhaven.ingest.values.text_forms import NO, YES
 from sparkhaven.store.conversions.plain_arrays import plain
@@ -29,7 +29,6 @@ PLURAL = {
 }
 _WHOLE_TEXT = re.compile(r"[+-]?(0|[1-9][0-9]*)\Z", re.ASCII)
 _NUMBER_TEXT = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
-_SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
 _DIGITS = 4000  # of a number; longer ones are never compared
 
 
@@ -69,32 +68,32 @@ class Facts:
 
 def facts_of(sample: Sample, source: str) -> Facts:
     """What a sample says about one field."""
-    found = Facts(rows=sample.rows)
+    facts = Facts(rows=sample.rows)
     if sample.form == "parquet":
         parts = [part for part in sample.fields[source] if not pa.types.is_null(part.array.type)]
-        found.types = tuple(dict.fromkeys(part.array.type for part in parts))
+        facts.types = tuple(dict.fromkeys(part.array.type for part in parts))
         values: Iterator[Any] = (value for part in sample.fields[source] for value in _values(part))
     else:
         values = sample.values(source)
     texts = sample.form == "csv"
     for row, value in enumerate(values):
         if value is None:
-            found.nulls += 1
+            facts.nulls += 1
             continue
         kind, number = _text_kind(value) if texts else _kind(value)
-        found.kinds[kind] += 1
+        facts.kinds[kind] += 1
         text = json_text(value) if isinstance(value, dict | list) else str(value)
-        found.counts[text] += 1
-        found.widest = max(found.widest, len(text))
-        if kind not in found.first:
-            found.first[kind] = f"{shown(text)} ({sample.places[row]})"
+        facts.counts[text] += 1
+        facts.widest = max(facts.widest, len(text))
+        if kind not in facts.first:
+            facts.first[kind] = f"{shown(text)} ({sample.positions[row]})"
         if number is not None:
-            found.low = number if found.low is None or number < found.low else found.low
-            found.high = number if found.high is None or number > found.high else found.high
-    if found.only == FRACTION and all(_SPECIAL_TEXT.match(text) for text in found.counts) and texts:
-        found.kinds = Counter({TEXT: found.values})
-        found.first = {TEXT: found.first[FRACTION]}
-    return found
+            facts.low = number if facts.low is None or number < facts.low else facts.low
+            facts.high = number if facts.high is None or number > facts.high else facts.high
+    if facts.only == FRACTION and all(SPECIAL_TEXT.match(text) for text in facts.counts) and texts:
+        facts.kinds = Counter({TEXT: facts.values})
+        facts.first = {TEXT: facts.first[FRACTION]}
+    return facts
 
 
 def _kind(value: Any) -> tuple[str, int | Decimal | None]:
@@ -116,7 +115,7 @@ def _text_kind(text: str) -> tuple[str, int | Decimal | None]:
     if _NUMBER_TEXT.match(text):
         number = exact_number(text)
         return FRACTION, number if number.is_finite() else None
-    if _SPECIAL_TEXT.match(text):
+    if SPECIAL_TEXT.match(text):
         return FRACTION, None
     return BOOLEAN if text in YES or text in NO else TEXT, None
 

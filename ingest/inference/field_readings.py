@@ -94,34 +94,34 @@ def misfits(sample: Sample, source: str, reading: Reading, encoding: str | None 
 
 def _plain(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
     """Each distinct value is looked at once."""
-    one = from_json if sample.form == "json" else from_text
-    known: dict[tuple[type, Any], Refusal | None] = {}
+    convert = from_json if sample.form == "json" else from_text
+    refusals: dict[tuple[type, Any], Refusal | None] = {}
     for row, value in enumerate(sample.values(source)):
         if value is None:
             continue
         nested = isinstance(value, dict | list)
         key = (type(value), json_text(value) if nested else str(value))
-        if key not in known:
-            found = one(value, target)
-            known[key] = found if isinstance(found, Refusal) else None
-        refusal = known[key]
+        if key not in refusals:
+            outcome = convert(value, target)
+            refusals[key] = outcome if isinstance(outcome, Refusal) else None
+        refusal = refusals[key]
         if refusal is not None:
-            yield Misfit(sample.places[row], shown(json_text(value) if nested else value), refusal.explanation)
+            yield Misfit(sample.positions[row], shown(json_text(value) if nested else value), refusal.explanation)
 
 
 def _typed(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
     start = 0
     for part in sample.fields[source]:
         if len(part.array):
-            held = plain_source(part.array, part.far, old=part.old)
+            column = plain_source(part.array, part.far, old=part.old)
             try:
-                check_type(target, part.array.type, sample.places[start])
+                check_type(target, part.array.type, sample.positions[start])
             except SchemaMismatchError as error:
-                yield Misfit(sample.places[start], str(part.array.type), f"no type for {error.expected}")
+                yield Misfit(sample.positions[start], str(part.array.type), f"no type for {error.expected}")
                 return
-            doubt = typed_values(held, target)[1]
+            doubt = typed_values(column, target)[1]
             for row in [] if doubt is None else np.flatnonzero(doubt).tolist():
-                found = exact_value(held, row, target, False)
-                if isinstance(found, Refusal):
-                    yield Misfit(sample.places[start + row], shown(show(held.scalar(row))), found.explanation)
+                outcome = exact_value(column, row, target, False)
+                if isinstance(outcome, Refusal):
+                    yield Misfit(sample.positions[start + row], shown(show(column.scalar(row))), outcome.explanation)
         start += len(part.array)

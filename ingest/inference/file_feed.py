@@ -49,17 +49,17 @@ def file_feed(fs: Fs, source: str) -> tuple[FileFeedKeys, tuple[str, ...]]:
     SettingsError if there is no such file, or the format cannot be recognized.
     """
     path = local_path(source).absolute()
-    found = fs.stat(path)
-    named = str(path)
-    options = FilesOptions(named)
-    listing = FeedListing(fs, named, options.unfinished, lambda path: False)
-    files = sorted((each for each in listing.look(0)), key=lambda each: str(each.path)) if listing.exists() else []
+    stat = fs.stat(path)
+    text = str(path)
+    options = FilesOptions(text)
+    listing = FeedListing(fs, text, options.unfinished, lambda path: False)
+    files = sorted(listing.look(0), key=lambda listed: str(listed.path)) if listing.exists() else []
     if not files:
         raise SettingsError(
-            "no such file to infer a schema from" if found is None else "there is no file to infer a schema from",
+            "no such file to infer a schema from" if stat is None else "there is no file to infer a schema from",
             where=path,
             expected="a file, a directory or a glob of files, or a stream file (.toml) with [feed]",
-            found="nothing" if found is None else "a directory without a file that a feed would take",
+            found="nothing" if stat is None else "a directory without a file that a feed would take",
             hint="check the path. Put a glob in quotes",
         )
     first = files[0]
@@ -72,7 +72,7 @@ def file_feed(fs: Fs, source: str) -> tuple[FileFeedKeys, tuple[str, ...]]:
             found=first.path.name,
             hint='name the format in a stream file: [feed] with type = "files", path and format',
         )
-    feed: FileFeedKeys = {"type": "files", "path": named, "format": kind}
+    feed: FileFeedKeys = {"type": "files", "path": text, "format": kind}
     if kind == "csv":
         file = FileId(str(first.path), first.stat.size, first.stat.mtime_ns)
         delimiter = _delimiter(fs, file)

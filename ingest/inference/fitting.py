@@ -54,28 +54,28 @@ def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, ColumnSe
     taken = [partitioning, *(name for name, _, _ in POSITION)] if sample.messages else [partitioning]
     by_name = {name: source for source, name in column_names(sample.fields, taken).items()}
     fitted: list[Fitted] = []
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     used: list[str] = []
     for column in schema.stored:
-        item = given.get(column.name)
-        one = _fitted(column, sample, by_name, item, zone)
+        settings = given.get(column.name)
+        one = _fitted(column, sample, by_name, settings, zone)
         fitted.append(one)
         if one.source is not None:
             used.append(one.source)
         if one.source is not None and one.reading is not None:
             symbols = column.storage is Storage.SYMBOL
-            found.append(Candidate(column.name, one.source, one.reading, facts_of(sample, one.source), symbols))
-    return Fit(sample, tuple(fitted), _ignored(sample, used), tuple(found))
+            candidates.append(Candidate(column.name, one.source, one.reading, facts_of(sample, one.source), symbols))
+    return Fit(sample, tuple(fitted), _ignored(sample, used), tuple(candidates))
 
 
 def _fitted(
-    column: Column, sample: Sample, by_name: Mapping[str, str], item: ColumnSettings | None, zone: str
+    column: Column, sample: Sample, by_name: Mapping[str, str], settings: ColumnSettings | None, zone: str
 ) -> Fitted:
-    if item is not None:
-        named = None if item.keys() & {"meta", "key"} else item.get("from", column.name)
+    if settings is not None:
+        named = None if settings.keys() & {"meta", "key"} else settings.get("from", column.name)
         if named not in sample.fields:
-            return Fitted(column, given=item)
-        return Fitted(column, named, _given(column, item), given=item)
+            return Fitted(column, given=settings)
+        return Fitted(column, named, _given(column, settings), given=settings)
     source = _source(column, sample, by_name)
     if source is None:
         meta = next((meta for name, _, meta in POSITION if name == column.name and sample.messages), None)
@@ -104,22 +104,21 @@ def _fitted(
     )
 
 
-def _given(column: Column, item: ColumnSettings) -> Reading:
+def _given(column: Column, settings: ColumnSettings) -> Reading:
     """The reading that settings stand for."""
     form = TextForm(
-        pattern=item.get("format"),
-        trim=item.get("trim", False),
-        quoted=item.get("quoted", False),
-        thousands=item.get("thousands", ""),
-        decimal=item.get("decimal", "."),
-        true=tuple(item.get("true", ())),
-        false=tuple(item.get("false", ())),
-        as_text=item.get("as_text", False),
+        pattern=settings.get("format"),
+        trim=settings.get("trim", False),
+        quoted=settings.get("quoted", False),
+        thousands=settings.get("thousands", ""),
+        decimal=settings.get("decimal", "."),
+        true=tuple(settings.get("true", ())),
+        false=tuple(settings.get("false", ())),
+        as_text=settings.get("as_text", False),
     )
+    unit, zone, far = settings.get("unit", "iso"), settings.get("zone"), settings.get("far")
     plain = None if form == TextForm() else form
-    return Reading(
-        column.type.name, item.get("unit", "iso"), item.get("zone"), plain, item.get("far"), item.get("lossy", False)
-    )
+    return Reading(column.type.name, unit, zone, plain, far, settings.get("lossy", False))
 
 
 def _source(column: Column, sample: Sample, by_name: Mapping[str, str]) -> str | None:
@@ -127,8 +126,8 @@ def _source(column: Column, sample: Sample, by_name: Mapping[str, str]) -> str |
     for source in (by_name.get(column.name), column.name):
         if source is not None and source in sample.fields:
             return source
-    for of in (str, _last):
-        folded = [source for source in sample.fields if of(source).casefold() == column.name.casefold()]
+    for name_of in (str, _last):
+        folded = [source for source in sample.fields if name_of(source).casefold() == column.name.casefold()]
         if len(folded) == 1:
             return folded[0]
     return None
@@ -160,13 +159,13 @@ def _ignored(sample: Sample, used: Sequence[str]) -> tuple[str, ...]:
         names = [name for name in (*sample.fields, *sample.unnamed) if name not in used]
         return tuple(names)
     inside = {path[:depth] for path in map(path_of, used) for depth in range(1, len(path) + 1)}
-    found: dict[str, None] = {}
+    ignored: dict[str, None] = {}
     for source in sample.fields:
         if source not in used:
             path = path_of(source)
             depth = next((n for n in range(1, len(path)) if path[:n] not in inside), len(path))
-            found[".".join(path[:depth])] = None
-    return (*found, *(name for name in sample.unnamed if _writable(name)))
+            ignored[".".join(path[:depth])] = None
+    return (*ignored, *(name for name in sample.unnamed if _writable(name)))
 
 
 def _writable(name: str) -> bool:

@@ -11,10 +11,10 @@ from sparkhaven.ingest.formats.parquet.typed_values import SourceColumn, exact_v
 from sparkhaven.ingest.inference.field_facts import Facts
 from sparkhaven.ingest.inference.field_readings import Reading
 from sparkhaven.ingest.inference.types import hints
+from sparkhaven.ingest.inference.types.moments import DAY
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import from_json, from_text
-from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.types.frozen import frozen
 
 GROUPS = (2, 1000)  # different values of a grouping column
@@ -22,7 +22,6 @@ REPEATS = 10  # rows of each of them, at least
 SOURCES = (2, 16)  # different values of a column that names internal partitions
 ENOUGH = 1000  # rows from which on a column is proposed for that
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
 @frozen
@@ -53,17 +52,17 @@ def date_column(sample: Sample, columns: Sequence[Candidate], zone: str) -> Date
     """The best column for dates: an Instant without nulls, by its name, its order, its place; else texts of days."""
     instants = [c for c in columns if c.reading.type == "Instant" and not c.facts.nulls]
     ranked: list[tuple[tuple[bool, bool, int], DateColumn]] = []
-    for place, column in enumerate(instants):
+    for index, column in enumerate(instants):
         values = _instants(sample, column.source, column.reading)
         if values is not None and len(values):
             falls = int((np.diff(values) < 0).sum())
-            rank = (not hints.event(column.source), falls > len(values) // 10, place)
+            rank = (not hints.event(column.source), falls > len(values) // 10, index)
             ranked.append((rank, DateColumn(column.name, int(values.min()), int(values.max()))))
     if ranked:
-        return min(ranked, key=lambda each: each[0])[1]
+        return min(ranked, key=lambda candidate: candidate[0])[1]
     taken = {column.name for column in columns}
     for column in columns:
-        if column.reading.type != "String" or column.facts.nulls or not all(map(_DAY.match, column.facts.counts)):
+        if column.reading.type != "String" or column.facts.nulls or not all(map(DAY.match, column.facts.counts)):
             continue
         reading = Reading("Instant", zone=zone)
         values = _instants(sample, column.source, reading)
@@ -110,27 +109,21 @@ def internal_column(columns: Sequence[Candidate], rows: int, grouping: str | Non
 
 def _instants(sample: Sample, source: str, reading: Reading) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
     """Nanoseconds of a field, None if a value is refused."""
-    target = reading.target(source)
-    found: list[int] = []
-    for value in _exact(sample, source, target):
-        if isinstance(value, Refusal) or not isinstance(value, int):
-            return None
-        found.append(value)
-    return np.array(found, np.int64)
+    values = _exact(sample, source, reading.target(source))
+    return np.array(values, np.int64) if all(isinstance(value, int) for value in values) else None
 
 
 def _exact(sample: Sample, source: str, target: Target) -> list[object]:
+    values: list[object] = []
     if sample.form == "parquet":
-        found: list[object] = []
         for part in sample.fields[source]:
-            held = SourceColumn(part.array, part.far)
-            found += [exact_value(held, row, target, False) for row in range(len(part.array))]
-        return found
-    one: Callable[..., object] = from_json if sample.form == "json" else from_text
-    known: dict[object, object] = {}
-    values = []
+            column = SourceColumn(part.array, part.far)
+            values += [exact_value(column, row, target, False) for row in range(len(part.array))]
+        return values
+    convert: Callable[..., object] = from_json if sample.form == "json" else from_text
+    converted: dict[object, object] = {}
     for value in sample.values(source):
-        if value not in known:
-            known[value] = None if value is None else one(value, target)
-        values.append(known[value])
+        if value not in converted:
+            converted[value] = None if value is None else convert(value, target)
+        values.append(converted[value])
     return values

@@ -95,14 +95,10 @@ def with_nulls(sample: Sample, zone: str) -> Sample:
             continue
         without = replace(sample, null=(*sample.null, *odd))
         rest = facts_of(without, source)
-        if rest.values and _type(without, source, rest, zone) != "String":
+        reading = _chosen(without, source, rest, zone).reading if rest.values else None
+        if reading is not None and reading.type != "String":
             more |= dict.fromkeys(odd)
     return replace(sample, null=(*sample.null, *more)) if more else sample
-
-
-def _type(sample: Sample, source: str, facts: Facts, zone: str) -> str:
-    reading = _chosen(sample, source, facts, zone).reading
-    return "String" if reading is None else reading.type
 
 
 def _chosen(sample: Sample, source: str, facts: Facts, zone: str) -> TypeChoice:

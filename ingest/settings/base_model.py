@@ -78,9 +78,9 @@ def given_keys(model: SettingsModel, keys: Sequence[str]) -> list[str]:
 
 def csv_options(model: SettingsModel, keys: Sequence[str], default: CsvOptions) -> CsvOptions:
     """A CSV dialect by those of the keys that were given."""
-    given: dict[str, Any] = {key: getattr(model, key) for key in given_keys(model, keys)}
-    lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
-    return replace(default, **(given | lists))
+    options: dict[str, Any] = {key: getattr(model, key) for key in given_keys(model, keys)}
+    lists = {key: tuple(value) for key, value in options.items() if isinstance(value, list)}
+    return replace(default, **(options | lists))
 
 
 def beside(base: Path, text: str) -> Path:

@@ -46,10 +46,10 @@ def parse_instant_ns(value: object) -> int:
     """Nanoseconds since the epoch of an ISO text or TOML time with a zone; else a ValueError."""
     message = 'a time is written like "2013-12-31T23:59:59Z", with its zone'
     try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else value
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
         raise ValueError(message) from None
-    if not isinstance(at, datetime) or at.tzinfo is None:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise ValueError(message)
-    since = at - datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+    elapsed = moment - datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+    return ((elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds) * 1000

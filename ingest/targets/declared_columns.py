@@ -36,14 +36,14 @@ def require_columns(
     lacking = [name for name in wanted if name not in declared]
     if not lacking:
         return
-    known = further()
-    lacking = [name for name in lacking if name not in known]
+    elsewhere = further()
+    lacking = [name for name in lacking if name not in elsewhere]
     none = len(lacking) == len(wanted)
     if not lacking or (missing == "null" and not none):
         return
     routing = any(not wanted[name].stored for name in lacking)
     others = [name for name in declared if name not in wanted]
-    near = {wanted[name].column.name: found for name in lacking if (found := near_name(name, others))}
+    near = {wanted[name].column.name: close for name in lacking if (close := near_name(name, others))}
     has, lacks = ("have", "lack") if source.startswith("names") else ("has", "lacks")
     needing = "the partition needs" if routing else "the table stores"
     raise kind(
@@ -76,7 +76,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _hint(near: dict[str, str], needed: bool) -> str:
-    named = {name: json.dumps(found, ensure_ascii=False) for name, found in list(near.items())[:3]}
+    named = {name: json.dumps(close, ensure_ascii=False) for name, close in list(near.items())[:3]}
     mapped = ", ".join(f"{name} = {{ from = {text} }}" for name, text in named.items())
     meant = f"if these are meant, write {mapped} under [columns]. " if near else ""
     allow = "" if needed else ', or set missing_columns = "null" in [feed] to store nulls'

@@ -11,23 +11,23 @@ from sparkhaven.store.types.model import Column
 STRICT = TextForm()
 
 
-def check_form(item: ColumnSpec, column: Column, where: str) -> None:
+def check_form(spec: ColumnSpec, column: Column, where: str) -> None:
     """SettingsError for a setting that the column cannot have, or that contradicts another."""
-    name, form = column.type.name, item.form or STRICT
+    name, form = column.type.name, spec.form or STRICT
     instant, number, boolean = name == "Instant", name in NUMBERS, name == "Boolean"
-    text = name in ("String", "char") or (instant and item.unit == "iso")
+    text = name in ("String", "char") or (instant and spec.unit == "iso")
     rules = [
-        (item.far is not None, instant, "far", "an Instant"),
-        (form.pattern is not None, instant and item.unit == "iso", "format", "an Instant without unit"),
+        (spec.far is not None, instant, "far", "an Instant"),
+        (form.pattern is not None, instant and spec.unit == "iso", "format", "an Instant without unit"),
         (form.thousands != "", number, "thousands", "a number"),
         (form.decimal != ".", number, "decimal", "a number"),
         (bool(form.true or form.false), boolean, "true or false", "a Boolean"),
         (form.quoted, not text, "quoted", "a number, a Boolean or an Instant with unit"),
         (form.as_text, name == "String", "as_text", "a String"),
-        (item.lossy, name in ("float", "double"), "lossy", "a float or double"),
+        (spec.lossy, name in ("float", "double"), "lossy", "a float or double"),
     ]
-    for said, fits, key, expected in rules:
-        if said and not fits:
+    for is_set, fits, key, expected in rules:
+        if is_set and not fits:
             raise SettingsError(
                 f"column {column.name} cannot have the setting {key}", where=where, expected=expected, found=name
             )

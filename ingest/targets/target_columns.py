@@ -19,21 +19,21 @@ def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]
     Raises SettingsError for settings that name no column or do not fit it, SchemaMismatchError for a column of a
     type that has no codec in this release.
     """
-    given = {item.column: item for item in spec.columns}
-    if len(given) != len(spec.columns):
-        twice = sorted(name for name in given if sum(c.column == name for c in spec.columns) > 1)
+    specs = {column_spec.column: column_spec for column_spec in spec.columns}
+    if len(specs) != len(spec.columns):
+        twice = sorted(name for name in specs if sum(c.column == name for c in spec.columns) > 1)
         raise SettingsError("a column is described twice", where=_where(spec), found=", ".join(twice))
     refuse_unstored(schema, [column.name for column in schema.stored])
-    targets = [_target(spec, column, given.pop(column.name, None), True) for column in schema.stored]
+    targets = [_target(spec, column, specs.pop(column.name, None), True) for column in schema.stored]
     routing = _routing_only(spec, schema)
-    targets += [_target(spec, column, given.pop(column.name, None), False) for column in routing]
-    if given:
+    targets += [_target(spec, column, specs.pop(column.name, None), False) for column in routing]
+    if specs:
         names = [c.name for c in schema.stored]
         raise SettingsError(
             "settings describe a column that the table does not have",
             where=_where(spec),
             expected=", ".join(names),
-            found=", ".join(sorted(given)),
+            found=", ".join(sorted(specs)),
             hint="correct the name under [columns], or list the field under `ignore`",
         )
     _check_ignored(spec, targets)
@@ -41,31 +41,42 @@ def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]
     return tuple(targets)
 
 
-def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: bool) -> Target:
-    item = item or ColumnSpec(column.name)
-    if item.meta is not None:
-        known = spec.feed.traits.meta
-        types = known.get(item.meta.partition(":")[0])
+def _target(spec: StreamSpec, column: Column, column_spec: ColumnSpec | None, stored: bool) -> Target:
+    column_spec = column_spec or ColumnSpec(column.name)
+    if column_spec.meta is not None:
+        meta_types = spec.feed.traits.meta
+        types = meta_types.get(column_spec.meta.partition(":")[0])
         if types is None or column.type.name not in types:
             raise SettingsError(
-                f"column {column.name} cannot hold the {item.meta} of a row of this feed",
+                f"column {column.name} cannot hold the {column_spec.meta} of a row of this feed",
                 where=_where(spec),
-                expected="; ".join(f"{k}: {' or '.join(sorted(v))}" for k, v in known.items()),
-                found=f"meta {item.meta} for a column of type {column.type.name}",
+                expected="; ".join(f"{k}: {' or '.join(sorted(v))}" for k, v in meta_types.items()),
+                found=f"meta {column_spec.meta} for a column of type {column.type.name}",
             )
-    if item.unit != "iso" and column.type.name != "Instant":
+    if column_spec.unit != "iso" and column.type.name != "Instant":
         raise SettingsError(
             f"column {column.name} has a unit, and is not an Instant", where=_where(spec), found=column.type.name
         )
-    if item.zone is not None:
+    if column_spec.zone is not None:
         if column.type.name != "Instant":
             raise SettingsError(
                 f"column {column.name} has a zone, and is not an Instant", where=_where(spec), found=column.type.name
             )
-        check_zone(item.zone, _where(spec))
-    check_form(item, column, _where(spec))
-    source = item.source or column.name
-    return Target(column, source, item.unit, item.zone, item.meta, stored, item.of, item.far, item.form, item.lossy)
+        check_zone(column_spec.zone, _where(spec))
+    check_form(column_spec, column, _where(spec))
+    source = column_spec.source or column.name
+    return Target(
+        column,
+        source,
+        column_spec.unit,
+        column_spec.zone,
+        column_spec.meta,
+        stored,
+        column_spec.of,
+        column_spec.far,
+        column_spec.form,
+        column_spec.lossy,
+    )
 
 
 def _routing_only(spec: StreamSpec, schema: TableSchema) -> list[Column]:
@@ -76,13 +87,13 @@ def _routing_only(spec: StreamSpec, schema: TableSchema) -> list[Column]:
     if spec.partition.value.column is not None:
         wanted.append((spec.partition.value.column, "long" if spec.partition.value.unit else "Instant"))
     stored = {c.name for c in schema.stored}
-    made: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for name, kind in wanted:
-        if name in stored or name in made:
+        if name in stored or name in columns:
             continue
         encoding = "UTF_8" if kind == "String" else None
-        made[name] = Column(name, data_type(kind), Kind.NORMAL, Storage.NONE, -1, encoding)
-    return list(made.values())
+        columns[name] = Column(name, data_type(kind), Kind.NORMAL, Storage.NONE, -1, encoding)
+    return list(columns.values())
 
 
 def _check_ignored(spec: StreamSpec, targets: list[Target]) -> None:

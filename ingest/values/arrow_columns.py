@@ -20,11 +20,11 @@ def bytes_of(array: pa.Array) -> npt.NDArray[np.uint8]:
 
 def rows_with(texts: pa.StringArray, marks: Mask) -> npt.NDArray[np.int64]:
     """Rows with one of some bytes (a mask of 256), ascending."""
-    places = np.flatnonzero(marks[bytes_of(texts)])
-    if not len(places):
-        return places
+    byte_indices = np.flatnonzero(marks[bytes_of(texts)])
+    if not len(byte_indices):
+        return byte_indices
     offsets = offsets_of(texts)
-    return np.unique(np.searchsorted(offsets - offsets[0], places, side="right") - 1)
+    return np.unique(np.searchsorted(offsets - offsets[0], byte_indices, side="right") - 1)
 
 
 def compact(array: pa.StringArray) -> pa.StringArray:
@@ -85,8 +85,8 @@ def without(values: pa.Array, doubt: Mask | None) -> pa.Array:
 
 def mask_of(array: pa.Array, *, null: bool = False) -> Mask:
     """A boolean array as a mask, with ``null`` for its nulls."""
-    found: Mask = array.fill_null(null).to_numpy(zero_copy_only=False)
-    return found
+    mask: Mask = array.fill_null(null).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def some(mask: Mask) -> Mask | None:
@@ -101,6 +101,6 @@ def either(left: Mask | None, right: Mask | None) -> Mask | None:
     return left | right
 
 
-def join(made: Typed, doubt: Mask | None) -> Typed:
+def join(typed: Typed, doubt: Mask | None) -> Typed:
     """Values with further rows in doubt."""
-    return made[0], either(made[1], doubt)
+    return typed[0], either(typed[1], doubt)

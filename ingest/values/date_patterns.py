@@ -97,25 +97,25 @@ class DatePattern:
 
     def iso(self, text: str) -> str | None:
         """The ISO text of a text that fits, else None; whether there is such a day is not looked at."""
-        found = self._exact.match(text)
-        if found is None:
+        match = self._exact.match(text)
+        if match is None:
             return None
-        part = found.groupdict()
+        part = match.groupdict()
         if "y" in part:
             year = f"{'19' if part['y'] >= '69' else '20'}{part['y']}"
         else:
             year = part["Y"]
         month = f"{MONTHS.index(part['b'][:3].lower()) + 1:02d}" if "b" in part else part["m"].zfill(2)
-        made = f"{year}-{month}-{part['d'].zfill(2)}"
+        iso = f"{year}-{month}-{part['d'].zfill(2)}"
         hour = part.get("H", "00").zfill(2)
         if "I" in part:
             if not 1 <= int(part["I"]) <= 12:
                 return None
             hour = f"{int(part['I']) % 12 + (12 if part['p'].lower() == 'pm' else 0):02d}"
         if not {"H", "I", "z"} & self._signs:
-            return made
-        made += f"T{hour}:{part.get('M', '00').zfill(2)}:{part.get('S', '00').zfill(2)}"
-        return made + (f".{part['f']}" if "f" in part else "") + part.get("z", "")
+            return iso
+        iso += f"T{hour}:{part.get('M', '00').zfill(2)}:{part.get('S', '00').zfill(2)}"
+        return iso + (f".{part['f']}" if "f" in part else "") + part.get("z", "")
 
     def iso_texts(self, texts: pa.StringArray) -> Typed:
         """ISO texts of a column; those that do not fit are null and in doubt."""
@@ -133,7 +133,7 @@ class DatePattern:
             month = pc.utf8_lpad(pc.cast(pc.add(index, 1), pa.string()), 2, "0")
         else:
             month = two["m"]
-        made = pc.binary_join_element_wise(year, month, two["d"], "-")
+        iso = pc.binary_join_element_wise(year, month, two["d"], "-")
         if {"H", "I", "z"} & self._signs:
             hour = two.get("H", pa.repeat("00", len(texts)))
             if "I" in part:
@@ -145,12 +145,12 @@ class DatePattern:
                 hour = pc.utf8_lpad(pc.cast(number, pa.string()), 2, "0")
             zero = pa.repeat("00", len(texts))
             clock = pc.binary_join_element_wise(hour, two.get("M", zero), two.get("S", zero), ":")
-            made = pc.binary_join_element_wise(made, clock, "T")
+            iso = pc.binary_join_element_wise(iso, clock, "T")
             if "f" in part:
-                made = pc.binary_join_element_wise(made, part["f"], ".")
+                iso = pc.binary_join_element_wise(iso, part["f"], ".")
             if "z" in part:
-                made = pc.binary_join_element_wise(made, part["z"], "")
-        kept = pc.if_else(pa.array(doubt), None, pc.if_else(fits, made, None))
+                iso = pc.binary_join_element_wise(iso, part["z"], "")
+        kept = pc.if_else(pa.array(doubt), None, pc.if_else(fits, iso, None))
         return compact(kept.cast(pa.string())), some(np.asarray(doubt))
 
 
@@ -172,8 +172,8 @@ def _parts(pattern: str) -> list[_Part]:
         elif sign in _GROUPS:
             parts.append(_Part(sign))
         else:
-            known = " ".join(f"%{name}" for name in _GROUPS)
-            raise ValueError(f"%{sign} is not known. There are {known} %3f %6f %9f and %% for a percent sign")
+            signs = " ".join(f"%{name}" for name in _GROUPS)
+            raise ValueError(f"%{sign} is not known. There are {signs} %3f %6f %9f and %% for a percent sign")
         offset += 3 if fraction is not None else 2
     return parts
 

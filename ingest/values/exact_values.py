@@ -46,7 +46,7 @@ NUL_IS_ONE_BYTE = frozenset({"ISO_8859_1", "UTF_8", "US_ASCII"})
 _NUMBERS = (int, Decimal)  # a tuple: a union would be made for each value
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _NUMBER_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
-_SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
+SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
 
 
 def integer_range(type_name: str) -> tuple[int, int]:
@@ -75,9 +75,9 @@ def exact_number(text: str) -> Decimal:
         mantissa, _, exponent = text.lower().partition("e")
         sign = "-" if mantissa.startswith("-") else ""
         small = "1e-9999" if Decimal(mantissa) else "0"
-        made = Extreme(sign + (small if exponent.startswith("-") or small == "0" else "Infinity"))
-        made.text = text
-        return made
+        extreme = Extreme(sign + (small if exponent.startswith("-") or small == "0" else "Infinity"))
+        extreme.text = text
+        return extreme
 
 
 def is_number(text: str) -> bool:
@@ -96,24 +96,22 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
     if target.form is not None and not isinstance(value, bool) and (number or isinstance(value, str)):
         return _formed(value, target, target.form, alias)
     if name in INTEGER_BITS:
-        return _integer(value, name, alias) if number else _wrong(value, "a number")
+        return check_integer(value, name, alias) if number else _wrong(value, "a number")
     if name in ("double", "float"):
-        return _floating(_to_float(value), name, alias) if number else _wrong(value, "a number")
+        return _floating(nearest_double(value), name, alias) if number else _wrong(value, "a number")
     if name == "Boolean":
         return value if isinstance(value, bool) else _wrong(value, "true or false")
     if name == "Instant":
         if target.unit == "iso":
-            found = (
-                iso_instant(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + EXAMPLE)
-            )
-        else:
-            found = (
-                epoch_instant(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
-            )
-        return settled(found, target)
+            if not isinstance(value, str):
+                return _wrong(value, "a text like " + EXAMPLE)
+            return settled(iso_instant(value, target, alias), target)
+        if not number:
+            return _wrong(value, f"a number in {target.unit}")
+        return settled(epoch_instant(Decimal(value), target, alias), target)
     if not isinstance(value, str):
         return _wrong(value, "a string")
-    return _char(value, alias) if name == "char" else _text(value, target)
+    return _char(value, alias) if name == "char" else check_string(value, target)
 
 
 def _formed(value: str | int | Decimal, target: Target, form: TextForm, alias: bool) -> Value | Refusal:
@@ -142,12 +140,14 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
         text = cleaned
     if name in INTEGER_BITS:
         if _INTEGER_TEXT.match(text) and len(text) < 4000:
-            return _integer(int(text), name, alias)
-        return _integer(exact_number(text), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+            return check_integer(int(text), name, alias)
+        return check_integer(exact_number(text), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
     if name in ("double", "float"):
-        if _SPECIAL_TEXT.match(text):
+        if SPECIAL_TEXT.match(text):
             return float(text)
-        return _floating(_to_float(exact_number(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+        return (
+            _floating(nearest_double(exact_number(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+        )
     if name == "Boolean":
         yes, no = words(target)
         if text in yes or text in no:
@@ -159,17 +159,7 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
         if not _NUMBER_TEXT.match(text):
             return Refusal(Reason.NOT_A_NUMBER, f"a number in {target.unit}")
         return settled(epoch_instant(exact_number(text), target, alias), target)
-    return _char(text, alias) if name == "char" else _text(text, target)
-
-
-def check_string(text: str, target: Target) -> str | Refusal:
-    """A text as the column can store it, or why it cannot."""
-    return _text(text, target)
-
-
-def check_integer(value: int | Decimal, type_name: str, alias: bool = False) -> Value | Refusal:
-    """A whole number in the range of its type."""
-    return _integer(value, type_name, alias)
+    return _char(text, alias) if name == "char" else check_string(text, target)
 
 
 def check_float(value: float | Decimal, target: Target, alias: bool = False) -> Value | Refusal:
@@ -194,12 +184,9 @@ def check_float(value: float | Decimal, target: Target, alias: bool = False) -> 
 
 
 def _wrong(value: Any, expected: str) -> Refusal:
-    found = "number"
-    for kind, label in ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array")):
-        if isinstance(value, kind):
-            found = label
-            break
-    return Refusal(Reason.WRONG_JSON_TYPE, expected, found)
+    labels = ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array"))
+    label = next((label for kind, label in labels if isinstance(value, kind)), "number")
+    return Refusal(Reason.WRONG_JSON_TYPE, expected, label)
 
 
 def _no_number(name: str) -> Refusal:
@@ -213,7 +200,8 @@ def _range_text(name: str) -> str:
     return f"a number within the range of {name}"
 
 
-def _integer(value: int | Decimal, name: str, alias: bool) -> Value | Refusal:
+def check_integer(value: int | Decimal, name: str, alias: bool = False) -> Value | Refusal:
+    """A whole number in the range of its type."""
     low, high = integer_range(name)
     if isinstance(value, Decimal):
         if not value.is_finite() or (value and value.adjusted() > 20):
@@ -226,30 +214,25 @@ def _integer(value: int | Decimal, name: str, alias: bool) -> Value | Refusal:
     return value if low <= value <= high else Refusal(Reason.OVERFLOW, _range_text(name))
 
 
-def _to_float(value: float | Decimal) -> float:
+def nearest_double(value: float | Decimal) -> float:
+    """The nearest double, infinite beyond the largest one."""
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 
 
-def nearest_double(value: float | Decimal) -> float:
-    """The nearest double, infinite beyond the largest one."""
-    return _to_float(value)
-
-
 def nearest_float(value: float | Decimal) -> float:
     """The nearest float32, rounded once: by way of the double beside the number whose last bit is odd."""
     double = nearest_double(value)
-    if math.isfinite(double) and double != value and not _bits(double) & 1:
+    if math.isfinite(double) and double != value and not _is_odd(double):
         double = math.nextafter(double, math.inf if value > double else -math.inf)
     with np.errstate(over="ignore"):
         return float(np.float32(double))
 
 
-def _bits(value: float) -> int:
-    (found,) = struct.unpack("<q", struct.pack("<d", value))
-    return int(found)
+def _is_odd(double: float) -> bool:
+    return bool(struct.pack("<d", double)[0] & 1)
 
 
 def _floating(value: float, name: str, alias: bool) -> Value | Refusal:
@@ -275,7 +258,8 @@ def _char(text: str, alias: bool) -> Value | Refusal:
     return ord(text)
 
 
-def _text(text: str, target: Target) -> str | Refusal:
+def check_string(text: str, target: Target) -> str | Refusal:
+    """A text as the column can store it, or why it cannot."""
     charset = target.column.encoding or "UTF_8"
     if text == "\x00" and charset in NUL_IS_ONE_BYTE:
         return Refusal(Reason.READS_BACK_EMPTY, f"anything but the single character U+0000 in {charset}")

@@ -40,19 +40,19 @@ def local_instant(value: int, target: Target, alias: bool = False) -> Value | Re
     return settled(_local(*divmod(value, UNIT_NS["s"]), target, alias), target)
 
 
-def settled(found: Value | Refusal, target: Target) -> Value | Refusal:
+def settled(instant: Value | Refusal, target: Target) -> Value | Refusal:
     """What the column makes of a far instant, by its setting ``far``; anything else stays as it is."""
-    if target.far is None or not isinstance(found, OutOfRange):
-        return found
-    return None if target.far == "null" else INSTANT_HIGH if found.above else INSTANT_LOW
+    if target.far is None or not isinstance(instant, OutOfRange):
+        return instant
+    return None if target.far == "null" else INSTANT_HIGH if instant.above else INSTANT_LOW
 
 
 def iso_instant(text: str, target: Target, alias: bool) -> Value | Refusal:
     """An ISO text, with an offset or in the zone of the column."""
-    found = _ISO.match(text)
-    if found is None:
+    match = _ISO.match(text)
+    if match is None:
         return Refusal(Reason.NOT_AN_INSTANT, f"a text like {EXAMPLE}")
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
     except ValueError:

@@ -46,9 +46,9 @@ def iso_instants(texts: pa.StringArray, target: Target) -> Typed:
     far = pc.match_substring_regex(texts, _ISO_FAR if target.zone is not None else _ISO_FAR_ZONED).fill_null(False)
     if not pc.any(far).as_py():
         return _instants(texts, target)
-    made, doubt = _instants(compact(pc.if_else(far, None, texts)), target)
+    near, doubt = _instants(compact(pc.if_else(far, None, texts)), target)
     end = pa.scalar(None if target.far == "null" else INSTANT_HIGH, pa.int64())
-    return pc.if_else(far, end, made.view(pa.int64())).view(made.type), doubt
+    return pc.if_else(far, end, near.view(pa.int64())).view(near.type), doubt
 
 
 def _instants(texts: pa.StringArray, target: Target) -> Typed:
@@ -84,8 +84,7 @@ def from_local(local: pa.Array, zone: str) -> Typed:
     """Local times of a zone as Instants; times that the zone never showed are in doubt."""
     null = mask_of(local.is_null()) if local.null_count else None
     plain = local.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    low, high = _SAFE_LOW, _SAFE_HIGH
-    far = (plain < low) | (plain > high)
+    far = (plain < _SAFE_LOW) | (plain > _SAFE_HIGH)
     utc, gap = zone_table(zone).to_utc(np.where(far, 0, plain))
     gap |= far
     if null is not None:

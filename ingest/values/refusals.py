@@ -10,7 +10,7 @@ from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
 MOST_WORDS = 300  # characters of an exception
-Made = TypeVar("Made")
+Decoded = TypeVar("Decoded")
 Value = int | float | str | bool | None
 
 
@@ -46,10 +46,10 @@ def not_utf8(error: UnicodeDecodeError) -> Refusal:
     return Refusal(Reason.NOT_UTF8, "text in UTF-8", f"at byte {error.start}")
 
 
-def attempted(make: Callable[..., Made], *given: Any) -> Made | Refusal:
+def attempted(make: Callable[..., Decoded], *arguments: Any) -> Decoded | Refusal:
     """What ``make`` gives, or why a record is refused for which it raises an exception."""
     try:
-        return make(*given)
+        return make(*arguments)
     except Exception as error:  # noqa: BLE001 whatever a record raises is a bad row
         return unexpected(error)
 

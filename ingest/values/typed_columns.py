@@ -107,8 +107,8 @@ def floats(values: pa.Array, target: Target, *, finite: bool) -> Typed:
     valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
     if valid is not None:
         odd &= valid
-    made = pa.array(plain, target.column.type.arrow, mask=None if valid is None else ~valid, from_pandas=False)
-    return made, some(odd)
+    null_mask = None if valid is None else ~valid
+    return pa.array(plain, target.column.type.arrow, mask=null_mask, from_pandas=False), some(odd)
 
 
 def texts_of(texts: pa.StringArray, target: Target) -> Typed:
@@ -120,9 +120,9 @@ def texts_of(texts: pa.StringArray, target: Target) -> Typed:
         doubt = mask_of(pc.equal(texts, "\x00"))
     if charset in ("US_ASCII", "ISO_8859_1") and (data > 0x7F).any():
         encoded = texts.dictionary_encode()
-        known = np.array([_fits(value, charset) for value in encoded.dictionary.to_pylist()] + [True], np.bool_)
-        codes = encoded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)
-        doubt = either(doubt, some(~known[codes]))
+        fits_charset = np.array([_fits(value, charset) for value in encoded.dictionary.to_pylist()] + [True], np.bool_)
+        codes = encoded.indices.fill_null(len(fits_charset) - 1).to_numpy(zero_copy_only=False)
+        doubt = either(doubt, some(~fits_charset[codes]))
     return texts, doubt
 
 
@@ -136,9 +136,9 @@ def _strings(texts: pa.StringArray, target: Target) -> Typed:
 def _boolean_tokens(form: TextForm) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """JSON texts that are true and false; others, and the empty one that may be null, are left to the exact pass."""
 
-    def tokens(plain: str, given: tuple[str, ...]) -> tuple[str, ...]:
-        texts = [json.dumps(word, ensure_ascii=False) for word in given if word]
-        return (plain, *texts, *(word for word in given if _PLAIN_NUMBER.match(word)))
+    def tokens(plain: str, accepted: tuple[str, ...]) -> tuple[str, ...]:
+        texts = [json.dumps(word, ensure_ascii=False) for word in accepted if word]
+        return (plain, *texts, *(word for word in accepted if _PLAIN_NUMBER.match(word)))
 
     return tokens("true", form.true), tokens("false", form.false)
 
@@ -162,13 +162,9 @@ def _numbers(texts: pa.StringArray, target: Target) -> Typed:
         values, doubt = _integers(texts, whole=False)
         return join(scaled_instants(values, target), doubt)
     odd = rows_with(texts, ~_FLOAT_BYTES)
-    if len(odd):
-        doubt = np.zeros(len(texts), np.bool_)
-        doubt[odd] = True
-        values, more = try_cast(without(texts, doubt), pa.float64(), _NUMBER)
-        return join(floats(values, target, finite=True), either(doubt, more))
-    values, doubt = try_cast(texts, pa.float64(), _NUMBER)
-    return join(floats(values, target, finite=True), doubt)
+    doubt = _mask_at(odd, len(texts)) if len(odd) else None
+    values, more = try_cast(without(texts, doubt), pa.float64(), _NUMBER)
+    return join(floats(values, target, finite=True), either(doubt, more))
 
 
 def scaled_instants(values: pa.Array, target: Target) -> Typed:
@@ -183,9 +179,9 @@ def scaled_instants(values: pa.Array, target: Target) -> Typed:
 
 def _integers(texts: pa.StringArray, *, whole: bool = True) -> Typed:
     odd = rows_with(texts, ~_INTEGER_BYTES)
-    doubt = np.zeros(len(texts), np.bool_)
+    doubt = _mask_at(odd, len(texts))
     if len(odd):
-        doubt[odd] = True
+        odd_mask = pa.array(doubt)
         replaced = pa.nulls(len(odd), pa.string())
         if whole:
             picked = texts.take(pa.array(odd))
@@ -193,11 +189,15 @@ def _integers(texts: pa.StringArray, *, whole: bool = True) -> Typed:
             exact = pc.cast(pc.if_else(decimal, picked, None), pa.float64())  # at most 15 digits: no rounding
             replaced = pc.cast(pc.cast(exact, pa.int64()), pa.string())
             doubt[odd] = ~mask_of(decimal)
-        place = np.zeros(len(texts), np.bool_)
-        place[odd] = True
-        texts = compact(pc.replace_with_mask(texts, pa.array(place), replaced))
+        texts = compact(pc.replace_with_mask(texts, odd_mask, replaced))
     values, more = try_cast(texts, pa.int64(), _INTEGER)
     return values, either(some(doubt), more)
+
+
+def _mask_at(rows: npt.NDArray[np.int64], count: int) -> Mask:
+    mask = np.zeros(count, np.bool_)
+    mask[rows] = True
+    return mask
 
 
 def _booleans(texts: pa.StringArray, yes: tuple[str, ...], no: tuple[str, ...]) -> Typed:
@@ -211,11 +211,11 @@ def _booleans(texts: pa.StringArray, yes: tuple[str, ...], no: tuple[str, ...]) 
 def _chars(texts: pa.StringArray) -> Typed:
     encoded = texts.dictionary_encode()
     units = [ord(t) if len(t) == 1 and ord(t) < 0xFFFF else -1 for t in encoded.dictionary.to_pylist()]
-    known = np.array([*units, 0], np.int64)
-    found = known[encoded.indices.fill_null(len(units)).to_numpy(zero_copy_only=False)]
+    unit_of_code = np.array([*units, 0], np.int64)
+    row_units = unit_of_code[encoded.indices.fill_null(len(units)).to_numpy(zero_copy_only=False)]
     null = mask_of(texts.is_null()) if texts.null_count else None
-    doubt = some(found < 0)
-    return pa.array(np.maximum(found, 0).astype(np.uint16), pa.uint16(), mask=null), doubt
+    doubt = some(row_units < 0)
+    return pa.array(np.maximum(row_units, 0).astype(np.uint16), pa.uint16(), mask=null), doubt
 
 
 def _unquote(tokens: pa.StringArray) -> tuple[pa.StringArray, Mask | None]:

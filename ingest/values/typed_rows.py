@@ -37,12 +37,19 @@ def joined_rows(parts: Sequence[TypedRows]) -> TypedRows:
     """Rows of one or more parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    each = zip(*(part.columns for part in parts), strict=True)
-    columns = (pa.concat_arrays([_decoded(column) for column in found]) for found in each)
+    columns = (
+        pa.concat_arrays([*map(decoded, arrays)]) for arrays in zip(*(part.columns for part in parts), strict=True)
+    )
     return TypedRows(tuple(columns), np.concatenate([part.numbers for part in parts]))
 
 
-def _decoded(array: pa.Array) -> pa.Array:
+def no_columns(targets: Sequence[Target]) -> list[pa.Array]:
+    """A column without rows for each target."""
+    return [pa.nulls(0, target.column.type.arrow) for target in targets]
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """The array without a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
@@ -71,13 +78,13 @@ def merge_rows(
         return TypedRows(tuple(columns), numbers if len(fast) == len(numbers) else numbers[fast])
     both = np.concatenate([fast, exact])
     order = np.argsort(both, kind="stable")
-    index = pa.array(order)
+    file_order = pa.array(order)
     merged = []
-    for place, target in enumerate(targets):
-        patch = typed_array([row[place] for row in values], target)
+    for column_index, target in enumerate(targets):
+        patch = typed_array([row[column_index] for row in values], target)
         if len(fast):
-            found = columns[place]
-            both_kinds = [found, patch.dictionary_encode() if pa.types.is_dictionary(found.type) else patch]
-            patch = pa.concat_arrays(both_kinds).take(index)
+            column = columns[column_index]
+            both_kinds = [column, patch.dictionary_encode() if pa.types.is_dictionary(column.type) else patch]
+            patch = pa.concat_arrays(both_kinds).take(file_order)
         merged.append(patch)
     return TypedRows(tuple(merged), numbers[both[order]])

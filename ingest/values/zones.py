@@ -49,8 +49,8 @@ class ZoneTable:
         """Whether all instants between two have one offset, and are in one step of so many seconds of local time."""
         ends = np.array([first_ns, last_ns]) // NS_PER_SECOND
         first, last = (self.offset_s(ends * NS_PER_SECOND) + ends) // step
-        places = np.searchsorted(self._starts, ends, side="right")
-        return bool(first == last and places[0] == places[1])
+        stretches = np.searchsorted(self._starts, ends, side="right")
+        return bool(first == last and stretches[0] == stretches[1])
 
     def to_utc(self, local_ns: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_]]:
         """Instants of local times (ns as if UTC), and a mask of those that never happened."""
@@ -86,7 +86,7 @@ class ZoneTable:
         """(first second, offset) of each stretch of one offset within a UTC year."""
         start, stop = _year_start(year), _year_start(year + 1)
         offset = self._offset(start)
-        found = [(start, offset)]
+        stretches = [(start, offset)]
         low = start
         while low < stop:
             high = min(low + _PROBE_S, stop)
@@ -96,14 +96,14 @@ class ZoneTable:
                     middle = (left + right) // 2
                     left, right = (middle, right) if self._offset(middle) == offset else (left, middle)
                 offset = self._offset(right)
-                found.append((right, offset))
+                stretches.append((right, offset))
                 high = right
             low = high
-        return found
+        return stretches
 
     def _offset(self, second: int) -> int:
-        there = (_EPOCH + timedelta(seconds=second)).astimezone(self._zone).utcoffset()
-        return 0 if there is None else round(there.total_seconds())
+        utc_offset = (_EPOCH + timedelta(seconds=second)).astimezone(self._zone).utcoffset()
+        return 0 if utc_offset is None else round(utc_offset.total_seconds())
 
 
 def _year(second: int) -> int:

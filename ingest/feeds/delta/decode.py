@@ -62,9 +62,9 @@ def place_name(version: int, path: str) -> str:
     return f"version {version}: {path}"
 
 
-def path_of(place: str) -> str:
+def path_of(name: str) -> str:
     """The path in such a name."""
-    return place.partition(": ")[2] or place
+    return name.partition(": ")[2] or name
 
 
 def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, KnownFile]]:
@@ -73,16 +73,16 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
     declared = partial(_declared, fs, feed)  # by the table; files from before a column was added lack it
     for entry in entries:
         file, version = entry.file, unpacked(entry.position).version
-        found = fs.stat(Path(file.path))
-        if found is None:
+        stat = fs.stat(Path(file.path))
+        if stat is None:
             raise file_gone(Path(file.path), version)
-        if found.size != file.size:
-            raise damaged(Path(file.path), f"{found.size} bytes where version {version} says {file.size}")
-        data = FileId(file.path, file.size, found.mtime_ns)
+        if stat.size != file.size:
+            raise damaged(Path(file.path), f"{stat.size} bytes where version {version} says {file.size}")
+        data = FileId(file.path, file.size, stat.mtime_ns)
         values = partition_values(fs, data, dict(file.values), types)
         numbers = partition_numbers(values, types()) if values else {}
-        place, time_ns = place_name(version, file.path), file.time_ms * _MS
-        yield data, KnownFile(place, FileConstants(values, numbers, SPARK_ZONE), time_ns, True, declared)
+        name, time_ns = place_name(version, file.path), file.time_ms * _MS
+        yield data, KnownFile(name, FileConstants(values, numbers, SPARK_ZONE), time_ns, True, declared)
 
 
 def _declared(fs: Fs, feed: DeltaOptions) -> frozenset[str]:

@@ -20,26 +20,26 @@ def no_table(path: Path) -> SparkhavenError:
     )
 
 
-def recreated(path: Path, ours: str, found: str) -> SparkhavenError:
+def recreated(path: Path, our_id: str, their_id: str) -> SparkhavenError:
     """The table at this path is another one."""
     return PositionGapError(
         "the Delta table was recreated, or the path is of another table. Its id changed",
         where=path,
-        expected=f"table id {ours}",
-        found=f"table id {found}",
+        expected=f"table id {our_id}",
+        found=f"table id {their_id}",
         hint=f"{_AGAIN}. Its versions have other rows now",
     )
 
 
 def versions_gone(path: Path, wanted: int, first: int | None) -> SparkhavenError:
     """Log retention has removed versions that were not read."""
-    there = "no version" if first is None else f"the first version that is left is {first}"
+    left = "no version" if first is None else f"the first version that is left is {first}"
     return PositionGapError(
         "versions of the Delta table were removed before they were read. Log retention has passed the committed"
         " position",
         where=path,
         expected=f"version {wanted}",
-        found=there,
+        found=left,
         hint=f"bring the log's files back from a copy, or {_AGAIN}. Raise delta.logRetentionDuration",
     )
 

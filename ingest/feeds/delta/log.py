@@ -86,35 +86,35 @@ def read_version(fs: Fs, table: Path, version: int) -> Actions | None:
         raise RetryableFeedError(
             "the Delta log cannot be read", where=path, found=error, hint="check the disk and permissions"
         ) from error
-    found = Actions(version)
+    actions = Actions(version)
     for number, kind, body in parse_actions(path, data):
         try:
-            take(found, table, kind, body)
+            take(actions, table, kind, body)
         except Exception as error:
             unexpected(error)
             words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise damaged(path, f"line {number}: {words}") from error
-    return found
+    return actions
 
 
-def take(found: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> None:
+def take(actions: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> None:
     """Adds one action to what a version, or a checkpoint, says."""
     match kind:
         case "add":
-            (found.moved if body.get("dataChange") is False else found.added).append(added(table, body))
+            (actions.moved if body.get("dataChange") is False else actions.added).append(added(table, body))
         case "remove":
-            found.removed.add(str(data_path(table, body["path"])))
-            found.changes |= body.get("dataChange") is not False
+            actions.removed.add(str(data_path(table, body["path"])))
+            actions.changes |= body.get("dataChange") is not False
         case "metaData":
-            fields = json.loads(body.get("schemaString") or "{}").get("fields", ())
-            types = {str(one["name"]): kind if isinstance(kind := one.get("type"), str) else None for one in fields}
-            found.metadata = Metadata(str(body["id"]), dict(body.get("configuration") or {}), types)
+            columns = json.loads(body.get("schemaString") or "{}").get("fields", ())
+            types = {str(c["name"]): c["type"] if isinstance(c.get("type"), str) else None for c in columns}
+            actions.metadata = Metadata(str(body["id"]), dict(body.get("configuration") or {}), types)
         case "protocol":
-            found.protocol = Protocol(
+            actions.protocol = Protocol(
                 int(body["minReaderVersion"]), frozenset(map(str, body.get("readerFeatures") or ()))
             )
         case "commitInfo":
-            found.operation = str(body.get("operation") or found.operation)
+            actions.operation = str(body.get("operation") or actions.operation)
 
 
 def added(table: Path, body: Mapping[str, Any]) -> AddedFile:

@@ -13,12 +13,7 @@ from pathlib import Path
 
 from sparkhaven.ingest.content.file_parts import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
-from sparkhaven.ingest.feeds.delta.log import (
-    AddedFile,
-    read_version,
-    require_readable,
-    require_whole,
-)
+from sparkhaven.ingest.feeds.delta.log import AddedFile, read_version, require_readable, require_whole
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.snapshot import TableView, look, snapshot
 from sparkhaven.ingest.spec.payload_formats import Limit
@@ -68,72 +63,71 @@ class DeltaPlanner:
         self._last: int | None = None  # the last version to read, once that is settled
         self._mark: tuple[int, int, int] | None = None
         self.table_id = table_id
-        now = self._view()
-        self.table_id = now.metadata.id
-        self._metadata, self._protocol = now.metadata, now.protocol
+        view = self._view()
+        self.table_id = view.metadata.id
+        self._metadata, self._protocol = view.metadata, view.protocol
         self._next = 0  # the next version to read
         if position is None:
-            self._begin(now)
+            self._begin(view)
         else:
             self.position = position
-            self._go_on(now)
+            self._go_on(view)
         self._mark = self._mark_of(self._next - 1) if self._next else None
 
-    def _begin(self, now: TableView) -> None:
+    def _begin(self, view: TableView) -> None:
         version = self._feed.start_version
         if version is None:
-            self._from_snapshot(now, now.latest, 0)
+            self._from_snapshot(view, view.latest, 0)
             return
-        if version > now.latest + 1:
+        if version > view.latest + 1:
             raise SettingsError(
                 "the Delta table has no such version yet",
                 where="feed.start_version",
-                expected=f"at most {now.latest + 1}, which is the next one",
+                expected=f"at most {view.latest + 1}, which is the next one",
                 found=version,
                 hint="without start_version the stream begins with what the table holds",
             )
         self.position, self._next = packed(version), version
-        self._require_there(now)
+        self._require_there(view)
 
-    def _go_on(self, now: TableView) -> None:
-        at = unpacked(self.position)
-        if at.version > now.latest + (0 if at.snapshot or at.file else 1):
-            raise ends_before(self._table, at.version, now.latest)
-        if at.snapshot:
-            self._from_snapshot(now, at.version, at.file)
+    def _go_on(self, view: TableView) -> None:
+        position = unpacked(self.position)
+        if position.version > view.latest + (0 if position.snapshot or position.file else 1):
+            raise ends_before(self._table, position.version, view.latest)
+        if position.snapshot:
+            self._from_snapshot(view, position.version, position.file)
             return
-        self._next = at.version
-        self._require_there(now)
-        if at.file:
+        self._next = position.version
+        self._require_there(view)
+        if position.file:
             self._read_ahead(one=True)
             while self._queue and self._queue[0].position < self.position:
                 self._queue.popleft()
 
-    def _from_snapshot(self, now: TableView, version: int, first: int) -> None:
-        files = snapshot(self._fs, self._table, version, now.listing)
+    def _from_snapshot(self, view: TableView, version: int, first: int) -> None:
+        files = snapshot(self._fs, self._table, version, view.listing)
         self.position = packed(version, first, snapshot=True)
-        for number in range(first, len(files)):
-            self._queue.append(Entry(packed(version, number, snapshot=True), files[number]))
+        self._queue.extend(_entries(version, files, snapshot=True)[first:])
         self._next = version + 1
 
-    def _require_there(self, now: TableView) -> None:
-        if self._next <= now.latest and self._next not in now.listing.versions:
-            left = min((at for at in now.listing.versions if at > self._next), default=None)
+    def _require_there(self, view: TableView) -> None:
+        if self._next <= view.latest and self._next not in view.listing.versions:
+            left = min((version for version in view.listing.versions if version > self._next), default=None)
             raise versions_gone(self._table, self._next, left)
 
     def _view(self) -> TableView:
-        now = look(self._fs, self._table)
-        if self.table_id and now.metadata.id != self.table_id:
-            raise recreated(self._table, self.table_id, now.metadata.id)
-        return now
+        view = look(self._fs, self._table)
+        if self.table_id and view.metadata.id != self.table_id:
+            raise recreated(self._table, self.table_id, view.metadata.id)
+        return view
 
     def look(self) -> None:
         """Reads versions that are new. Raises the errors of ``ingest.feeds.delta.errors``."""
         if self._mark is not None and self._mark_of(self._next - 1) != self._mark:
-            now = self._view()  # the last version's file is gone or another one: by retention, or with the table
-            if now.latest < self._next - 1:
-                raise ends_before(self._table, self._next, now.latest)
-            self._require_there(now)
+            view = self._view()  # the last version's file is gone or another one: by retention, or with the table
+            if view.latest < self._next - 1:
+                raise ends_before(self._table, self._next, view.latest)
+            self._require_there(view)
             self._mark = self._mark_of(self._next - 1)
         self._read_ahead()
 
@@ -157,16 +151,15 @@ class DeltaPlanner:
             if actions.changes and not self._feed.ignore_changes:
                 raise rewritten(self._table, actions.version, actions.operation)
             require_whole(actions.added)
-            for number, file in enumerate(actions.added):
-                self._queue.append(Entry(packed(actions.version, number), file))
+            self._queue.extend(_entries(actions.version, actions.added))
             self._mark = self._mark_of(self._next)
             self._next += 1
             if one:
                 return
 
     def _mark_of(self, version: int) -> tuple[int, int, int] | None:
-        found = self._fs.stat(version_file(self._table, version))
-        return None if found is None else (found.size, found.mtime_ns, found.inode)
+        stat = self._fs.stat(version_file(self._table, version))
+        return None if stat is None else (stat.size, stat.mtime_ns, stat.inode)
 
     def plan(self, limit: Limit) -> Planned | None:
         """The next batch, which is no longer waiting then; None when nothing is new. At least one file is taken.
@@ -215,6 +208,10 @@ def share_out(batch: Planned, table_id: str, tasks: int, small: int = SMALL_BATC
     return [OffsetRange(TABLE, 0, start, stop, table_id) for start, stop in zip(starts, stops, strict=True)]
 
 
+def _entries(version: int, files: Sequence[AddedFile], *, snapshot: bool = False) -> list[Entry]:
+    return [Entry(packed(version, number, snapshot=snapshot), file) for number, file in enumerate(files)]
+
+
 def entries_of(
     fs: Fs, feed: DeltaOptions, start: int, stop: int, snapshot_of: Callable[[int], Sequence[AddedFile]]
 ) -> list[Entry]:
@@ -222,18 +219,17 @@ def entries_of(
 
     ``snapshot_of`` gives the files of a version's snapshot.
     """
-    table, at, end = Path(feed.path), unpacked(start), unpacked(stop)
-    found: list[Entry] = []
-    version = at.version
-    if at.snapshot:
-        files = snapshot_of(version)
-        found += [Entry(packed(version, number, snapshot=True), file) for number, file in enumerate(files)]
+    table, begin, end = Path(feed.path), unpacked(start), unpacked(stop)
+    entries: list[Entry] = []
+    version = begin.version
+    if begin.snapshot:
+        entries += _entries(version, snapshot_of(version), snapshot=True)
         version += 1
     while version < end.version or (version == end.version and end.file and not end.snapshot):
         actions = read_version(fs, table, version)
         if actions is None:
             raise versions_gone(table, version, min(list_log(fs, table).versions, default=None))
         require_whole(actions.added)
-        found += [Entry(packed(version, number), file) for number, file in enumerate(actions.added)]
+        entries += _entries(version, actions.added)
         version += 1
-    return [entry for entry in found if start <= entry.position < stop]
+    return [entry for entry in entries if start <= entry.position < stop]

@@ -25,10 +25,10 @@ def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
     latest = view.latest
     files: list[tuple[FileId, KnownFile]] = []
     for added in snapshot(fs, table, latest):
-        found = fs.stat(Path(added.path))
-        if found is None:
+        stat = fs.stat(Path(added.path))
+        if stat is None:
             raise file_gone(Path(added.path), latest)
-        file = FileId(added.path, added.size, found.mtime_ns)
+        file = FileId(added.path, added.size, stat.mtime_ns)
         values = partition_values(fs, file, dict(added.values), lambda: view.metadata.columns)
         files.append((file, KnownFile(constants=FileConstants(values), utc96=True)))
     if not files:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +32,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "metaData": ("metaData.id", "metaData.configuration", "metaData.schemaString"),
     "protocol": ("protocol.minReaderVersion", "protocol.readerFeatures"),
 }
+_REQUIRED = {"add": "path", "metaData": "id", "protocol": "minReaderVersion"}
 
 
 @frozen
@@ -84,34 +84,26 @@ def _up_to(fs: Fs, table: Path, listing: Listing, version: int, kinds: tuple[str
     for number in range(base + 1, version + 1):
         actions = read_version(fs, table, number)
         if actions is None:
-            raise versions_gone(table, number, min((at for at in listing.versions if at > number), default=None))
+            left = min((later for later in listing.versions if later > number), default=None)
+            raise versions_gone(table, number, left)
         yield actions
 
 
 def _checkpoint(fs: Fs, table: Path, path: Path, version: int, kinds: tuple[str, ...]) -> Actions:
-    found = Actions(version)
+    actions = Actions(version)
     try:
         file = pq.ParquetFile(pa.BufferReader(fs.read(path)))
-        there = set(file.schema_arrow.names)
-        columns = [name for kind in kinds if kind in there for name in _KINDS[kind]]
+        names = set(file.schema_arrow.names)
+        columns = [name for kind in kinds if kind in names for name in _KINDS[kind]]
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns, use_threads=False):
             for kind in kinds:
                 if kind in batch.schema.names:
                     column = batch.column(kind)
                     for body in column.filter(column.is_valid()).to_pylist():
-                        _take(found, table, kind, body)
+                        if body.get(_REQUIRED[kind]) is not None:
+                            take(actions, table, kind, body)
     except Exception as error:
         if not isinstance(error, OSError):  # also what Arrow says of a damaged file
             unexpected(error)
         raise damaged(path, str(error).partition("\n")[0] or type(error).__name__) from error
-    return found
-
-
-def _take(found: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> None:
-    if kind == "metaData" and body.get("id") is None:
-        return
-    if kind == "protocol" and body.get("minReaderVersion") is None:
-        return
-    if kind == "add" and body.get("path") is None:
-        return
-    take(found, table, kind, body)
+    return actions

@@ -60,8 +60,8 @@ def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
 
 
 def _row_bytes(fs: Fs, file: AddedFile) -> float:
-    found = fs.stat(Path(file.path))
-    return row_bytes(fs, FileId(file.path, file.size, found.mtime_ns if found else 0), "parquet")
+    stat = fs.stat(Path(file.path))
+    return row_bytes(fs, FileId(file.path, file.size, stat.mtime_ns if stat else 0), "parquet")
 
 
 class VersionReader(RangeReader):
@@ -118,7 +118,7 @@ class VersionReader(RangeReader):
 
 
 def _offset(position: int) -> DeltaOffset:
-    at = unpacked(position)
-    if at.snapshot:
-        return {"position": position, "snapshot": at.version, "file": at.file}
-    return {"position": position, "version": at.version, "file": at.file}
+    parts = unpacked(position)
+    if parts.snapshot:
+        return {"position": position, "snapshot": parts.version, "file": parts.file}
+    return {"position": position, "version": parts.version, "file": parts.file}

@@ -120,7 +120,7 @@ def decoded(
             spec.ignore,
             alias=alias,
             constants=known.constants,
-            place=known.place,
+            path=known.place,
             utc96=known.utc96,
             bytes_too=options.binary_as_text,
         )

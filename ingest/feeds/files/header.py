@@ -47,7 +47,7 @@ def first_records(fs: Fs, file: FileId, options: FilesOptions) -> list[Sequence[
     """The texts of the first records of a file, each on a line of its own."""
     dialect = options.csv
     pieces = utf8_chunks(chunks(fs, file), options.encoding, file.path)
-    found: list[Sequence[str]] = []
+    records: list[Sequence[str]] = []
     for block in islice(line_blocks(pieces, block=BLOCK), 1):
         for index, number in enumerate(block.numbers.tolist()):
             line = block.line(index).decode("utf-8", "replace")
@@ -58,7 +58,7 @@ def first_records(fs: Fs, file: FileId, options: FilesOptions) -> list[Sequence[
                 record = [text for text, _ in read_record(line, dialect.delimiter, dialect.quote)]
             except ValueError:  # it goes on in the next line
                 continue
-            found.append(record[:-1] if dialect.trailing_delimiter and len(record) > 1 and not record[-1] else record)
-            if len(found) > RECORDS:
-                return found
-    return found
+            records.append(record[:-1] if dialect.trailing_delimiter and len(record) > 1 and not record[-1] else record)
+            if len(records) > RECORDS:
+                return records
+    return records

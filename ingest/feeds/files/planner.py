@@ -151,8 +151,8 @@ class FilePlanner:
             if self._feed.missing_directory == "wait":
                 return
             raise missing_directory(self._listing.root, RetryableFeedError)
-        for found in self._listing.look(now_ns):
-            self._meet(found)
+        for listed in self._listing.look(now_ns):
+            self._meet(listed)
         horizon = self._window.horizon
         self._reported = {path: row for path, row in self._reported.items() if row[1] >= horizon}
 
@@ -168,15 +168,15 @@ class FilePlanner:
                 " stream again if it is right now",
             )
 
-    def _meet(self, found: ListedFile) -> None:
-        file = FileId(str(found.path), found.stat.size, found.stat.mtime_ns)
+    def _meet(self, listed: ListedFile) -> None:
+        file = FileId(str(listed.path), listed.stat.size, listed.stat.mtime_ns)
         status = self._window.status(file)
         if status == "fresh":
             self._pending[file.path] = file
         elif status == "below":
-            ctime = found.stat.ctime_ns
-            if not found.came and ctime < self._window.horizon:
-                if not found.again:
+            ctime = listed.stat.ctime_ns
+            if not listed.came and ctime < self._window.horizon:
+                if not listed.again:
                     self._counted.add(COUNT_AS_TAKEN, file.path)
             else:
                 self._too_old(file, ctime)
@@ -191,12 +191,12 @@ class FilePlanner:
     def _check_remembered(self) -> None:
         for _ in range(min(RECHECKED, len(self._recheck))):
             path = self._recheck.popleft()
-            known = self._window.known(path)
-            if known is None:
+            taken = self._window.known(path)
+            if taken is None:
                 continue  # forgotten by age
-            now = self._fs.stat(Path(path))
-            if now is not None and (now.size, now.mtime_ns) != (known.size, known.mtime_ns):
-                raise changed(known, now.size, now.mtime_ns)
+            stat = self._fs.stat(Path(path))
+            if stat is not None and (stat.size, stat.mtime_ns) != (taken.size, taken.mtime_ns):
+                raise changed(taken, stat.size, stat.mtime_ns)
             self._recheck.append(path)
 
     def _admit(self, limit: Limit) -> list[FileId]:
@@ -229,11 +229,11 @@ class FilePlanner:
 
     def _again(self, file: FileId) -> FileId | None:
         """A waiting file as it is now; it may have grown since it was listed, or gone."""
-        found = self._fs.stat(Path(file.path))
-        if found is None:
+        stat = self._fs.stat(Path(file.path))
+        if stat is None:
             del self._pending[file.path]
             self._settling.forget(file.path)
             return None
-        now = FileId(file.path, found.size, found.mtime_ns)
+        now = FileId(file.path, stat.size, stat.mtime_ns)
         self._pending[file.path] = now
         return now

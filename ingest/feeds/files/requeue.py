@@ -41,7 +41,7 @@ def requeue_file_rows(
 ) -> RequeuedRows:
     """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``)."""
     payload_targets = [target for target in targets if target.meta is None]
-    one, unit, encoding = _decoder(spec, options, payload_targets), unit_of(options.format), options.encoding
+    values_of, unit, encoding = _decoder(spec, options, payload_targets), unit_of(options.format), options.encoding
     complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
     rejects.complete = complete
     strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]
@@ -50,24 +50,23 @@ def requeue_file_rows(
     for row in rows:
         rejects.read += 1
         payload, number, time_ns = to_utf8(row["Payload"] or b"", encoding), row["Position"], row["SourceTime"] or 0
-        found: list[Value] | BadRow | Refusal
+        outcome: list[Value] | BadRow | Refusal
         if payload.strip():
-            found = attempted(one, payload, row, rejects)
-            if isinstance(found, Refusal):
-                found = bad_row(source, number, None, found, "", payload, unit=unit)
-            if strict and abs(time_ns) == INSTANT_HIGH and not isinstance(found, BadRow):
-                why = out_of_range(time_ns > 0)
-                found = bad_row(source, number, strict[0], why, FAR_FILE, payload, unit=unit)
+            outcome = attempted(values_of, payload, row, rejects)
+            if isinstance(outcome, Refusal):
+                outcome = bad_row(source, number, None, outcome, "", payload, unit=unit)
+            if strict and abs(time_ns) == INSTANT_HIGH and not isinstance(outcome, BadRow):
+                outcome = bad_row(source, number, strict[0], out_of_range(time_ns > 0), FAR_FILE, payload, unit=unit)
         else:
-            found = bad_row(source, number, None, Refusal(Reason.EMPTY, "a row"), "", payload, unit=unit)
-        if isinstance(found, BadRow):
-            rejects.add_all([found])
+            outcome = bad_row(source, number, None, Refusal(Reason.EMPTY, "a row"), "", payload, unit=unit)
+        if isinstance(outcome, BadRow):
+            rejects.add_all([outcome])
         else:
             kept.append({**row, "Payload": payload})
-            values.append(found)
-    made = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
+            values.append(outcome)
+    arrays = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
     file = source if path is None else path
-    columns = tuple(next(made) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)
+    columns = tuple(next(arrays) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)
     numbers = np.array([row["Position"] for row in kept], np.int64)
     payloads = {row["Position"]: row["Payload"] or b"" for row in kept}
     return RequeuedRows(source, TypedRows(columns, numbers), payloads, unit, complete)
@@ -81,13 +80,13 @@ def _decoder(spec: StreamSpec, options: FilesOptions, targets: Sequence[Target])
 
         def csv_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
             names = csv.names if row["Header"] is None else tuple(json.loads(row["Header"]))
-            return csv_rows.one(payload, Header(names), row["SourcePartition"], row["Position"], rejects)
+            return csv_rows.values_of(payload, Header(names), row["SourcePartition"], row["Position"], rejects)
 
         return csv_row
     json_rows = JsonRows(targets, spec.ignore, alias=alias)
 
     def json_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
-        return json_rows.one(payload, row["SourcePartition"], row["Position"], rejects)
+        return json_rows.values_of(payload, row["SourcePartition"], row["Position"], rejects)
 
     def parquet_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         return _parquet_values(payload, row, targets, alias)

@@ -54,11 +54,11 @@ def sample_files(fs: Fs, options: FilesOptions, rows: int) -> Sample:
 def sample_of(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int) -> Sample:
     """At most so many rows, about as many of each of some files spread over all of them."""
     step = max(len(files) / FILES, 1.0)
-    chosen = [files[int(place * step)] for place in range(min(FILES, len(files)))]
+    chosen = [files[int(index * step)] for index in range(min(FILES, len(files)))]
     take = {"json": _json, "csv": _csv, "parquet": _parquet}[options.format]
-    found = take(fs, chosen, options, rows, len(chosen) == len(files))
-    if not found.rows:
-        reasons = [f"{bad.place}: {bad.reason}" for bad in found.unreadable[:3]]
+    sample = take(fs, chosen, options, rows, len(chosen) == len(files))
+    if not sample.rows:
+        reasons = [f"{bad.position}: {bad.reason}" for bad in sample.unreadable[:3]]
         raise FeedError(
             "the sample has no rows to infer from" if not reasons else "no record of the sample can be read",
             where=options.path,
@@ -66,7 +66,7 @@ def sample_of(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int) -
             found="; ".join(reasons) or f"no row in {len(chosen)} files",
             hint="name files with rows" if not reasons else f"correct the files, or the format, now {options.format}",
         )
-    return found
+    return sample
 
 
 def _shares(rows: int, files: int) -> Iterator[Callable[[int], int]]:
@@ -77,25 +77,25 @@ def _shares(rows: int, files: int) -> Iterator[Callable[[int], int]]:
 
 def _json(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every: bool) -> Sample:
     records: list[Record] = []
-    places: list[str] = []
+    positions: list[str] = []
     bad: list[Unreadable] = []
     for (file, _), share in zip(files, _shares(rows, len(files)), strict=True):
         most = len(records) + share(len(records))
         for number, line in _lines(fs, file, options):
-            found = record_of(line)
-            if isinstance(found, str):
-                bad.append(Unreadable(f"{_name(file)} line {number}", found))
+            record = record_of(line)
+            if isinstance(record, str):
+                bad.append(Unreadable(f"{_name(file)} line {number}", record))
             elif len(records) == most:
                 every = False
                 break
             else:
-                records.append(found)
-                places.append(f"{_name(file)} line {number}")
+                records.append(record)
+                positions.append(f"{_name(file)} line {number}")
             if len(bad) == KEPT:
                 every = False
                 break
     fields, unnamed = fields_of(records)
-    return Sample(Path(options.path).name, "json", fields, places, every, tuple(bad), unnamed)
+    return Sample(Path(options.path).name, "json", fields, positions, every, tuple(bad), unnamed)
 
 
 def _lines(fs: Fs, file: FileId, options: FilesOptions) -> Iterator[tuple[int, bytes]]:
@@ -108,25 +108,25 @@ def _lines(fs: Fs, file: FileId, options: FilesOptions) -> Iterator[tuple[int, b
 
 
 def _csv(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every: bool) -> Sample:
-    places: list[str] = []
+    positions: list[str] = []
     bad: list[Unreadable] = []
     kept: list[dict[str, str]] = []
     headers: list[tuple[str, ...]] = []
     for (file, _), share in zip(files, _shares(rows, len(files)), strict=True):
-        found, wrong, whole, header = _records(fs, file, options, share(len(kept)))
+        records, unreadable, whole, header = _records(fs, file, options, share(len(kept)))
         headers.append(header)
-        kept += [fields for _, fields in found]
-        places += [f"{_name(file)} line {number}" for number, _ in found]
-        bad += wrong
+        kept += [fields for _, fields in records]
+        positions += [f"{_name(file)} line {number}" for number, _ in records]
+        bad += unreadable
         every &= whole
-    names = dict.fromkeys(name for each in headers for name in each)
+    names = dict.fromkeys(name for header in headers for name in header)
     fields = {name: [record.get(name) for record in kept] for name in names}
-    lacking = tuple(name for name in names if any(name not in each for each in headers if each))
+    lacking = tuple(name for name in names if any(name not in header for header in headers if header))
     unnamed: dict[str, str] = dict.fromkeys([name for name in fields if not name], WITHOUT_NAME)
     named = {name: values for name, values in fields.items() if name}
     null, quoted = options.csv.null, options.csv.quoted_null
     origin = Path(options.path).name
-    sample = Sample(origin, "csv", named, places, every, tuple(bad), unnamed, lacking, null, quoted)
+    sample = Sample(origin, "csv", named, positions, every, tuple(bad), unnamed, lacking, null, quoted)
     doubt = header_doubt(fs, files[0][0], options)
     return sample if doubt is None else replace(sample, remarks=(header_remark(files[0][0], doubt),))
 
@@ -138,7 +138,7 @@ def _records(
     taken, first = CsvRecords(options.csv), 1
     bad: list[Unreadable] = []
     rejects = Rejects(
-        SILENT, sink=lambda found: bad.extend(Unreadable(f"{_name(file)} line {b.line}", b.explanation) for b in found)
+        SILENT, sink=lambda rows: bad.extend(Unreadable(f"{_name(file)} line {b.line}", b.explanation) for b in rows)
     )
     whole = True
     while first:  # a second time for a file with a quote that nothing closes
@@ -162,19 +162,19 @@ def _records(
 def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every: bool) -> Sample:
     from sparkhaven.ingest.formats.parquet.sample import first_rows
 
-    places: list[str] = []
+    positions: list[str] = []
     parts: list[tuple[dict[str, TypedPart], int]] = []
     for (file, known), share in zip(files, _shares(rows, len(files)), strict=True):
-        found, count, whole = first_rows(
+        columns, count, whole = first_rows(
             fs,
             file,
-            share(len(places)),
+            share(len(positions)),
             utc96=known.utc96,
             bytes_too=options.binary_as_text,
             constants=known.constants.texts,
         )
-        parts.append((found, count))
-        places += [f"{_name(file)} row {number}" for number in range(1, count + 1)]
+        parts.append((columns, count))
+        positions += [f"{_name(file)} row {number}" for number in range(1, count + 1)]
         every &= whole
     names = dict.fromkeys(name for columns, _ in parts for name in columns)
     fields = {
@@ -184,7 +184,7 @@ def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, ev
     }
     lacking = tuple(name for name in names if any(name not in columns for columns, _ in parts))
     unnamed: dict[str, str] = dict.fromkeys([name for name in names if not name], WITHOUT_NAME)
-    return Sample(Path(options.path).name, "parquet", fields, places, every, (), unnamed, lacking)
+    return Sample(Path(options.path).name, "parquet", fields, positions, every, (), unnamed, lacking)
 
 
 def _name(file: FileId) -> str:

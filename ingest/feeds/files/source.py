@@ -49,7 +49,7 @@ def source_options(
     ``parts``: a large file may be cut for several tasks.
     """
     limit = feed.max_per_trigger
-    given = {"maxBytes": limit.bytes, "maxRows": limit.rows, "maxFiles": limit.files}
+    limits = {"maxBytes": limit.bytes, "maxRows": limit.rows, "maxFiles": limit.files}
     return {
         "root": str(root),
         "table": str(table),
@@ -64,7 +64,7 @@ def source_options(
         "unfinished": json.dumps(feed.unfinished),
         "missingDirectory": feed.missing_directory,
         "csv": json.dumps(asdict(feed.csv)),
-        **{name: str(value) for name, value in given.items() if value is not None},
+        **{name: str(value) for name, value in limits.items() if value is not None},
     }
 
 
@@ -120,17 +120,17 @@ class FilesReader(PlanningReader):
 
     def __init__(self, fs: Fs, options: dict[str, str], clock: Callable[[], float]) -> None:
         with carrying():
-            given = {name.lower(): value for name, value in options.items()}
-            self._feed = _feed(given)
+            by_name = {name.lower(): value for name, value in options.items()}
+            self._feed = _feed(by_name)
             self.own = self._feed.max_per_trigger
-            self.scratch = Layout(Path(given["root"])).scratch(TableName.parse(given["table"]), given["stream"])
-            self.given_tasks = int(given.get("tasks", "1"))
-            self._fs, self._parts = fs, given.get("parts") == "true"
+            self.scratch = Layout(Path(by_name["root"])).scratch(TableName.parse(by_name["table"]), by_name["stream"])
+            self.given_tasks = int(by_name.get("tasks", "1"))
+            self._fs, self._parts = fs, by_name.get("parts") == "true"
             self._stopped = threading.Event()
             self._planner = FilePlanner(
                 fs,
                 self._feed,
-                _taken(fs, given),
+                _taken(fs, by_name),
                 clock,
                 row_bytes=lambda file: row_bytes(fs, file, self._feed.format),
                 steady=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
@@ -243,18 +243,18 @@ def _pieces(
     files: Sequence[FileId], total: int, tasks: int, per_file: int, cuttable: Callable[[FileId], bool]
 ) -> Iterator[tuple[FileId, int]]:
     """Files, or parts of them, with what they cost."""
-    at = 0
+    offset = 0
     for file in files:
-        ends = (round(total * run / tasks) - at - per_file for run in range(1, tasks))
+        ends = (round(total * run / tasks) - offset - per_file for run in range(1, tasks))
         cuts = [end for end in ends if MIN_PART <= end <= file.size - MIN_PART]
         if cuts and cuttable(file):
-            places = [0, *cuts, file.size]
-            for start, stop in pairwise(places):
+            borders = [0, *cuts, file.size]
+            for start, stop in pairwise(borders):
                 part = FilePart(file.path, file.size, file.mtime_ns, start, stop)
                 yield part, stop - start + (0 if start else per_file)
         else:
             yield file, file.size + per_file
-        at += file.size + per_file
+        offset += file.size + per_file
 
 
 def _feed(options: dict[str, str]) -> FilesOptions:
@@ -279,8 +279,8 @@ def _feed(options: dict[str, str]) -> FilesOptions:
 
 
 def _dialect(text: str) -> CsvOptions:
-    given: dict[str, Any] = json.loads(text)
-    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in given.items()}
+    options: dict[str, Any] = json.loads(text)
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
     return CsvOptions(**values)
 
 

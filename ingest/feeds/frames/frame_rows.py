@@ -74,41 +74,38 @@ def fit_frame(
             "a data frame has no clock of its batch", where=f"stream {spec.stream}", expected="wall, or a fixed time"
         )
     targets = resolve_targets(spec, schema)
-    known = {target.source for target in targets} | set(positions) | set(spec.ignore)
+    names = {target.source for target in targets} | set(positions) | set(spec.ignore)
     missing = [target.source for target in targets if target.source not in columns]
-    further = [name for name in columns if name not in known]
+    further = [name for name in columns if name not in names]
     ignored = [name for name in spec.ignore if name not in columns]
     if missing or further or ignored:
-        differences = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(further)} too"] * bool(
-            further
-        )
-        differences += [f"lacks {', '.join(ignored)}, to be ignored"] * bool(ignored)
+        differences = (("lacks {}", missing), ("has {} too", further), ("lacks {}, to be ignored", ignored))
         raise SchemaMismatchError(
             "the columns of the data frame are not those of the table",
             where=schema.full_name,
             expected=", ".join(target.source for target in targets),
-            found="; ".join(differences),
+            found="; ".join(text.format(", ".join(columns)) for text, columns in differences if columns),
             hint="select the columns by the names of the table. List what is not to be stored under `ignore`",
         )
-    given = {item.column: item for item in spec.columns}
+    specs = {column_spec.column: column_spec for column_spec in spec.columns}
     lossy = _lossy(spec, targets)
     for target in targets:
         name, source = target.column.name, spark_source(columns[target.source])
         counted = source is INT64 and target.column.type.name == "Instant"
         _check_type(schema, target, columns[target.source], frozenset({"unit"} if counted else ()))
         if counted or name in lossy:
-            item = given.get(name, ColumnSpec(name))
-            given[name] = replace(item, unit="ns" if counted else item.unit, lossy=name in lossy)
-    return replace(spec, columns=tuple(given.values()))
+            column_spec = specs.get(name, ColumnSpec(name))
+            specs[name] = replace(column_spec, unit="ns" if counted else column_spec.unit, lossy=name in lossy)
+    return replace(spec, columns=tuple(specs.values()))
 
 
 def _lossy(spec: StreamSpec, targets: Iterable[Target]) -> frozenset[str]:
     """Columns that take the nearest value; SettingsError for a name that is none of a float or double."""
-    asked = spec.feed.lossy if isinstance(spec.feed, FramesOptions) else ()
+    chosen = spec.feed.lossy if isinstance(spec.feed, FramesOptions) else ()
     floating = frozenset(target.column.name for target in targets if target.column.type.name in SIGNIFICANT)
-    if asked is True:
+    if chosen is True:
         return floating
-    names = frozenset(asked or ())
+    names = frozenset(chosen or ())
     if odd := sorted(names - floating):
         raise SettingsError(
             "lossy names a column that is not a float or double of the table",
@@ -119,15 +116,15 @@ def _lossy(spec: StreamSpec, targets: Iterable[Target]) -> frozenset[str]:
     return names
 
 
-def _check_type(schema: TableSchema, target: Target, found: str, given: frozenset[str]) -> None:
-    name, source = target.column.type.name, spark_source(found)
-    if not rule(source, name).takes(given):
+def _check_type(schema: TableSchema, target: Target, spark_type: str, options: frozenset[str]) -> None:
+    name, source = target.column.type.name, spark_source(spark_type)
+    if not rule(source, name).takes(options):
         raise SchemaMismatchError(
             f"column {target.source} of the data frame cannot be stored as {name}",
             where=schema.full_name,
             column=target.column.name,
             expected=f"{accepted(name)}, for {name}",
-            found=found,
+            found=spark_type,
             hint=_HINTS.get(source.group, "cast it in the query, for instance with to_timestamp or cast('bigint')"),
         )
 
@@ -139,16 +136,16 @@ def frame_blocks(
     targets = resolve_targets(spec, schema)
     origin, unit = split.origin, split.unit
     batch = pa.RecordBatch.from_arrays(split.rows.columns, told_apart(split.rows.schema.names))
-    places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
+    indices = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
     rejects.complete = partial(_numbered, split.numbers)
     decoder = ParquetDecoder(targets, (), alias=spec.allow_null_alias, unit=unit)
-    rows = decoder.typed(ParquetBatch(batch), places, origin, rejects)
+    rows = decoder.typed(ParquetBatch(batch), indices, origin, rejects)
     router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
 
     form = row_form(targets)
 
-    def text(place: int) -> bytes:
-        return row_text({name: batch.column(name)[place] for name in batch.schema.names}, form)
+    def text(index: int) -> bytes:
+        return row_text({name: batch.column(name)[index] for name in batch.schema.names}, form)
 
     yield router, rows, text
     rejects.complete = None

@@ -122,30 +122,30 @@ class MessageBlock:
 
     def payloads(self, of: Part, encoding: str) -> Payloads:
         """Values or keys in UTF-8."""
-        taken = {"value": _value, "key": _key}.get(of) or partial(header_of, name=of.removeprefix(HEADER))
-        payloads: list[bytes | None] = list(map(taken, self.messages))
+        payload_of = {"value": _value, "key": _key}.get(of) or partial(header_of, name=of.removeprefix(HEADER))
+        payloads: list[bytes | None] = list(map(payload_of, self.messages))
         if encoding != UTF8:
             payloads = [None if payload is None else to_utf8(payload, encoding) for payload in payloads]
         try:
             return Payloads(framed_block(payloads, self.offsets))
         except TypeError:  # a payload is None
             pass
-        there = np.array([payload is not None for payload in payloads], np.bool_)
+        valid = np.array([payload is not None for payload in payloads], np.bool_)
         whole = [payload for payload in payloads if payload is not None]
-        return Payloads(framed_block(whole, self.offsets[there]), there)
+        return Payloads(framed_block(whole, self.offsets[valid]), valid)
 
     @property
     def times(self) -> Ints:
         """Timestamps in ms since 1970, -1 where there is none."""
-        found = (message.timestamp() for message in self.messages)
+        timestamps = (message.timestamp() for message in self.messages)
         return np.fromiter(
-            (at_ms if kind and at_ms >= 0 else -1 for kind, at_ms in found), np.int64, len(self.messages)
+            (at_ms if kind and at_ms >= 0 else -1 for kind, at_ms in timestamps), np.int64, len(self.messages)
         )
 
 
 def header_of(message: Message, name: str) -> bytes | None:
     """The value of the last header of a name; None if there is none."""
-    values = [value for found, value in message.headers() or () if found == name]
+    values = [value for header, value in message.headers() or () if header == name]
     return values[-1] if values else None
 
 

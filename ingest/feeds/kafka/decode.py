@@ -42,17 +42,17 @@ def message_blocks(
     """
     targets = resolve_targets(spec, schema)
     decoder = MessageRows(targets, options, spec)
-    place = partition_name(split.topic, split.partition)
+    source = partition_name(split.topic, split.partition)
     blocks: Iterable[Sized] = _blocks(reader.read(split), options.limits)
     chosen = spec.partition.clock
     clock_ns = chosen.now_ns(clock)
     if chosen.kind == "batch" and spec.partition.value.column is not None:
-        clock_ns, held = _newest(decoder, blocks, place, targets, options.limits, spec)
+        clock_ns, held = _newest(decoder, blocks, source, targets, options.limits, spec)
         blocks = _blocks(reader.read(split), options.limits) if held is None else held
-    router = Router(targets, spec.partition, place, clock_ns, "offset")
+    router = Router(targets, spec.partition, source, clock_ns, "offset")
     for block, _ in blocks:
         with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
-            rows = decoder.decode(block, place, round(clock() * NS_PER_SECOND), rejects)
+            rows = decoder.decode(block, source, round(clock() * NS_PER_SECOND), rejects)
         yield router, rows, block.value_at
         rejects.complete = None
 
@@ -61,12 +61,12 @@ def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: Re
     """Messages in blocks worth decoding together, with the bytes of their values."""
     held: list[Message] = []
     size = 0
-    for some in read:
-        if isinstance(some, FramedMessages):  # a block already
-            yield some, some.size
+    for messages in read:
+        if isinstance(messages, FramedMessages):  # a block already
+            yield messages, messages.size
             continue
-        held += some
-        size += sum(map(len, some))
+        held += messages
+        size += sum(map(len, messages))
         if len(held) >= limits.messages or size >= limits.bytes:
             yield MessageBlock.of(held), size
             held, size = [], 0
@@ -77,7 +77,7 @@ def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: Re
 def _newest(
     decoder: MessageRows,
     blocks: Iterable[Sized],
-    place: str,
+    source: str,
     targets: Sequence[Target],
     limits: ReadLimits,
     spec: StreamSpec,
@@ -87,16 +87,16 @@ def _newest(
     It is known when all of the range was seen.
     """
     silent, rule = Rejects(SILENT, keep=0), spec.partition.value
-    found: list[int] = []
+    instants: list[int] = []
     held: list[Sized] | None = []
     size = messages = 0
-    for block, bytes_of in blocks:
+    for block, block_bytes in blocks:
         with gc_paused():
-            rows = decoder.decode(block, place, 0, silent)
+            rows = decoder.decode(block, source, 0, silent)
         newest = newest_instant(rows, targets, rule)
-        found += [] if newest is None else [newest]
-        size, messages = size + bytes_of, messages + len(block.offsets)
+        instants += [] if newest is None else [newest]
+        size, messages = size + block_bytes, messages + len(block.offsets)
         if held is not None:
             fits = size <= limits.held_bytes and messages <= limits.held_messages
-            held = [*held, (block, bytes_of)] if fits else None
-    return max(found, default=0), held
+            held = [*held, (block, block_bytes)] if fits else None
+    return max(instants, default=0), held

@@ -70,17 +70,17 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         topics = KafkaTopics(feed, patience=patience)
         view = topics.look()
         ends = (state.offsets if state else Offsets()).items()
-        known = {partition: Position(end.stop, end.topic_id) for partition, end in ends}
-        fresh = newcomers(known, view)
-        positions = verified(known, view, allow_gap=feed.allow_gap)
-        positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(known))
+        committed = {partition: Position(end.stop, end.topic_id) for partition, end in ends}
+        fresh = newcomers(committed, view)
+        positions = verified(committed, view, allow_gap=feed.allow_gap)
+        positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(committed))
         left = {f"{topic}/{partition}": amount for (topic, partition), amount in sorted(lag(positions, view).items())}
-        there = {
+        partition_ends = {
             f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())
         }
         waiting = sum(left.values())
-        counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=there)
-        return Waiting(counts, f"{waiting:,} messages", rows=waiting, nothing=not there)
+        counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=partition_ends)
+        return Waiting(counts, f"{waiting:,} messages", rows=waiting, nothing=not partition_ends)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

@@ -90,9 +90,9 @@ class FramedMessages:
 
     def at(self, offset: int) -> FramedMessage:
         """The message with an offset."""
-        place = int(np.searchsorted(self.offsets, offset))
-        index = place if self.chosen is None else int(self.chosen[place])
-        return FramedMessage(offset, self.values.of(index), self.keys.of(index), int(self.times[place]))
+        index = int(np.searchsorted(self.offsets, offset))
+        record = index if self.chosen is None else int(self.chosen[index])
+        return FramedMessage(offset, self.values.of(record), self.keys.of(record), int(self.times[index]))
 
     def value_at(self, offset: int) -> bytes:
         """The value of the message with an offset; empty if it has none."""
@@ -100,21 +100,21 @@ class FramedMessages:
 
     def valued(self) -> Mask:
         """Which have a value."""
-        there = self.values.there
-        return there if self.chosen is None else there[self.chosen]
+        valid = self.values.there
+        return valid if self.chosen is None else valid[self.chosen]
 
     def payloads(self, of: Part, encoding: str) -> Payloads:
         """Those that are there, in UTF-8. They have no headers."""
         part = self.values if of == "value" else self.keys
         chosen = np.arange(len(self.offsets)) if self.chosen is None else self.chosen
-        there = part.there[chosen]
-        numbers = self.offsets if there.all() else self.offsets[there]
+        valid = part.there[chosen]
+        numbers = self.offsets if valid.all() else self.offsets[valid]
         if len(numbers) == len(part.ends) - 1:  # of all that have one none was left out
             block = LineBlock(part.data, part.ends, numbers, framed=True)
         else:
-            records = (np.cumsum(part.there) - 1)[chosen[there]]
+            records = (np.cumsum(part.there) - 1)[chosen[valid]]
             whole = LineBlock(part.data, part.ends, np.zeros(len(part.ends) - 1, np.int64), framed=True)
             block = replace(whole.picked(records), numbers=numbers)
         if encoding != UTF8:
             block = framed_block([to_utf8(block.line(n), encoding) for n in range(len(block))], numbers)
-        return Payloads(block, None if len(numbers) == len(there) else there)
+        return Payloads(block, None if len(numbers) == len(valid) else valid)

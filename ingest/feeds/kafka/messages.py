@@ -66,34 +66,34 @@ class MessageRows:
             (keys, feed.key_format, feed.key_avro or feed.key_protobuf, "key"),
             (values, feed.format, feed.avro or feed.protobuf, "value"),
         )
-        for places, format, schema, of in parts:
-            if places:
-                wanted = tuple(targets[n] for n in places)
+        for indices, format, schema, of in parts:
+            if indices:
+                wanted = tuple(targets[n] for n in indices)
                 framed = {"value": feed.frame, "key": feed.key_frame}.get(of) is not None
                 decoder = _decoder(format, schema, wanted, feed, spec, framed=framed)
                 encoding = feed.encoding if format in ("json", "csv") else UTF8
                 framed |= isinstance(schema, AvroSource) and schema.registry is not None
-                self._parts.append(_Part(tuple(places), wanted, of, decoder, encoding, framed))
+                self._parts.append(_Part(tuple(indices), wanted, of, decoder, encoding, framed))
 
-    def decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> TypedRows:
-        """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
+    def decode(self, block: Messages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
+        """Typed rows of messages in the order of their offsets; ``source`` is topic/partition."""
 
         def part(start: int, stop: int) -> Messages:
             every = np.arange(len(block.offsets))
             return block if stop - start == len(every) else block.where((every >= start) & (every < stop))
 
-        def refused(index: int, why: Refusal) -> BadRow:
+        def refused(index: int, refusal: Refusal) -> BadRow:
             rejects.complete = None
-            return _failed(block.at(int(block.offsets[index])), why, place, self._headers)
+            return _failed(block.at(int(block.offsets[index])), refusal, source, self._headers)
 
         def decode(messages: Messages) -> TypedRows:
-            return self._decode(messages, place, received_ns, rejects)
+            return self._decode(messages, source, received_ns, rejects)
 
         rows = guarded_rows(GuardedRecords(len(block.offsets), part, decode, refused), rejects)
         rejects.complete = partial(_completed, block, None, self._headers)
         return rows
 
-    def _decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> TypedRows:
+    def _decode(self, block: Messages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
         if self._feed.tombstones == "ignore":
             whole = block.where(block.valued())
             rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
@@ -102,7 +102,7 @@ class MessageRows:
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
             rejects.complete = partial(_completed, block, part, self._headers)
-            rows = _part_rows(part, block, place, rejects)
+            rows = _part_rows(part, block, source, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
                 columns = {n: column.filter(pa.array(good)) for n, column in columns.items()}
@@ -112,12 +112,12 @@ class MessageRows:
         rejects.complete = partial(_completed, block, None, self._headers)
         for target in self._targets:
             if target.meta == "timestamp" and target.far is None and len(far := far_times(block.times)):
-                rejects.add_all(_far(target, block, place, index) for index in far.tolist())
+                rejects.add_all(_far(target, block, source, index) for index in far.tolist())
                 near = np.ones(len(block.offsets), np.bool_)
                 near[far] = False
                 columns = {n: column.filter(pa.array(near)) for n, column in columns.items()}
                 block = block.where(near)
-        topic, _, partition = place.rpartition("/")
+        topic, _, partition = source.rpartition("/")
         for n, target in enumerate(self._targets):
             if n not in columns:
                 columns[n] = _meta(target, block, (topic, int(partition)), received_ns)
@@ -155,16 +155,16 @@ def _decoder(
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 
-def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> TypedRows:
+def _part_rows(part: _Part, block: Messages, source: str, rejects: Rejects) -> TypedRows:
     """Rows of one part; a message that has no such payload has nulls."""
-    found = block.payloads(part.of, UTF8 if part.framed else part.encoding)
-    made, there = part.decode(found.block, place, rejects), found.there
-    if there is None:
-        return made
-    missing = block.offsets[~there]
-    numbers = np.concatenate([made.numbers, missing])
+    payloads = block.payloads(part.of, UTF8 if part.framed else part.encoding)
+    rows, valid = part.decode(payloads.block, source, rejects), payloads.there
+    if valid is None:
+        return rows
+    missing = block.offsets[~valid]
+    numbers = np.concatenate([rows.numbers, missing])
     order = pa.array(np.argsort(numbers, kind="stable"))
-    columns = [pa.concat_arrays([column, pa.nulls(len(missing), column.type)]).take(order) for column in made.columns]
+    columns = [pa.concat_arrays([column, pa.nulls(len(missing), column.type)]).take(order) for column in rows.columns]
     return TypedRows(tuple(columns), np.sort(numbers))
 
 
@@ -179,10 +179,10 @@ def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row:
     key, at_ns = message.key(), time_ns(message)
     if part is not None and part.encoding != UTF8:
         row = reencoded(part.encoding, row)
-    said = replace(row, unit="offset", part="value" if part is None else _part_of(part.of))
+    completed = replace(row, unit="offset", part="value" if part is None else _part_of(part.of))
     if headers:
-        said = replace(said, header=header_texts(message, headers))
-    return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
+        completed = replace(completed, header=header_texts(message, headers))
+    return replace(completed, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 
 
 def _part_of(name: Part) -> MessagePart:
@@ -192,35 +192,35 @@ def _part_of(name: Part) -> MessagePart:
 
 def header_texts(message: Message, names: Sequence[str]) -> tuple[str, ...]:
     """Headers as the quarantine keeps them: ``NAME:BASE64``, those that are there."""
-    found = ((name, header_of(message, name)) for name in names)
-    return tuple(f"{name}:{base64.b64encode(value).decode()}" for name, value in found if value is not None)
+    headers = ((name, header_of(message, name)) for name in names)
+    return tuple(f"{name}:{base64.b64encode(value).decode()}" for name, value in headers if value is not None)
 
 
 def headers_of(texts: Sequence[str]) -> Headers:
     """Headers by such texts. Names of CSV fields, which older rows have there, are none."""
-    found: list[tuple[str, bytes | None]] = []
+    headers: list[tuple[str, bytes | None]] = []
     for text in texts:
         name, colon, value = text.rpartition(":")
         with suppress(ValueError):
-            found += [(name, base64.b64decode(value, validate=True))] * bool(colon)
-    return found
+            headers += [(name, base64.b64decode(value, validate=True))] * bool(colon)
+    return headers
 
 
-def _failed(message: Message, why: Refusal, place: str, headers: Sequence[str]) -> BadRow:
+def _failed(message: Message, refusal: Refusal, source: str, headers: Sequence[str]) -> BadRow:
     """The bad row of a message whose decoding raised an exception."""
     value = message.value()
     shown = (value or b"")[:MAX_VALUE].decode("utf-8", "replace")
-    row = bad_row(place, message.offset(), None, why, shown, value or b"", unit="offset")
+    row = bad_row(source, message.offset(), None, refusal, shown, value or b"", unit="offset")
     kept = header_texts(message, headers) if headers else None
     payload = None if value is None else row.payload
     return replace(row, payload=payload, key=message.key(), time_ns=time_ns(message), header=kept)
 
 
-def _far(target: Target, block: Messages, place: str, index: int) -> BadRow:
+def _far(target: Target, block: Messages, source: str, index: int) -> BadRow:
     """The bad row of a message whose timestamp no Instant holds."""
-    why = out_of_range(True)
-    found = f"{block.times[index]} ms since 1970"
-    return bad_row(place, int(block.offsets[index]), target.column.name, why, found)
+    refusal = out_of_range(True)
+    shown = f"{block.times[index]} ms since 1970"
+    return bad_row(source, int(block.offsets[index]), target.column.name, refusal, shown)
 
 
 def _with_frame(row: BadRow, payload: bytes, of: Part) -> BadRow:
@@ -228,21 +228,21 @@ def _with_frame(row: BadRow, payload: bytes, of: Part) -> BadRow:
     number = likely_frame(payload)
     if number is None or row.refusal.reason not in _UNREAD:
         return row
-    place, setting = ("[feed]", "feed") if of == "value" else ("key of [feed]", "feed.key")
-    why = Refusal(
+    table, setting = ("[feed]", "feed") if of == "value" else ("key of [feed]", "feed.key")
+    refusal = Refusal(
         row.refusal.reason,
-        f'a payload without a frame, or frame = "confluent" in {place} (Avro: {setting}.avro.registry)',
+        f'a payload without a frame, or frame = "confluent" in {table} (Avro: {setting}.avro.registry)',
         f"it looks like the frame of a schema registry: a zero byte and schema id {number}",
     )
-    return replace(row, refusal=why)
+    return replace(row, refusal=refusal)
 
 
-def _meta(target: Target, block: Messages, place: tuple[str, int], received_ns: int) -> pa.Array:
+def _meta(target: Target, block: Messages, partition: tuple[str, int], received_ns: int) -> pa.Array:
     arrow, count = target.column.type.arrow, len(block.offsets)
     if target.meta == "topic":
-        return pa.repeat(place[0], count)
+        return pa.repeat(partition[0], count)
     if target.meta == "partition":
-        return pa.array(np.full(count, place[1]), pa.int64()).cast(arrow)
+        return pa.array(np.full(count, partition[1]), pa.int64()).cast(arrow)
     if target.meta == "offset":
         return pa.array(block.offsets, pa.int64())
     if target.meta == "receive_time":

@@ -46,17 +46,17 @@ def verified(
     Raises PositionGapError, a different one for each way in which a topic and a position can disagree, and FeedError
     for a partition that is gone.
     """
-    found: dict[TopicPartition, Position] = {}
+    readable: dict[TopicPartition, Position] = {}
     for (topic, partition), position in positions.items():
         if topic not in view:
             continue  # no longer of this feed
-        now = view[topic]
-        bounds = now.partitions.get(partition)
-        if position.topic_id and now.topic_id and position.topic_id != now.topic_id:
+        topic_view = view[topic]
+        bounds = topic_view.partitions.get(partition)
+        if position.topic_id and topic_view.topic_id and position.topic_id != topic_view.topic_id:
             if not allow_gap:
-                raise recreated(topic, position.topic_id, now.topic_id)
+                raise recreated(topic, position.topic_id, topic_view.topic_id)
             if bounds is not None:
-                found[topic, partition] = Position(bounds.beginning, now.topic_id)
+                readable[topic, partition] = Position(bounds.beginning, topic_view.topic_id)
             continue
         if bounds is None:
             raise topic_gone(partition_name(topic, partition))
@@ -66,14 +66,14 @@ def verified(
             if not allow_gap:
                 raise retention_passed(topic, partition, position.offset, bounds.beginning)
             position = replace(position, offset=bounds.beginning)
-        found[topic, partition] = replace(position, topic_id=now.topic_id or position.topic_id)
-    return found
+        readable[topic, partition] = replace(position, topic_id=topic_view.topic_id or position.topic_id)
+    return readable
 
 
 def newcomers(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> list[TopicPartition]:
     """Partitions without a position, in order."""
-    there = ((topic, partition) for topic, now in view.items() for partition in now.partitions)
-    return sorted(partition for partition in there if partition not in positions)
+    partitions = ((topic, partition) for topic, now in view.items() for partition in now.partitions)
+    return sorted(partition for partition in partitions if partition not in positions)
 
 
 def lag(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> dict[TopicPartition, int]:
@@ -90,14 +90,14 @@ def fair_amounts(waiting: Mapping[TopicPartition, int], limit: int | None) -> di
     of its share goes to the others, so that none waits for another's backlog."""
     if limit is None or sum(waiting.values()) <= limit:
         return {partition: amount for partition, amount in waiting.items() if amount}
-    found: dict[TopicPartition, int] = {}
+    amounts: dict[TopicPartition, int] = {}
     left = limit
     todo = sorted((amount, partition) for partition, amount in waiting.items() if amount)
     for done, (amount, partition) in enumerate(todo):
         share = left // (len(todo) - done)
-        found[partition] = min(amount, share)
-        left -= found[partition]
-    return {partition: amount for partition, amount in found.items() if amount}
+        amounts[partition] = min(amount, share)
+        left -= amounts[partition]
+    return {partition: amount for partition, amount in amounts.items() if amount}
 
 
 def next_ranges(
@@ -110,8 +110,8 @@ def next_ranges(
     amounts = fair_amounts(waiting, limit)
     partitions = sorted({*amounts, *unwritten})
     return [
-        OffsetRange(*partition, at.offset, at.offset + amounts.get(partition, 0), at.topic_id)
-        for partition, at in ((partition, positions[partition]) for partition in partitions)
+        OffsetRange(*partition, position.offset, position.offset + amounts.get(partition, 0), position.topic_id)
+        for partition, position in ((partition, positions[partition]) for partition in partitions)
     ]
 
 
@@ -126,7 +126,7 @@ def share_out(ranges: Sequence[OffsetRange], tasks: int, small: int = SMALL_BATC
     Order is kept over the runs. A partition is cut only where whole partitions would make the runs uneven, because
     its rows have to be brought together again.
     """
-    borders = [0, *accumulate(item.stop - item.start for item in ranges)]
+    borders = [0, *accumulate(whole.stop - whole.start for whole in ranges)]
     total = borders[-1]
     if not ranges or tasks <= 1 or total <= small:
         return [tuple(ranges)] if ranges else []
@@ -137,15 +137,15 @@ def share_out(ranges: Sequence[OffsetRange], tasks: int, small: int = SMALL_BATC
         near = min(borders, key=lambda border: abs(border - even))
         cuts.add(near if abs(near - even) <= max(UNEVEN * share, LEAST_PIECE) else even)
     runs: list[list[OffsetRange]] = [[]]
-    for item, (first, last) in zip(ranges, pairwise(borders), strict=True):
-        at = item.start
+    for whole, (first, last) in zip(ranges, pairwise(borders), strict=True):
+        start = whole.start
         for cut in sorted(cut for cut in cuts if first < cut <= last):
-            stop = item.start + cut - first
-            if stop > at:
-                runs[-1].append(replace(item, start=at, stop=stop))
+            stop = whole.start + cut - first
+            if stop > start:
+                runs[-1].append(replace(whole, start=start, stop=stop))
             if runs[-1] and cut < total:
                 runs.append([])
-            at = stop
-        if at < item.stop or item.start == item.stop:
-            runs[-1].append(replace(item, start=at))
+            start = stop
+        if start < whole.stop or whole.start == whole.stop:
+            runs[-1].append(replace(whole, start=start))
     return [tuple(run) for run in runs if run]

@@ -55,6 +55,6 @@ def requeue_messages(
 ) -> RequeuedRows:
     """Rows of one topic and partition, by the decoder of messages."""
     messages = [_Message(row) for row in rows]
-    found = MessageRows(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
+    typed = MessageRows(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
-    return RequeuedRows(source, found, payloads, "offset", rejects.complete)
+    return RequeuedRows(source, typed, payloads, "offset", rejects.complete)

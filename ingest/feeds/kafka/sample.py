@@ -27,7 +27,7 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
     view = KafkaTopics(options, patience=LOOK_S).look()
     partitions = [(topic, number) for topic in sorted(view) for number in sorted(view[topic].partitions)]
     reader = KafkaReader(options)
-    found: dict[str, MessageBlock] = {}
+    blocks: dict[str, MessageBlock] = {}
     whole, left = True, rows
     try:
         for done, (topic, number) in enumerate(partitions):
@@ -38,10 +38,10 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
             messages = [message for some in reader.read(wanted) for message in some]
             left -= len(messages)
             if messages:
-                found[partition_name(topic, number)] = MessageBlock.of(messages)
+                blocks[partition_name(topic, number)] = MessageBlock.of(messages)
     finally:
         reader.close()
-    return sample_of(found, options, whole=whole)
+    return sample_of(blocks, options, whole=whole)
 
 
 def require_format(options: KafkaOptions) -> None:
@@ -58,44 +58,46 @@ def require_format(options: KafkaOptions) -> None:
 
 def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: bool) -> Sample:
     """The values of messages by topic/partition; a message without a value is passed over."""
-    places: list[str] = []
+    positions: list[str] = []
     bad: list[Unreadable] = []
     records: list[Record] = []
-    for place, block in blocks.items():
+    for source, block in blocks.items():
         valued = [message for message in block.messages if message.value() is not None]
         payloads = [_text(message.value() or b"", options) for message in valued]
         if options.format == "csv":
-            listed = _csv(place, MessageBlock.of(valued), payloads, options, bad)
+            listed = _csv(source, MessageBlock.of(valued), payloads, options, bad)
         else:
             listed = [(m.offset(), _record(payload)) for m, payload in zip(valued, payloads, strict=True)]
-        for offset, found in listed:
-            if isinstance(found, str):
-                bad.append(Unreadable(f"{place} offset {offset}", found))
+        for offset, record in listed:
+            if isinstance(record, str):
+                bad.append(Unreadable(f"{source} offset {offset}", record))
             else:
-                records.append(found)
-                places.append(f"{place} offset {offset}")
+                records.append(record)
+                positions.append(f"{source} offset {offset}")
     if not records:
         raise FeedError(
             "no message of the sample can be read" if bad else "the topics have no messages to infer from",
             where=options.path,
             expected=f"messages in {options.format}",
-            found="; ".join(f"{one.place}: {one.reason}" for one in bad[:3]) or "no message with a value",
+            found="; ".join(f"{fault.position}: {fault.reason}" for fault in bad[:3]) or "no message with a value",
             hint="correct feed.format" if bad else "wait for messages, or sample another topic",
         )
     if options.format == "json":
         fields, unnamed = fields_of(records)
-        return Sample(options.path, "json", fields, places, whole, tuple(bad), unnamed, messages=True)
+        return Sample(options.path, "json", fields, positions, whole, tuple(bad), unnamed, messages=True)
     texts = {name: [record[name] for record in records] for name in options.csv.names if name}
     null, quoted = options.csv.null, options.csv.quoted_null
-    return Sample(options.path, "csv", texts, places, whole, tuple(bad), null=null, quoted_null=quoted, messages=True)
+    return Sample(
+        options.path, "csv", texts, positions, whole, tuple(bad), null=null, quoted_null=quoted, messages=True
+    )
 
 
 def _record(payload: bytes) -> Record | str:
     """The object of a message, or why it is none."""
-    found = record_of(payload)
-    number = likely_frame(payload) if isinstance(found, str) else None
+    record = record_of(payload)
+    number = likely_frame(payload) if isinstance(record, str) else None
     if number is None:
-        return found
+        return record
     return f'not JSON (it looks like the frame of a schema registry, schema id {number}: frame = "confluent" in [feed])'
 
 
@@ -106,12 +108,12 @@ def _text(payload: bytes, options: KafkaOptions) -> bytes:
 
 
 def _csv(
-    place: str, block: MessageBlock, payloads: list[bytes], options: KafkaOptions, bad: list[Unreadable]
+    source: str, block: MessageBlock, payloads: list[bytes], options: KafkaOptions, bad: list[Unreadable]
 ) -> list[tuple[int, Record | str]]:
     taken = CsvRecords(options.csv)
     rejects = Rejects(
-        SILENT, sink=lambda found: bad.extend(Unreadable(f"{b.file} offset {b.line}", b.explanation) for b in found)
+        SILENT, sink=lambda rows: bad.extend(Unreadable(f"{b.file} offset {b.line}", b.explanation) for b in rows)
     )
-    taken.decode(framed_block(payloads, block.offsets), place, rejects)
+    taken.decode(framed_block(payloads, block.offsets), source, rejects)
     rejects.flush()
     return list(taken.records)

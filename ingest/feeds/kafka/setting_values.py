@@ -38,14 +38,14 @@ def parse_client(value: object) -> ClientSettings:
         return value
     if not isinstance(value, Mapping):
         raise ValueError('expected settings by name, like { "security.protocol" = "SASL_SSL" }')
-    found = []
-    for name, given in sorted(value.items()):
-        if isinstance(given, bool):
-            given = "true" if given else "false"
-        if not isinstance(given, str | int | float):
+    settings = []
+    for name, setting in sorted(value.items()):
+        if isinstance(setting, bool):
+            setting = "true" if setting else "false"
+        if not isinstance(setting, str | int | float):
             raise ValueError(f"{name}: expected a text, a number or a boolean")
-        found.append((str(name), str(given)))
-    return ClientSettings(tuple(found))
+        settings.append((str(name), str(setting)))
+    return ClientSettings(tuple(settings))
 
 
 def parse_pattern(value: object) -> str:

@@ -191,13 +191,13 @@ def _avro(part: AvroModel | None, base: Path, fs: Fs) -> AvroSource | None:
         if part.registry.startswith(ADDRESSES):
             return AvroSource(registry=part.registry)
         directory = beside(base, part.registry)
-        found = fs.stat(directory)
-        if found is None or not found.is_dir:
+        stat = fs.stat(directory)
+        if stat is None or not stat.is_dir:
             raise SettingsError(
                 "no such registry of Avro schemas",
                 where=directory,
                 expected="a directory of files <id>.avsc, or an address that begins with http:// or https://",
-                found="nothing" if found is None else "a file",
+                found="nothing" if stat is None else "a file",
                 hint="correct `avro` in [feed]",
             )
         return AvroSource(registry=str(directory))
@@ -212,12 +212,12 @@ def _protobuf(part: ProtobufModel | None, base: Path, fs: Fs) -> ProtobufSource 
 
 
 def _schema(fs: Fs, path: Path, key: str) -> bytes:
-    found = fs.stat(path)
-    if found is None or found.is_dir:
+    stat = fs.stat(path)
+    if stat is None or stat.is_dir:
         raise SettingsError(
             f"no such {key.title()} schema",
             where=path,
-            found="nothing" if found is None else "a directory",
+            found="nothing" if stat is None else "a directory",
             hint=f"correct `{key}` in [feed]",
         )
     return fs.read(path)

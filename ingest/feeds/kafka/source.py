@@ -126,9 +126,9 @@ class TopicReader(RangeReader):
     def _follow(self, start: Offset) -> None:
         """Takes over positions that Spark remembers and this reader has not planned: those of its checkpoint."""
         for partition, offset in _partitions(start).items():
-            known = self._positions.get(partition)
-            if known is None or known.offset < offset:
-                self._positions[partition] = Position(offset, known.topic_id if known else "")
+            position = self._positions.get(partition)
+            if position is None or position.offset < offset:
+                self._positions[partition] = Position(offset, position.topic_id if position else "")
 
     def _between(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """A batch that Spark repeats from its checkpoint; the commit log decides about it."""
@@ -151,9 +151,9 @@ class TopicReader(RangeReader):
         """The most messages of this batch, by the limits in rows and in bytes."""
         if own.bytes is None or not any(waiting.values()):
             return own.rows
-        each = self._sizes.bytes_per_message(positions, waiting)
-        self._small = small_batch(each)
-        by_bytes = max(1, int(own.bytes / each))
+        message_bytes = self._sizes.bytes_per_message(positions, waiting)
+        self._small = small_batch(message_bytes)
+        by_bytes = max(1, int(own.bytes / message_bytes))
         return by_bytes if own.rows is None else min(own.rows, by_bytes)
 
 

@@ -34,7 +34,7 @@ def first_offsets(
     elif begun:
         pass
     elif start.kind == "latest":
-        offsets = {partition: found.end for partition, found in bounds.items()}
+        offsets = {partition: positions.end for partition, positions in bounds.items()}
     elif start.kind == "timestamp":
         later = topics.at_time(partitions, start.at_ms or 0)
         offsets = {
@@ -42,35 +42,33 @@ def first_offsets(
         }
     elif start.kind == "committed":
         offsets = topics.committed(partitions)
-    found: dict[TopicPartition, Position] = {}
-    for partition in partitions:
-        offset = offsets.get(partition)
-        found[partition] = Position(
-            bounds[partition].beginning if offset is None else offset, view[partition[0]].topic_id
-        )
-    return found
+    chosen = {partition: offsets.get(partition) for partition in partitions}
+    return {
+        partition: Position(bounds[partition].beginning if offset is None else offset, view[partition[0]].topic_id)
+        for partition, offset in chosen.items()
+    }
 
 
 def _given(
     start: Start, partitions: Sequence[TopicPartition], view: Mapping[str, TopicView]
 ) -> dict[TopicPartition, int | None]:
-    found: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, int | None] = {}
     for topic, partition, offset in start.offsets:
         bounds = view[topic].partitions.get(partition) if topic in view else None
         if bounds is None or not bounds.beginning <= offset <= bounds.end:
-            there = _partitions(topic, view) if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
+            possible = _partitions(topic, view) if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
             if (topic, partition) in partitions or bounds is None:
                 raise SettingsError(
                     "the partition has no such start offset",
                     where=f"feed.start {topic}:{partition}",
-                    expected=there,
+                    expected=possible,
                     found=f"{_what(topic, partition, view)}, which is not there"
                     if bounds is None
                     else f"offset {offset}",
                     hint="correct feed.start, which holds for partitions without an epoch",
                 )
-        found[topic, partition] = offset
-    return found
+        offsets[topic, partition] = offset
+    return offsets
 
 
 def _what(topic: str, partition: int, view: Mapping[str, TopicView]) -> str:

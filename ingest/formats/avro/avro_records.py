@@ -27,7 +27,7 @@ from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.quarantine.reasons import Reason
 
-Found = dict[str, Any]
+Record = dict[str, Any]
 
 
 class AvroRecords:
@@ -59,12 +59,12 @@ class AvroRecords:
 
     def _require(self, target: Target, path: Sequence[str]) -> None:
         """SettingsError for a column of whose field the schema knows nothing: it would be null in every row."""
-        there = fields_in(self._schemas.of_file, path)
-        if there is not None:
+        names = fields_in(self._schemas.of_file, path)
+        if names is not None:
             raise SettingsError(
                 f"column {target.column.name} has no field in the Avro schema",
                 where="feed.avro.schema",
-                expected=", ".join(sorted(there)) or "a record there",
+                expected=", ".join(sorted(names)) or "a record there",
                 found=target.source,
                 hint="name the field with `from` under [columns], as the schema spells it",
             )
@@ -77,22 +77,22 @@ class AvroRecords:
         if lacking:
             raise NotARecordError(f"its schema lacks {', '.join(lacking)}")
 
-    def read(self, payload: bytes) -> Found:
+    def read(self, payload: bytes) -> Record:
         """The record of a payload."""
         return self._schemas.record(payload)
 
-    def value(self, record: Found, place: int) -> Value | Refusal:
+    def value(self, record: Record, index: int) -> Value | Refusal:
         """The value of a target; null where the record has none."""
-        there = value_at(record, self._paths[place])
-        if isinstance(there, Refusal):
-            return there
-        return from_binary(there, self._targets[place], self._alias, bytes_too=self._bytes_too)
+        field = value_at(record, self._paths[index])
+        if isinstance(field, Refusal):
+            return field
+        return from_binary(field, self._targets[index], self._alias, bytes_too=self._bytes_too)
 
-    def shown(self, record: Found, place: int) -> str:
+    def shown(self, record: Record, index: int) -> str:
         """The field that the target comes from, or lies in."""
-        return shown_value(record.get(self._paths[place][0]))
+        return shown_value(record.get(self._paths[index][0]))
 
-    def unknown(self, record: Found) -> list[str]:
+    def unknown(self, record: Record) -> list[str]:
         """Fields that no target takes."""
         return unknown_names(record, self._tree)
 
@@ -127,12 +127,12 @@ class Schemas:
         stream = io.BytesIO(payload)
         stream.seek(start)
         try:
-            found = fastavro.schemaless_reader(stream, schema, None)
+            record = fastavro.schemaless_reader(stream, schema, None)
         except (EOFError, ValueError, IndexError, OverflowError, KeyError, TypeError, struct.error) as error:
             raise NotARecordError(str(error)[:200] or type(error).__name__) from None
-        if not isinstance(found, dict):
+        if not isinstance(record, dict):
             raise NotARecordError("the schema is of no record")
-        return found
+        return record
 
     def _schema_of(self, payload: bytes) -> tuple[Schema, Check, int]:
         if self._registry is None:

@@ -29,7 +29,7 @@ def _moment(kind: MomentKind, unit_ns: int) -> Make:
 
 def _duration(value: bytes) -> WireValue:
     """Months, days and milliseconds, as ISO 8601 writes an interval."""
-    months, days, millis = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
+    months, days, millis = (int.from_bytes(value[offset : offset + 4], "little") for offset in (0, 4, 8))
     seconds, below = divmod(millis, 1000)
     return WireValue("duration", f"P{months}M{days}DT{seconds}{fraction_text(below * UNIT_NS['ms'])}S")
 
@@ -60,15 +60,15 @@ def with_own_names(schema: Schema) -> Schema:
         return [with_own_names(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {
+    renamed = {
         key: with_own_names(value) if key in ("type", "items", "values") else value for key, value in schema.items()
     }
-    if isinstance(made.get("fields"), list):
-        made["fields"] = [with_own_names(field) for field in made["fields"]]
-    name = f"{made.get('type')}-{made.get('logicalType')}"
-    if name in _MAKE and made.get("size") == _SIZES.get(name):
-        made["logicalType"] = _PREFIX + str(made["logicalType"])
-    return made
+    if isinstance(renamed.get("fields"), list):
+        renamed["fields"] = [with_own_names(field) for field in renamed["fields"]]
+    name = f"{renamed.get('type')}-{renamed.get('logicalType')}"
+    if name in _MAKE and renamed.get("size") == _SIZES.get(name):
+        renamed["logicalType"] = _PREFIX + str(renamed["logicalType"])
+    return renamed
 
 
 def _reader(make: Make) -> Callable[..., Moment | WireValue | UUID]:

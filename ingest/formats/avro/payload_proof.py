@@ -27,9 +27,9 @@ def checker(schema: Any) -> Check:
     empty = [0]  # entries without bytes in the lists of one payload
     check = _check(schema, {}, empty)
 
-    def whole(payload: bytes, at: int, depth: int) -> int:
+    def whole(payload: bytes, offset: int, depth: int) -> int:
         empty[0] = 0
-        return check(payload, at, depth)
+        return check(payload, offset, depth)
 
     return whole
 
@@ -53,8 +53,8 @@ def fields_in(schema: Any, path: Sequence[str]) -> set[str] | None:
 
 def _fields(schema: Any, path: Sequence[str], named: Mapping[str, Any]) -> set[str] | None:
     if isinstance(schema, Sequence) and not isinstance(schema, str):
-        found = [_fields(branch, path, named) for branch in schema]
-        return None if None in found else set().union(*(names for names in found if names))
+        branches = [_fields(branch, path, named) for branch in schema]
+        return None if None in branches else set().union(*(names for names in branches if names))
     kind = schema["type"] if isinstance(schema, Mapping) else schema
     if not isinstance(kind, str):
         return _fields(kind, path, named)
@@ -72,14 +72,14 @@ def _fields(schema: Any, path: Sequence[str], named: Mapping[str, Any]) -> set[s
 def _records(schema: Any) -> dict[str, Any]:
     """The records that a schema defines, by name."""
     if isinstance(schema, Sequence) and not isinstance(schema, str):
-        return {name: found for branch in schema for name, found in _records(branch).items()}
+        return {name: record for branch in schema for name, record in _records(branch).items()}
     if not isinstance(schema, Mapping):
         return {}
     own = {schema["name"]: schema} if schema["type"] in ("record", "error") else {}
     parts = [schema.get("items"), schema.get("values"), *(field["type"] for field in schema.get("fields", ()))]
     if not isinstance(schema["type"], str):
         parts.append(schema["type"])
-    return own | {name: found for part in parts for name, found in _records(part).items()}
+    return own | {name: record for part in parts for name, record in _records(part).items()}
 
 
 def _check(schema: Any, named: dict[str, Check], empty: list[int]) -> Check:
@@ -88,28 +88,28 @@ def _check(schema: Any, named: dict[str, Check], empty: list[int]) -> Check:
     kind = schema["type"] if isinstance(schema, Mapping) else schema
     if not isinstance(kind, str):
         return _check(kind, named, empty)
-    of = schema if isinstance(schema, Mapping) else {}
+    attributes = schema if isinstance(schema, Mapping) else {}
     if kind in ("record", "error"):
         fields: list[Check] = []
-        named[of["name"]] = record = _record(fields)
-        fields += [_check(field["type"], named, empty) for field in of["fields"]]
+        named[attributes["name"]] = record = _record(fields)
+        fields += [_check(field["type"], named, empty) for field in attributes["fields"]]
         return record
     if kind == "array":
-        return _blocks(_check(of["items"], named, empty), empty)
+        return _blocks(_check(attributes["items"], named, empty), empty)
     if kind == "map":
-        return _blocks(_entry(_check(of["values"], named, empty)), empty)
+        return _blocks(_entry(_check(attributes["values"], named, empty)), empty)
     if kind == "fixed":
-        named[of["name"]] = made = _decimal(_skip(of["size"]), of)
-        return made
+        named[attributes["name"]] = check = _decimal(_skip(attributes["size"]), attributes)
+        return check
     if kind == "enum":
-        named[of["name"]] = made = _enum(len(of["symbols"]))
-        return made
-    return _primitive(kind, of) or named[kind]
+        named[attributes["name"]] = check = _enum(len(attributes["symbols"]))
+        return check
+    return _primitive(kind, attributes) or named[kind]
 
 
-def _primitive(kind: str, of: Mapping[str, Any]) -> Check | None:
+def _primitive(kind: str, attributes: Mapping[str, Any]) -> Check | None:
     if kind in ("string", "bytes"):
-        return _decimal(_text, of)
+        return _decimal(_text, attributes)
     if kind == "boolean":
         return _boolean
     if kind in ("int", "long"):
@@ -117,130 +117,130 @@ def _primitive(kind: str, of: Mapping[str, Any]) -> Check | None:
     return _skip(_FIXED[kind]) if kind in _FIXED else None
 
 
-def _number(payload: bytes, at: int) -> tuple[int, int]:
+def _number(payload: bytes, offset: int) -> tuple[int, int]:
     """A zigzag number and where it ends."""
-    byte = payload[at]
-    at += 1
+    byte = payload[offset]
+    offset += 1
     if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    found, shift = byte & 0x7F, 7
+        return (byte >> 1) ^ -(byte & 1), offset
+    bits, shift = byte & 0x7F, 7
     while True:
-        byte = payload[at]
-        at += 1
-        found |= (byte & 0x7F) << shift
+        byte = payload[offset]
+        offset += 1
+        bits |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             break
         if shift > 63:
             raise NotARecordError("a number of more than ten bytes")
-    if found >> 64:
+    if bits >> 64:
         raise NotARecordError("a number of more than 64 bits")
-    return (found >> 1) ^ -(found & 1), at
+    return (bits >> 1) ^ -(bits & 1), offset
 
 
-def _long(payload: bytes, at: int, depth: int) -> int:
-    return at + 1 if payload[at] < 0x80 else _number(payload, at)[1]
+def _long(payload: bytes, offset: int, depth: int) -> int:
+    return offset + 1 if payload[offset] < 0x80 else _number(payload, offset)[1]
 
 
-def _int(payload: bytes, at: int, depth: int) -> int:
-    if payload[at] < 0x80:
-        return at + 1
-    value, at = _number(payload, at)
+def _int(payload: bytes, offset: int, depth: int) -> int:
+    if payload[offset] < 0x80:
+        return offset + 1
+    value, offset = _number(payload, offset)
     if not -(2**31) <= value < 2**31:
         raise NotARecordError(f"an int of more than 32 bits ({value})")
-    return at
+    return offset
 
 
-def _boolean(payload: bytes, at: int, depth: int) -> int:
-    if payload[at] > 1:
-        raise NotARecordError(f"a boolean that is neither 0 nor 1 ({payload[at]})")
-    return at + 1
+def _boolean(payload: bytes, offset: int, depth: int) -> int:
+    if payload[offset] > 1:
+        raise NotARecordError(f"a boolean that is neither 0 nor 1 ({payload[offset]})")
+    return offset + 1
 
 
-def _text(payload: bytes, at: int, depth: int) -> int:
-    length, at = _number(payload, at)
+def _text(payload: bytes, offset: int, depth: int) -> int:
+    length, offset = _number(payload, offset)
     if length < 0:
         raise NotARecordError(f"a negative length ({length})")
-    return at + length
+    return offset + length
 
 
 def _skip(size: int) -> Check:
-    return lambda payload, at, depth: at + size
+    return lambda payload, offset, depth: offset + size
 
 
-def _decimal(check: Check, of: Mapping[str, Any]) -> Check:
+def _decimal(check: Check, attributes: Mapping[str, Any]) -> Check:
     """``check``, and that a decimal has no more digits than its type says."""
-    if of.get("logicalType") != "decimal" or not isinstance(of.get("precision"), int):
+    if attributes.get("logicalType") != "decimal" or not isinstance(attributes.get("precision"), int):
         return check
-    limit, size = 10 ** of["precision"], of.get("size")
+    limit, size = 10 ** attributes["precision"], attributes.get("size")
 
-    def digits(payload: bytes, at: int, depth: int) -> int:
-        end = check(payload, at, depth)
-        start = at if size is not None else _number(payload, at)[1]
+    def digits(payload: bytes, offset: int, depth: int) -> int:
+        end = check(payload, offset, depth)
+        start = offset if size is not None else _number(payload, offset)[1]
         if abs(int.from_bytes(payload[start:end], "big", signed=True)) >= limit:
-            raise NotARecordError(f"a decimal of more than {of['precision']} digits")
+            raise NotARecordError(f"a decimal of more than {attributes['precision']} digits")
         return end
 
     return digits
 
 
 def _enum(count: int) -> Check:
-    def enum(payload: bytes, at: int, depth: int) -> int:
-        index, at = _number(payload, at)
+    def enum(payload: bytes, offset: int, depth: int) -> int:
+        index, offset = _number(payload, offset)
         if not 0 <= index < count:
             raise NotARecordError(f"no symbol of the enum ({index})")
-        return at
+        return offset
 
     return enum
 
 
 def _union(branches: list[Check]) -> Check:
-    def union(payload: bytes, at: int, depth: int) -> int:
-        index, at = _number(payload, at)
+    def union(payload: bytes, offset: int, depth: int) -> int:
+        index, offset = _number(payload, offset)
         if not 0 <= index < len(branches):
             raise NotARecordError(f"no branch of the union ({index})")
-        return branches[index](payload, at, depth)
+        return branches[index](payload, offset, depth)
 
     return union
 
 
 def _record(fields: list[Check]) -> Check:
-    def record(payload: bytes, at: int, depth: int) -> int:
+    def record(payload: bytes, offset: int, depth: int) -> int:
         if depth >= MAX_DEPTH:
             raise NotARecordError(f"more than {MAX_DEPTH} records in each other")
         for check in fields:
-            at = check(payload, at, depth + 1)
-        return at
+            offset = check(payload, offset, depth + 1)
+        return offset
 
     return record
 
 
 def _entry(value: Check) -> Check:
-    return lambda payload, at, depth: value(payload, _text(payload, at, depth), depth)
+    return lambda payload, offset, depth: value(payload, _text(payload, offset, depth), depth)
 
 
 def _blocks(item: Check, empty: list[int]) -> Check:
     """Entries of an array or map: blocks of a count, before a negative one's entries their size, until a count of 0."""
 
-    def blocks(payload: bytes, at: int, depth: int) -> int:
+    def blocks(payload: bytes, offset: int, depth: int) -> int:
         while True:
-            count, at = _number(payload, at)
+            count, offset = _number(payload, offset)
             if count == 0:
-                return at
+                return offset
             size = None
             if count < 0:
-                size, at = _number(payload, at)
-            start = at
-            if abs(count) > len(payload) - at and abs(count) > MAX_EMPTY:
+                size, offset = _number(payload, offset)
+            start = offset
+            if abs(count) > len(payload) - offset and abs(count) > MAX_EMPTY:
                 raise NotARecordError(f"a list of {abs(count)} entries")
             for _ in range(abs(count)):
-                before, at = at, item(payload, at, depth)
-                if at == before:  # its type takes no bytes, so none of the entries does
+                before, offset = offset, item(payload, offset, depth)
+                if offset == before:  # its type takes no bytes, so none of the entries does
                     empty[0] += abs(count)
                     if empty[0] > MAX_EMPTY:
                         raise NotARecordError(f"lists of more than {MAX_EMPTY} entries without bytes")
                     break
-            if size is not None and at - start != size:
-                raise NotARecordError(f"a block of {at - start} bytes that says {size}")
+            if size is not None and offset - start != size:
+                raise NotARecordError(f"a block of {offset - start} bytes that says {size}")
 
     return blocks

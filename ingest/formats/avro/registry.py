@@ -25,7 +25,7 @@ import fastavro
 
 from sparkhaven.ingest.formats.avro.logical import with_own_names
 from sparkhaven.ingest.formats.avro.payload_proof import Check, checker
-from sparkhaven.ingest.formats.avro.whole_columns import Definitions, definitions_in, whole
+from sparkhaven.ingest.formats.avro.whole_schema import Definitions, definitions_in, whole
 from sparkhaven.ingest.formats.binary_records import NotARecordError
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -52,9 +52,9 @@ class _Unusable:
 class Registry:
     """The schemas of one directory or address. ``ask`` gets an answer by its path; None: it has no such thing."""
 
-    def __init__(self, place: str, *, fs: Fs | None = None, ask: Ask | None = None) -> None:
-        self._place, self._fs, self._ask = place, fs or Fs(), ask or answer
-        self._known: dict[int, Usable | _Unusable] = {}
+    def __init__(self, location: str, *, fs: Fs | None = None, ask: Ask | None = None) -> None:
+        self._location, self._fs, self._ask = location, fs or Fs(), ask or answer
+        self._entries: dict[int, Usable | _Unusable] = {}
 
     def schema(self, number: int, now: float) -> Usable:
         """The schema of an id and the check of its payloads; ``now`` in seconds that never go back.
@@ -62,23 +62,23 @@ class Registry:
         NotARecordError if there is none of Avro, RetryableFeedError without an answer, SettingsError where we may not
         ask.
         """
-        known = self._known.get(number)
-        if known is None or (isinstance(known, _Unusable) and now >= known.until):
+        entry = self._entries.get(number)
+        if entry is None or (isinstance(entry, _Unusable) and now >= entry.until):
             try:
-                known = self._look(number)
+                entry = self._look(number)
             except NotARecordError as error:
                 # to look into a directory again costs nothing, and a corrected file is seen at once
-                known = _Unusable(str(error), now + FORGET_SECONDS if _is_address(self._place) else now)
-            self._known.pop(number, None)
-            while len(self._known) >= MAX_KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[number] = known
-        if isinstance(known, _Unusable):
-            raise NotARecordError(known.reason)
-        return known
+                entry = _Unusable(str(error), now + FORGET_SECONDS if _is_address(self._location) else now)
+            self._entries.pop(number, None)
+            while len(self._entries) >= MAX_KNOWN:
+                del self._entries[next(iter(self._entries))]
+            self._entries[number] = entry
+        if isinstance(entry, _Unusable):
+            raise NotARecordError(entry.reason)
+        return entry
 
     def _look(self, number: int) -> Usable:
-        schema = self._of_id(number) if _is_address(self._place) else self._of_file(number)
+        schema = self._of_id(number) if _is_address(self._location) else self._of_file(number)
         try:
             parsed = fastavro.parse_schema(with_own_names(schema))
             return parsed, checker(parsed)
@@ -86,79 +86,79 @@ class Registry:
             raise NotARecordError(f"schema {number} of the registry is no Avro schema: {_summary(error)}") from None
 
     def _of_file(self, number: int) -> Any:
-        path = Path(self._place) / f"{number}.avsc"
+        path = Path(self._location) / f"{number}.avsc"
         if self._fs.stat(path) is None:
             raise NotARecordError(f"there is no schema {path}")
         return _json(self._fs.read(path).decode("utf-8", "replace"), f"schema {path}")
 
     def _of_id(self, number: int) -> Any:
         path = f"schemas/ids/{number}"
-        found = self._ask(self._place, path)
-        if found is None:
-            raise NotARecordError(f"there is no schema {address(self._place, path)}")
-        named = f"schema {number} of the registry"
-        schema = _avro(found, named)
-        if not found.get("references"):
+        reply = self._ask(self._location, path)
+        if reply is None:
+            raise NotARecordError(f"there is no schema {address(self._location, path)}")
+        title = f"schema {number} of the registry"
+        schema = _avro(reply, title)
+        if not reply.get("references"):
             return schema
         definitions: Definitions = {}
-        self._refer(found, named, definitions, set())
+        self._refer(reply, title, definitions, set())
         try:
             return whole(schema, definitions)
         except (*NO_SCHEMA, RecursionError) as error:
-            raise NotARecordError(f"{named} is no Avro schema: {_summary(error)}") from None
+            raise NotARecordError(f"{title} is no Avro schema: {_summary(error)}") from None
 
     def _refer(
-        self, found: Mapping[str, Any], named: str, definitions: Definitions, seen: set[tuple[str, str]]
+        self, reply: Mapping[str, Any], title: str, definitions: Definitions, seen: set[tuple[str, str]]
     ) -> None:
         """Collects the named types of everything that a schema refers to, directly or not."""
-        for reference in found.get("references") or ():
+        for reference in reply.get("references") or ():
             subject, version = str(reference["subject"]), str(reference["version"])
             if (subject, version) in seen:
                 continue
             seen.add((subject, version))
             if len(seen) > MAX_REFERENCES:
-                raise NotARecordError(f"{named} refers to more than {MAX_REFERENCES} schemas")
+                raise NotARecordError(f"{title} refers to more than {MAX_REFERENCES} schemas")
             path = f"subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
-            there = self._ask(self._place, path)
-            if there is None:
+            referenced = self._ask(self._location, path)
+            if referenced is None:
                 raise NotARecordError(
-                    f"{named} refers to {reference.get('name')}: there is no schema {address(self._place, path)}"
+                    f"{title} refers to {reference.get('name')}: there is no schema {address(self._location, path)}"
                 )
-            schema = _avro(there, f"version {version} of subject {subject}")
-            self._refer(there, named, definitions, seen)
+            schema = _avro(referenced, f"version {version} of subject {subject}")
+            self._refer(referenced, title, definitions, seen)
             definitions |= definitions_in(schema)
 
 
 @lru_cache(maxsize=8)
-def kept_registry(place: str) -> Registry:
-    """The registry of this process for a place; what it has learnt is kept as long as the process."""
-    return Registry(place)
+def kept_registry(location: str) -> Registry:
+    """The registry of this process for a location; what it has learnt is kept as long as the process."""
+    return Registry(location)
 
 
 NO_SCHEMA = (ValueError, TypeError, KeyError, AttributeError, fastavro.schema.SchemaParseException)
 
 
-def _avro(found: Mapping[str, Any], named: str) -> Any:
+def _avro(reply: Mapping[str, Any], title: str) -> Any:
     """The schema in an answer; NotARecordError if it is of another kind."""
-    kind = str(found.get("schemaType") or "AVRO")
+    kind = str(reply.get("schemaType") or "AVRO")
     if kind != "AVRO":
-        raise NotARecordError(f"{named} is of type {kind}, not Avro")
-    return _json(str(found["schema"]), named)
+        raise NotARecordError(f"{title} is of type {kind}, not Avro")
+    return _json(str(reply["schema"]), title)
 
 
-def _json(text: str, named: str) -> Any:
+def _json(text: str, title: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotARecordError(f"{named} is no Avro schema: {_summary(error)}") from None
+        raise NotARecordError(f"{title} is no Avro schema: {_summary(error)}") from None
 
 
 def _summary(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
 
 
-def _is_address(place: str) -> bool:
-    return place.startswith(("http://", "https://"))
+def _is_address(location: str) -> bool:
+    return location.startswith(("http://", "https://"))
 
 
 def answer(registry: str, path: str) -> Mapping[str, Any] | None:
@@ -166,14 +166,14 @@ def answer(registry: str, path: str) -> Mapping[str, Any] | None:
 
     RetryableFeedError without an answer that can be read, SettingsError where we may not ask.
     """
-    request = made_request(registry, path)
+    request = _request(registry, path)
     where = request.full_url
     try:
         with urllib.request.urlopen(request, timeout=ASK_SECONDS) as opened:  # noqa: S310 by _is_address
-            found = json.loads(opened.read())
-            if not isinstance(found["schema"], str):
+            reply = json.loads(opened.read())
+            if not isinstance(reply["schema"], str):
                 raise TypeError("its schema is no text")
-            return {**found, "references": _references(found.get("references"))}
+            return {**reply, "references": _references(reply.get("references"))}
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 404:
@@ -194,23 +194,23 @@ def answer(registry: str, path: str) -> Mapping[str, Any] | None:
         ) from None
 
 
-def _references(given: Any) -> list[dict[str, Any]]:
-    return [{name: item[name] for name in ("name", "subject", "version")} for item in given or ()]
+def _references(references: Any) -> list[dict[str, Any]]:
+    return [{name: reference[name] for name in ("name", "subject", "version")} for reference in references or ()]
 
 
 def address(registry: str, path: str) -> str:
     """Where something is asked for, without user and password."""
-    return made_request(registry, path).full_url
+    return _request(registry, path).full_url
 
 
-def made_request(registry: str, path: str) -> urllib.request.Request:
+def _request(registry: str, path: str) -> urllib.request.Request:
     """A request. User and password of the address go into a header, so that no message shows them."""
     parts = urlsplit(registry)
-    place = parts.netloc.rpartition("@")[2]
-    made = urllib.request.Request(  # noqa: S310 by _is_address
-        urlunsplit((parts.scheme, place, f"{parts.path.rstrip('/')}/{path}", "", ""))
+    host = parts.netloc.rpartition("@")[2]
+    request = urllib.request.Request(  # noqa: S310 by _is_address
+        urlunsplit((parts.scheme, host, f"{parts.path.rstrip('/')}/{path}", "", ""))
     )
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        made.add_unredirected_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
-    return made
+        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
+    return request

@@ -64,27 +64,27 @@ class OutsideLines:
             return None
         inside = (np.searchsorted(quotes, block.ends) + self._end.open) % 2 == 1
         self._end.open = bool(inside[-1])
-        found: Mask = ~inside[:-1]
-        return found
+        outside: Mask = ~inside[:-1]
+        return outside
 
     def _by_records(self, block: LineBlock, first: int) -> Mask:
         outside = np.ones(len(block), np.bool_)
-        stop, at = int(block.ends[-1]), first
+        stop, next_line = int(block.ends[-1]), first
         if self._end.open:
-            at = self._mark(outside, block, -1, self._end.find(block.data, 0, stop))
+            next_line = self._mark(outside, block, -1, self._end.find(block.data, 0, stop))
         if self._end.open:
             return outside
         for line in sort_lines(block, first, self._options)[1].tolist():
-            if line >= at:
-                at = self._mark(outside, block, line, self._end.find(block.data, int(block.ends[line]), stop))
+            if line >= next_line:
+                next_line = self._mark(outside, block, line, self._end.find(block.data, int(block.ends[line]), stop))
         return outside
 
     @staticmethod
     def _mark(outside: Mask, block: LineBlock, line: int, end: int | None) -> int:
         """Marks the lines of a record behind its first; returns the first line behind it."""
-        at = len(block) if end is None else int(np.searchsorted(block.ends, end))
-        outside[line + 1 : at] = False
-        return at
+        next_line = len(block) if end is None else int(np.searchsorted(block.ends, end))
+        outside[line + 1 : next_line] = False
+        return next_line
 
 
 def find_records(fs: Fs, part: FilePart, options: CsvOptions, start: Callable[[LineBlock], int]) -> RecordRange:
@@ -92,21 +92,21 @@ def find_records(fs: Fs, part: FilePart, options: CsvOptions, start: Callable[[L
 
     ``start`` tells of each block the first line that may be a record.
     """
-    found = {0: (0, 1)} | {part.size: (part.size, 0)}
-    wanted = [place for place in (part.start, part.stop) if place not in found]
+    cuts = {0: (0, 1)} | {part.size: (part.size, 0)}
+    positions = [position for position in (part.start, part.stop) if position not in cuts]
     outside = OutsideLines(options)
-    for at, block in _blocks(fs, part):
+    for offset, block in _blocks(fs, part):
         mask = outside.of(block, start(block))
-        starts = block.ends[:-1] + np.int64(at)
+        starts = block.ends[:-1] + np.int64(offset)
         if len(block) and block.numbers[0] == 1:
             starts[0] = 0  # with its byte order mark
-        for place in wanted:
-            for line in np.flatnonzero(mask & (starts >= place))[:1].tolist():
-                found.setdefault(place, (int(starts[line]), int(block.numbers[line])))
-        if all(place in found for place in wanted):
+        for position in positions:
+            for line in np.flatnonzero(mask & (starts >= position))[:1].tolist():
+                cuts.setdefault(position, (int(starts[line]), int(block.numbers[line])))
+        if all(position in cuts for position in positions):
             break
-    begin, number = found.get(part.start, (part.size, 0))
-    return RecordRange(begin, found.get(part.stop, (part.size, 0))[0], number)
+    begin, number = cuts.get(part.start, (part.size, 0))
+    return RecordRange(begin, cuts.get(part.stop, (part.size, 0))[0], number)
 
 
 def record_lines(fs: Fs, part: FilePart, records: RecordRange) -> tuple[int, Iterator[bytes]]:
@@ -117,8 +117,8 @@ def record_lines(fs: Fs, part: FilePart, records: RecordRange) -> tuple[int, Ite
 def _blocks(fs: Fs, part: FilePart) -> Iterator[tuple[int, LineBlock]]:
     """The blocks of the whole file, with the place of their bytes."""
     raw = RawFile(fs, part)
-    at = len(BOM) if raw.read(len(BOM)) == BOM else 0
+    offset = len(BOM) if raw.read(len(BOM)) == BOM else 0
     for block in line_blocks(pieces(raw, 0, part.size), block=BLOCK):
-        at += sum(line.size + 1 for line in block.too_long)
-        yield at, block
-        at += len(block.data)
+        offset += sum(line.size + 1 for line in block.too_long)
+        yield offset, block
+        offset += len(block.data)

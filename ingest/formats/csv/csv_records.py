@@ -42,32 +42,32 @@ def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
     CsvRecordError if a quoted field does not end, or text follows a closing quote.
     """
     fields: list[Field] = []
-    at, end = 0, len(text)
+    offset, end = 0, len(text)
     while True:
-        if quote and text.startswith(quote, at):
+        if quote and text.startswith(quote, offset):
             parts: list[str] = []
-            at += 1
+            offset += 1
             while True:
-                close = text.find(quote, at)
+                close = text.find(quote, offset)
                 if close < 0:
                     raise CsvRecordError(Reason.OPEN_QUOTE)
-                parts.append(text[at:close])
-                at = close + 1
-                if not text.startswith(quote, at):
+                parts.append(text[offset:close])
+                offset = close + 1
+                if not text.startswith(quote, offset):
                     break
                 parts.append(quote)
-                at += 1
+                offset += 1
             fields.append(("".join(parts), True))
-            if at < end and text[at] != delimiter:
+            if offset < end and text[offset] != delimiter:
                 raise CsvRecordError(Reason.AFTER_QUOTE)
         else:
-            stop = text.find(delimiter, at)
+            stop = text.find(delimiter, offset)
             stop = end if stop < 0 else stop
-            fields.append((text[at:stop], False))
-            at = stop
-        if at >= end:
+            fields.append((text[offset:stop], False))
+            offset = stop
+        if offset >= end:
             return fields
-        at += 1
+        offset += 1
 
 
 def repeated(names: Sequence[str], taken: Collection[str] = ()) -> list[str]:
@@ -138,14 +138,14 @@ def _oddly_quoted(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvO
     Quotes inside of a field that does not begin with one stand for themselves, for PyArrow too.
     """
     odd = np.zeros(len(block), np.bool_)
-    places = np.flatnonzero(octets == ord(options.quote))
+    quotes = np.flatnonzero(octets == ord(options.quote))
     _mark(odd, block, _misplaced_quotes(octets, block, options))
-    odd |= np.diff(np.searchsorted(places, block.ends)) % 2 == 1
+    odd |= np.diff(np.searchsorted(quotes, block.ends)) % 2 == 1
     if not (odd & judged).any():
         return odd
     quoted = np.zeros(len(block), np.bool_)
-    at_start = np.isin(places, block.ends[:-1]) | (octets[np.maximum(places - 1, 0)] == ord(options.delimiter))
-    _mark(quoted, block, places[at_start])
+    at_start = np.isin(quotes, block.ends[:-1]) | (octets[np.maximum(quotes - 1, 0)] == ord(options.delimiter))
+    _mark(quoted, block, quotes[at_start])
     odd &= quoted | ~judged
     whole = _whole_record(options.delimiter, options.quote)
     for line in np.flatnonzero(odd & judged).tolist():
@@ -168,46 +168,46 @@ def blank(block: LineBlock, index: int) -> bool:
 
 def commented(block: LineBlock, options: CsvOptions) -> Mask:
     """Which lines begin as comments do."""
-    found = np.zeros(len(block), np.bool_)
+    mask = np.zeros(len(block), np.bool_)
     mark = options.comment.encode()
     if not mark or block.framed:
-        return found
+        return mask
     starts = block.ends[:-1].astype(np.int64)
     octets = np.frombuffer(block.data, np.uint8)
-    found |= np.diff(block.ends) >= len(mark)
-    for place, byte in enumerate(mark):
-        found[found] = octets[starts[found] + place] == byte
-    return found
+    mask |= np.diff(block.ends) >= len(mark)
+    for index, byte in enumerate(mark):
+        mask[mask] = octets[starts[mask] + index] == byte
+    return mask
 
 
 def ends_with_delimiter(block: LineBlock, lines: Ints, options: CsvOptions) -> Mask:
     """Which of some lines, in which all quotes are closed, have a delimiter behind their last field."""
     octets = np.frombuffer(block.data, np.uint8)
-    at = block.ends[lines + 1].astype(np.int64) - 1
+    last_bytes = block.ends[lines + 1].astype(np.int64) - 1
     for byte in (0x0A, 0x0D):
-        at -= octets[np.maximum(at, 0)] == byte
-    found: Mask = (at >= block.ends[lines]) & (octets[np.maximum(at, 0)] == ord(options.delimiter))
-    return found
+        last_bytes -= octets[np.maximum(last_bytes, 0)] == byte
+    mask: Mask = (last_bytes >= block.ends[lines]) & (octets[np.maximum(last_bytes, 0)] == ord(options.delimiter))
+    return mask
 
 
 def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions) -> Ints:
     """Positions of quotes that neither open, close nor double as they should, counted within each line."""
     quote, delimiter = ord(options.quote), ord(options.delimiter)
-    places: Ints = np.flatnonzero(octets == quote)
-    if not len(places):
-        return places
-    line = np.searchsorted(block.ends, places, side="right") - 1
-    first = np.searchsorted(places, block.ends[line])  # index of the first quote of the same line
-    opening = (np.arange(len(places)) - first) % 2 == 0
-    before = np.where(places > block.ends[line], octets[np.maximum(places - 1, 0)], 0x0A)
-    after = octets[np.minimum(places + 1, len(octets) - 1)]
-    after = np.where(places + 1 < len(octets), after, 0x0A)
+    quotes: Ints = np.flatnonzero(octets == quote)
+    if not len(quotes):
+        return quotes
+    line = np.searchsorted(block.ends, quotes, side="right") - 1
+    first = np.searchsorted(quotes, block.ends[line])  # index of the first quote of the same line
+    opening = (np.arange(len(quotes)) - first) % 2 == 0
+    before = np.where(quotes > block.ends[line], octets[np.maximum(quotes - 1, 0)], 0x0A)
+    after = octets[np.minimum(quotes + 1, len(octets) - 1)]
+    after = np.where(quotes + 1 < len(octets), after, 0x0A)
     opens = (before == delimiter) | (before == 0x0A) | (before == quote)
     closes = (after == delimiter) | (after == 0x0A) | (after == 0x0D) | (after == quote)
-    wrong: Ints = places[~np.where(opening, opens, closes)]
+    wrong: Ints = quotes[~np.where(opening, opens, closes)]
     return wrong
 
 
-def _mark(odd: Mask, block: LineBlock, places: Ints) -> None:
-    if len(places):
-        odd[np.searchsorted(block.ends, places, side="right") - 1] = True
+def _mark(odd: Mask, block: LineBlock, offsets: Ints) -> None:
+    if len(offsets):
+        odd[np.searchsorted(block.ends, offsets, side="right") - 1] = True

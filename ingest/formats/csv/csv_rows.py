@@ -8,7 +8,7 @@ scanner the records whose quoted fields span lines. A record is bad as a whole, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.decode_guard import tried
+from sparkhaven.ingest.decode_guard import exact_rows, tried
 from sparkhaven.ingest.formats.csv.csv_records import (
     CsvRecordError,
     Header,
@@ -36,7 +36,7 @@ from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
 from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.quarantine.reasons import Reason
 
@@ -107,28 +107,28 @@ class CsvRows:
         next block.
         """
         inside = self._spans.open
-        first, done = self._spans.leave(block)
-        if done is not None:
+        first, ended = self._spans.leave(block)
+        if ended is not None:
             rejects.read += 1
-            shown = done.head[:MAX_VALUE].decode("utf-8", "replace")
-            row = bad_row(file, done.number, None, Refusal(Reason.RECORD_TOO_LONG, EXPECTED), shown, done.head)
-            rejects.add_all([replace(row, size=done.size)])
-        hidden = 0 if inside is None else np.inf if done is None else int(block.numbers[first - 1])
+            shown = ended.head[:MAX_VALUE].decode("utf-8", "replace")
+            row = bad_row(file, ended.number, None, Refusal(Reason.RECORD_TOO_LONG, EXPECTED), shown, ended.head)
+            rejects.add_all([replace(row, size=ended.size)])
+        hidden = 0 if inside is None else np.inf if ended is None else int(block.numbers[first - 1])
         first = max(first, self.start(block, file))
         header = self._header or Header(())
         rejects.header = header.names
         spans = deepcopy(self._spans)
-        made = tried(lambda: self._scanned(block, first, header, last), rejects)
-        if made is None:
+        decoded = tried(lambda: self._scanned(block, first, header, last), rejects)
+        if decoded is None:
             self._spans = spans
-            made = self._sorted(block, first, header, last, hidden, file, rejects)
-        self._held = block, made.starts, made.stops
-        rejects.read += len(made.fast)
-        exact, values = self._exact(block, made.todo, header, file, rejects)
+            decoded = self._sorted(block, first, header, last, hidden, file, rejects)
+        self._held = block, decoded.starts, decoded.stops
+        rejects.read += len(decoded.fast)
+        exact, values = exact_rows(self._exact(block, decoded.todo, header, file, rejects), rejects)
         for name in header.names:
-            if name not in self._known and len(made.fast):
-                rejects.ignored[name] += len(made.fast)
-        return merge_rows(block.numbers, made.fast, made.columns, exact, values, self._targets), made.used
+            if name not in self._known and len(decoded.fast):
+                rejects.ignored[name] += len(decoded.fast)
+        return merge_rows(block.numbers, decoded.fast, decoded.columns, exact, values, self._targets), decoded.used
 
     def unclosed(self) -> int | None:
         """To be called at the end of a file: the number of a line whose quote nothing closes and that was not decoded.
@@ -145,9 +145,9 @@ class CsvRows:
         """The record of the block decoded last that begins at a physical line, without its line end."""
         block, starts, stops = self._held
         line = int(np.searchsorted(block.numbers, number))
-        place = int(np.searchsorted(starts, line))
-        if place < len(starts) and starts[place] == line:
-            return block.lines(line, int(stops[place]))
+        index = int(np.searchsorted(starts, line))
+        if index < len(starts) and starts[index] == line:
+            return block.lines(line, int(stops[index]))
         return block.line(line)
 
     def start(self, block: LineBlock, file: str) -> int:
@@ -193,23 +193,22 @@ class CsvRows:
     ) -> _Decoded:
         """Without the scanner: plain records by PyArrow. Lines before the number ``hidden`` are no records."""
         plain, odd = sort_lines(block, first, self._options)
-        found = self._spans.cut(block, odd, last)
-        plain = plain[~found.inner(len(block))[plain]]
+        cut = self._spans.cut(block, odd, last)
+        plain = plain[~cut.inner(len(block))[plain]]
         if block.too_long:
-            self._reject_long_lines(block, [(0, hidden), *found.numbers(block)], file, rejects)
+            self._reject_long_lines(block, [(0, hidden), *cut.numbers(block)], file, rejects)
         fast, columns, doubtful = self._plain(block, plain, header, rejects)
-        todo = sorted([*found.spans, *(RecordSpan(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
-        starts, stops = (np.array([getattr(s, end) for s in found.spans], np.int64) for end in ("start", "stop"))
-        return _Decoded(fast, columns, todo, found.used, starts, stops)
+        todo = sorted([*cut.spans, *(RecordSpan(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
+        starts, stops = (np.array([getattr(s, end) for s in cut.spans], np.int64) for end in ("start", "stop"))
+        return _Decoded(fast, columns, todo, cut.used, starts, stops)
 
     def _plain(
         self, block: LineBlock, plain: Ints, header: Header, rejects: Rejects
     ) -> tuple[Ints, list[pa.Array], Ints]:
-        if self._only_exact:
-            return np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets], plain
-        found = tried(lambda: plain_records(block, plain, header.names, self._targets, self._options), rejects)
-        nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-        return (np.empty(0, np.int64), nothing, plain) if found is None else found
+        parsed = None
+        if not self._only_exact:
+            parsed = tried(lambda: plain_records(block, plain, header.names, self._targets, self._options), rejects)
+        return (np.empty(0, np.int64), no_columns(self._targets), plain) if parsed is None else parsed
 
     def _scanned(self, block: LineBlock, first: int, header: Header, last: bool) -> _Decoded | None:
         """By the scanner; None where there is none, or lines are missing."""
@@ -218,45 +217,39 @@ class CsvRows:
         whole = not block.too_long and (block.framed or _is_whole(block))
         if self._scanner is None or not len(block) or not whole:
             return None
-        found = self._spans.resume(block, last)
-        first = max([first, *(span.stop for span in found.spans)])
-        if found.stop < len(block):  # one record, beyond the block
-            nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-            return _Decoded(np.empty(0, np.int64), nothing, [], found.used)
+        cut = self._spans.resume(block, last)
+        first = max([first, *(span.stop for span in cut.spans)])
+        if cut.stop < len(block):  # one record, beyond the block
+            return _Decoded(np.empty(0, np.int64), no_columns(self._targets), [], cut.used)
         spans = self._spans
-        made = self._scanner.scan(block, first, last=last, longest=spans.longest, alone=spans.alone_in(block))
-        if made.open is not None:
-            spans.leave_open(block, made.open, found)
-        over_lines = _over_lines(found, made.starts, made.stops, made.odd, made.odd_stops)
-        pairs = zip(made.odd.tolist(), made.odd_stops.tolist(), strict=True)
-        todo = [*found.spans, *(RecordSpan(start, stop, fault_of(block, start, stop)) for start, stop in pairs)]
-        return _Decoded(made.starts, made.columns, todo, found.used, *over_lines)
+        scanned = self._scanner.scan(block, first, last=last, longest=spans.longest, alone=spans.alone_in(block))
+        if scanned.open is not None:
+            spans.leave_open(block, scanned.open, cut)
+        over_lines = _over_lines(cut, scanned.starts, scanned.stops, scanned.odd, scanned.odd_stops)
+        pairs = zip(scanned.odd.tolist(), scanned.odd_stops.tolist(), strict=True)
+        todo = [*cut.spans, *(RecordSpan(start, stop, fault_of(block, start, stop)) for start, stop in pairs)]
+        return _Decoded(scanned.starts, scanned.columns, todo, cut.used, *over_lines)
 
     def _exact(
         self, block: LineBlock, records: list[RecordSpan], header: Header, file: str, rejects: Rejects
-    ) -> tuple[Ints, list[list[Value]]]:
-        good: list[int] = []
-        values: list[list[Value]] = []
+    ) -> Iterator[tuple[int, list[Value] | BadRow]]:
+        """Record by record, without blank lines."""
         for span in records:
             raw, number = block.lines(span.start, span.stop), int(block.numbers[span.start])
             if not raw and not block.framed:
                 continue
             rejects.read += 1
             if span.fault is None:
-                found = attempted(self.one, raw, header, file, number, rejects)
-                found = _failed(found, raw, file, number) if isinstance(found, Refusal) else found
+                outcome = attempted(self.values_of, raw, header, file, number, rejects)
+                if isinstance(outcome, Refusal):  # of the record as a whole
+                    outcome = bad_row(file, number, None, outcome, raw[:MAX_VALUE].decode("utf-8", "replace"), raw)
             else:
                 shown = raw[:MAX_VALUE].decode("utf-8", "replace")
                 size = len(raw) + long_bytes(block, number, int(block.numbers[span.stop - 1]))
-                found = replace(bad_row(file, number, None, Refusal(span.fault, EXPECTED), shown, raw), size=size)
-            if isinstance(found, BadRow):
-                rejects.add_all([found])
-            else:
-                good.append(span.start)
-                values.append(found)
-        return np.array(good, np.int64), values
+                outcome = replace(bad_row(file, number, None, Refusal(span.fault, EXPECTED), shown, raw), size=size)
+            yield span.start, outcome
 
-    def one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+    def values_of(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         """Values of one record by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
         expected = f"{len(header.names)} fields"
         try:
@@ -286,20 +279,15 @@ class CsvRows:
         return values
 
 
-def _failed(why: Refusal, raw: bytes, file: str, number: int) -> BadRow:
-    """The bad row of a record that an exception is of as a whole."""
-    return bad_row(file, number, None, why, raw[:MAX_VALUE].decode("utf-8", "replace"), raw)
-
-
 def _is_whole(block: LineBlock) -> bool:
     """Whether no line is missing between the first and the last."""
     return len(block) == 0 or int(block.numbers[-1] - block.numbers[0]) == len(block) - 1
 
 
-def _over_lines(found: CutBlock, *lists: Ints) -> tuple[Ints, Ints]:
+def _over_lines(cut: CutBlock, *lists: Ints) -> tuple[Ints, Ints]:
     """First lines and lines behind, of all records over lines among spans and pairs of lists."""
-    starts = np.concatenate([np.array([s.start for s in found.spans], np.int64), *lists[::2]])
-    stops = np.concatenate([np.array([s.stop for s in found.spans], np.int64), *lists[1::2]])
+    starts = np.concatenate([np.array([s.start for s in cut.spans], np.int64), *lists[::2]])
+    stops = np.concatenate([np.array([s.stop for s in cut.spans], np.int64), *lists[1::2]])
     over = np.flatnonzero(stops - starts > 1)
     over = over[np.argsort(starts[over])]
     return starts[over], stops[over]

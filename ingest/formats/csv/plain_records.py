@@ -19,16 +19,16 @@ from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import compact
 from sparkhaven.ingest.values.typed_columns import csv_texts
-from sparkhaven.ingest.values.typed_rows import Ints
+from sparkhaven.ingest.values.typed_rows import Ints, no_columns
 
 
 def plain_records(
     block: LineBlock, plain: Ints, names: Sequence[str], targets: Sequence[Target], options: CsvOptions
 ) -> tuple[Ints, list[pa.Array], Ints]:
     """Plain records of fields with these names, with their columns, and those in doubt."""
-    nothing = [pa.nulls(0, t.column.type.arrow) for t in targets]
+    nothing = np.empty(0, np.int64), no_columns(targets), plain
     if not len(plain) or not names:
-        return np.empty(0, np.int64), nothing, plain
+        return nothing
     parsed = plain
     if options.trailing_delimiter:
         parsed = plain[ends_with_delimiter(block, plain, options)]
@@ -36,7 +36,7 @@ def plain_records(
         parsed = parsed[1:]  # PyArrow would take it for the mark of a file
     table, kept = _parse(block, parsed, names, targets, options) if len(parsed) else (None, parsed)
     if table is None:
-        return np.empty(0, np.int64), nothing, plain
+        return nothing
     doubt = np.zeros(len(kept), np.bool_)
     columns = []
     for target in targets:
@@ -69,8 +69,7 @@ def _parse(
         wrong.append(row.number or 0)
         return "skip"
 
-    more = options.trailing_delimiter
-    names = [f"f{place}" for place in range(len(fields) + more)]
+    names = [f"f{index}" for index in range(len(fields) + options.trailing_delimiter)]
     wanted = {t.source: names[fields.index(t.source)] for t in targets if t.source in fields}
     if not wanted:
         return None, plain

@@ -22,14 +22,14 @@ class CsvRecords(CsvRows):
         """Names of the fields, empty before there is a header."""
         return () if self._header is None else self._header.names
 
-    def one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+    def values_of(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         """No values; the record is kept if it has as many fields as the header."""
-        found = super().one(raw, header, file, number, rejects)
-        if not isinstance(found, BadRow):
+        outcome = super().values_of(raw, header, file, number, rejects)
+        if not isinstance(outcome, BadRow):
             fields = read_record(raw.decode("utf-8"), self._options.delimiter, self._options.quote)
             texts = map(_text, fields)
             self.records.append((number, dict(zip(header.names, texts, strict=False))))
-        return found
+        return outcome
 
 
 def _text(field: Field) -> str:

@@ -53,12 +53,12 @@ class CsvScanner:
             raise NotImplementedError
         self._core, self._targets = native, tuple(targets)
         self._there = [target.source in names for target in targets]
-        found = [target for target, there in zip(targets, self._there, strict=True) if there]
-        if not found:
+        present = [target for target, is_field in zip(targets, self._there, strict=True) if is_field]
+        if not present:
             raise ValueError("no field of the records is wanted")
-        self._columns = ScanColumns(found, TEXT, csv_texts)
+        self._columns = ScanColumns(present, TEXT, csv_texts)
         self._fields = np.full(len(names), -1, np.int64)
-        for source, column in self._columns.first([target.source for target in found]).items():
+        for source, column in self._columns.first([target.source for target in present]).items():
             self._fields[names.index(source)] = column
         texts = [text.encode() for text in options.null]
         self._null_ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
@@ -96,17 +96,17 @@ class CsvScanner:
         layout.rows, layout.stops = rows.ctypes.data, stops.ctypes.data
         layout.odd, layout.odd_stops = odd.ctypes.data, odd_stops.ctypes.data
         taken = self._core.sh_csv_scan(ctypes.byref(layout), octets.ctypes.data, ends.ctypes.data, first, count)
-        found, doubt = self._columns.arrays(taken)
+        arrays, doubt = self._columns.arrays(taken)
         rows, stops = rows[:taken], stops[:taken]
         odd, odd_stops = odd[: layout.odd_count], odd_stops[: layout.odd_count]
         if doubt is not None:
             odd, odd_stops = np.concatenate([odd, rows[doubt]]), np.concatenate([odd_stops, stops[doubt]])
             order = np.argsort(odd)
             odd, odd_stops, rows, stops = odd[order], odd_stops[order], rows[~doubt], stops[~doubt]
-        given = iter(found)
+        scanned = iter(arrays)
         columns = [
-            next(given) if there else pa.nulls(len(rows), target.column.type.arrow)
-            for target, there in zip(self._targets, self._there, strict=True)
+            next(scanned) if is_field else pa.nulls(len(rows), target.column.type.arrow)
+            for target, is_field in zip(self._targets, self._there, strict=True)
         ]
         return ScannedRecords(rows, stops, columns, odd, odd_stops, None if layout.open < 0 else layout.open)
 

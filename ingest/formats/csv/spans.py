@@ -34,42 +34,38 @@ class RecordEnd:
         self.open = False
         self.steps = 0  # searches made so far
 
-    def restart(self) -> None:
-        """Forgets an open quote."""
-        self.open = False
-
     def find(self, data: bytes, start: int, stop: int) -> int | None:
         """Behind the line feed of the record that goes on at ``start``; None if a quote is open at ``stop``.
 
         ``stop`` is the end of a line.
         """
-        at, line = start, start
+        offset, line = start, start
         while True:
             self.steps += 1
-            if self._quote and not self.open and data.startswith(self._quote, at, stop):
-                self.open, at = True, at + 1
+            if self._quote and not self.open and data.startswith(self._quote, offset, stop):
+                self.open, offset = True, offset + 1
             if self.open:
-                closed = self._closed(data, at, stop)
+                closed = self._closed(data, offset, stop)
                 if closed is None:
                     return None
-                self.open, at = False, closed
-            if at >= line:
-                line = data.find(b"\n", at, stop) + 1 or stop
-            mark = data.find(self._delimiter, at, line)
+                self.open, offset = False, closed
+            if offset >= line:
+                line = data.find(b"\n", offset, stop) + 1 or stop
+            mark = data.find(self._delimiter, offset, line)
             if mark < 0:
                 return line
-            at = mark + 1
+            offset = mark + 1
 
-    def _closed(self, data: bytes, at: int, stop: int) -> int | None:
+    def _closed(self, data: bytes, offset: int, stop: int) -> int | None:
         """Behind the quote that closes a field; a doubled one does not."""
         while True:
             self.steps += 1
-            found = data.find(self._quote, at, stop)
-            if found < 0:
+            quote = data.find(self._quote, offset, stop)
+            if quote < 0:
                 return None
-            if not data.startswith(self._quote, found + 1, stop):
-                return found + 1
-            at = found + 2
+            if not data.startswith(self._quote, quote + 1, stop):
+                return quote + 1
+            offset = quote + 2
 
 
 @frozen
@@ -100,16 +96,16 @@ class CutBlock:
 
     def inner(self, lines: int) -> npt.NDArray[np.bool_]:
         """Which lines of the block begin no record that is to be decoded."""
-        found = np.zeros(lines, np.bool_)
+        mask = np.zeros(lines, np.bool_)
         for span in self.spans:
-            found[span.start + 1 : span.stop] = True
-        found[self.stop :] = True
-        return found
+            mask[span.start + 1 : span.stop] = True
+        mask[self.stop :] = True
+        return mask
 
     def numbers(self, block: LineBlock) -> list[tuple[int, float]]:
         """The first and the last line number of each record over lines, also of the one that goes on in the next."""
-        found = [(int(block.numbers[s.start]), float(block.numbers[s.stop - 1])) for s in self.spans]
-        return found if self.stop == len(block) else [*found, (int(block.numbers[self.stop]), np.inf)]
+        ranges = [(int(block.numbers[s.start]), float(block.numbers[s.stop - 1])) for s in self.spans]
+        return ranges if self.stop == len(block) else [*ranges, (int(block.numbers[self.stop]), np.inf)]
 
 
 class Spans:
@@ -145,20 +141,20 @@ class Spans:
         """The line of a block that is ``alone``."""
         if self.alone is None:
             return None
-        place = int(np.searchsorted(block.numbers, self.alone))
-        return place if place < len(block) and block.numbers[place] == self.alone else None
+        index = int(np.searchsorted(block.numbers, self.alone))
+        return index if index < len(block) and block.numbers[index] == self.alone else None
 
     def resume(self, block: LineBlock, last: bool) -> CutBlock:
         """The record that goes on from the block before, if there is one, as the only span."""
         going_on = np.zeros(1 if self._seen else 0, np.int64)
         return self.cut(block, going_on, last)
 
-    def leave_open(self, block: LineBlock, line: int, found: CutBlock) -> None:
+    def leave_open(self, block: LineBlock, line: int, cut: CutBlock) -> None:
         """Takes note of a record that begins at a line and whose quote is open at the end of the block."""
         start, stop = int(block.ends[line]), int(block.ends[-1])
-        self.end.open, found.stop = True, line
+        self.end.open, cut.stop = True, line
         if stop - start <= MAX_RECORD:
-            found.used, self._seen = line, stop - start
+            cut.used, self._seen = line, stop - start
         else:
             number = int(block.numbers[line])
             size = stop - start + long_bytes(block, number)
@@ -166,33 +162,33 @@ class Spans:
 
     def cut(self, block: LineBlock, odd: Ints, last: bool) -> CutBlock:
         """Records that begin at the odd lines of a block (indices, ascending), none of them inside another."""
-        found = CutBlock(len(block), len(block))
+        cut = CutBlock(len(block), len(block))
         if block.framed:
-            found.spans = [RecordSpan(start, start + 1) for start in odd.tolist()]
-            return found
-        stop, at = int(block.ends[-1]), -1
+            cut.spans = [RecordSpan(start, start + 1) for start in odd.tolist()]
+            return cut
+        stop, next_line = int(block.ends[-1]), -1
         seen, self._seen = self._seen, 0
         for line in odd.tolist():
-            if line < at:
+            if line < next_line:
                 continue
             if block.numbers[line] == self.alone:
-                at = line + 1
-                found.spans.append(RecordSpan(line, at))
+                next_line = line + 1
+                cut.spans.append(RecordSpan(line, next_line))
                 continue
             start = int(block.ends[line])
             if start or not seen:
-                self.end.restart()
+                self.end.open = False
             end = self.end.find(block.data, start or seen, stop)
             if end is not None:
-                at = int(np.searchsorted(block.ends, end))
-                found.spans.append(RecordSpan(line, at, fault_of(block, line, at)))
+                next_line = int(np.searchsorted(block.ends, end))
+                cut.spans.append(RecordSpan(line, next_line, fault_of(block, line, next_line)))
             elif last:
-                at = line + 1
-                found.spans.append(RecordSpan(line, at))
+                next_line = line + 1
+                cut.spans.append(RecordSpan(line, next_line))
             else:
-                self.leave_open(block, line, found)
+                self.leave_open(block, line, cut)
                 break
-        return found
+        return cut
 
 
 def long_bytes(block: LineBlock, after: int, before: float = np.inf) -> int:

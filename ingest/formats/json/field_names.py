@@ -46,14 +46,14 @@ class Names:
 
     def met(self) -> Counter[str]:
         """How many accepted lines had each unknown field, by its dotted name, since the last call."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         fresh = self._list[self._declared : self.layout.count]
-        for place in np.flatnonzero(fresh["met"]).tolist():
-            start, length, holder, count = (int(fresh[place][key]) for key in ("start", "length", "object", "met"))
+        for index in np.flatnonzero(fresh["met"]).tolist():
+            start, length, holder, count = (int(fresh[index][key]) for key in ("start", "length", "object", "met"))
             name = self._text[start : start + length].tobytes().decode()
-            found[".".join((*self.objects[holder], name))] += count
+            counts[".".join((*self.objects[holder], name))] += count
         fresh["met"] = 0
-        return found
+        return counts
 
     def _declare(self, path: Path, column: int) -> None:
         if len(path) > MOST_OBJECTS or any(_NO_NAME & set(name) for name in path):

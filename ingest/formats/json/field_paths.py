@@ -47,8 +47,8 @@ def tree_of(paths: Sequence[Path]) -> Tree:
 
 def unknown_names(record: dict[str, Any], tree: Tree, prefix: str = "") -> list[str]:
     """Dotted names of the fields that no path leads to, inside the objects that paths lead through."""
-    found = [prefix + name for name in record if name not in tree]
+    unknown = [prefix + name for name in record if name not in tree]
     for name, deeper in tree.items():
         if deeper and isinstance(inner := record.get(name), dict):
-            found += unknown_names(inner, deeper, f"{prefix}{name}.")
-    return found
+            unknown += unknown_names(inner, deeper, f"{prefix}{name}.")
+    return unknown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows, tried
+from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_rows, tried
 from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
 from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
 from sparkhaven.ingest.formats.json.source import SourceText
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import exact_number, from_json
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
 from sparkhaven.store.quarantine.reasons import Reason
 
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
@@ -55,16 +55,16 @@ class JsonRows:
         rejects.read += len(block.too_long)
         rejects.add_all(too_long(file, line) for line in block.too_long)
 
-        def refused(index: int, why: Refusal) -> BadRow:
+        def refused(index: int, refusal: Refusal) -> BadRow:
             line = block.line(index)
             shown = line[:MAX_VALUE].decode("utf-8", "replace")
-            return bad_row(file, int(block.numbers[index]), None, why, shown, line)
+            return bad_row(file, int(block.numbers[index]), None, refusal, shown, line)
 
         records = GuardedRecords(len(block), block.part, partial(self._decode, file=file, rejects=rejects), refused)
         return guarded_rows(records, rejects)
 
     def _decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
-        fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        fast, columns = np.empty(0, np.int64), no_columns(self._targets)
         doubtful = np.arange(len(block), dtype=np.int64)
         scanner = self._scanner
         scanned = None
@@ -73,39 +73,32 @@ class JsonRows:
         if scanned is not None:
             fast, columns, doubtful = scanned
         rejects.read += len(fast)
-        exact, values = self._exact(block, doubtful, file, rejects)
+        exact, values = exact_rows(self._exact(block, doubtful, file, rejects), rejects)
         return merge_rows(block.numbers, fast, columns, exact, values, self._targets)
 
     def _scanned(self, scanner: Scanner, block: LineBlock, rejects: Rejects) -> tuple[Ints, list[pa.Array], Ints]:
         """Indices of accepted lines with their columns, and indices of the lines in doubt."""
-        found = scanner.scan(block)
-        if found.unknown:
-            for index in found.late.tolist():  # counted by whoever takes them
+        scanned = scanner.scan(block)
+        if scanned.unknown:
+            for index in scanned.late.tolist():  # counted by whoever takes them
                 record = strict_object(block.line(index).decode())
-                found.unknown.subtract(unknown_names(record, self._tree))
-            rejects.ignored.update({n: count for n, count in found.unknown.items() if count and n not in self._known})
+                scanned.unknown.subtract(unknown_names(record, self._tree))
+            rejects.ignored.update({n: count for n, count in scanned.unknown.items() if count and n not in self._known})
         doubtful = np.ones(len(block), np.bool_)
-        doubtful[found.lines] = False
-        return found.lines, found.columns, np.flatnonzero(doubtful)
+        doubtful[scanned.lines] = False
+        return scanned.lines, scanned.columns, np.flatnonzero(doubtful)
 
-    def _exact(self, block: LineBlock, doubtful: Ints, file: str, rejects: Rejects) -> tuple[Ints, list[list[Value]]]:
-        """Line by line: values of the good ones, the bad ones rejected."""
-        good: list[int] = []
-        values: list[list[Value]] = []
+    def _exact(
+        self, block: LineBlock, doubtful: Ints, file: str, rejects: Rejects
+    ) -> Iterator[tuple[int, list[Value] | BadRow]]:
+        """Line by line, without blank ones."""
         for index in doubtful.tolist():
             line = block.line(index)
-            if not block.framed and not line.strip():
-                continue
-            rejects.read += 1
-            found = self.one(line, file, int(block.numbers[index]), rejects)
-            if isinstance(found, BadRow):
-                rejects.add_all([found])
-            else:
-                good.append(index)
-                values.append(found)
-        return np.array(good, np.int64), values
+            if block.framed or line.strip():
+                rejects.read += 1
+                yield index, self.values_of(line, file, int(block.numbers[index]), rejects)
 
-    def one(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+    def values_of(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         """Values of one line by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
         if too_deep(line):
             shown = line[:MAX_VALUE].decode("utf-8", "replace")
@@ -121,10 +114,10 @@ class JsonRows:
         values: list[Value] = []
         source = SourceText(text)
         for target, path in zip(self._targets, self._paths, strict=True):
-            there = value_at(record, path)
-            if target.as_text and not isinstance(there, str | Refusal | None):
-                there = attempted(source.of, path)
-            value = there if isinstance(there, Refusal) else attempted(from_json, there, target, self._alias)
+            field = value_at(record, path)
+            if target.as_text and not isinstance(field, str | Refusal | None):
+                field = attempted(source.of, path)
+            value = field if isinstance(field, Refusal) else attempted(from_json, field, target, self._alias)
             if isinstance(value, Refusal):
                 shown = source.of(path[:1])
                 return bad_row(file, number, target.column.name, value, shown, line)
@@ -151,12 +144,11 @@ def strict_object(text: str) -> dict[str, Any]:
 
     ValueError if it is no JSON object.
     """
-    found = (
-        json.loads(text) if text.startswith("\ufeff") else _DECODER.decode(text)
-    )  # loads refuses a mark in its words
-    if not isinstance(found, dict):
+    # ``loads`` refuses a byte order mark in its own words
+    record = json.loads(text) if text.startswith("\ufeff") else _DECODER.decode(text)
+    if not isinstance(record, dict):
         raise ValueError("a value that is no object")
-    return found
+    return record
 
 
 def _whole(text: str) -> int | Decimal:

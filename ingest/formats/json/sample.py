@@ -32,10 +32,10 @@ def fields_of(records: Sequence[Record | None]) -> tuple[dict[str, list[Any]], d
     A field is gone into if all of its values are objects or null, and their keys look like names and not like data.
     The second part has the fields that ``from`` cannot name, with the reason.
     """
-    found: dict[str, list[Any]] = {}
+    fields: dict[str, list[Any]] = {}
     unnamed: dict[str, str] = {}
-    _gather(records, (), found, unnamed)
-    return found, unnamed
+    _gather(records, (), fields, unnamed)
+    return fields, unnamed
 
 
 def source_of(path: Path) -> str | None:
@@ -49,7 +49,7 @@ def source_of(path: Path) -> str | None:
 
 
 def _gather(
-    records: Sequence[Record | None], prefix: Path, found: dict[str, list[Any]], unnamed: dict[str, str]
+    records: Sequence[Record | None], prefix: Path, fields: dict[str, list[Any]], unnamed: dict[str, str]
 ) -> None:
     names = dict.fromkeys(name for record in records if record is not None for name in record)
     for name in names:
@@ -59,9 +59,9 @@ def _gather(
         if source is None:
             unnamed[".".join(path)] = "a stream file cannot name this field"
         elif len(path) < MAX_LEVELS and _has_fields(values):
-            _gather(values, path, found, unnamed)
+            _gather(values, path, fields, unnamed)
         else:
-            found[source] = values
+            fields[source] = values
 
 
 def _has_fields(values: Sequence[Any]) -> bool:

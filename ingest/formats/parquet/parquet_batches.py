@@ -59,8 +59,8 @@ class ParquetBatch:
 
     def fields(self, row: int) -> dict[str, pa.Scalar]:
         """All values of one row."""
-        found = {name: self.rows.column(name)[row] for name in self.rows.schema.names}
-        return found | {name: array[row] for name, array in self.far.items() if array[row].is_valid}
+        scalars = {name: self.rows.column(name)[row] for name in self.rows.schema.names}
+        return scalars | {name: array[row] for name, array in self.far.items() if array[row].is_valid}
 
 
 class ParquetFile:
@@ -102,7 +102,7 @@ class ParquetFile:
         file = self._open(read_dictionary=wide) if wide else self._file
         size = self._batch_rows(wanted, wide)
         old = sorted(self._old.columns.intersection(wanted) - set(self.twice))
-        exact = _Taken(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
+        exact = _Portions(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
         few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
         read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
         plain = (self._plain(rows) for rows in read)
@@ -119,8 +119,8 @@ class ParquetFile:
 
     def _begin(self, group: int) -> int:
         """Where the pages of a row group begin; one without columns is of the first part."""
-        found = self._metadata.row_group(group)
-        pages = (found.column(place) for place in range(found.num_columns))
+        row_group = self._metadata.row_group(group)
+        pages = (row_group.column(index) for index in range(row_group.num_columns))
         return min((page.dictionary_page_offset or page.data_page_offset for page in pages), default=0)
 
     def _open(self, **options: object) -> pq.ParquetFile:
@@ -141,23 +141,23 @@ class ParquetFile:
         far: dict[str, pa.TimestampArray] = {}
         for name in true.column_names:
             zone = "UTC" if name in self._old.instants else None
-            place = rows.schema.get_field_index(name)
-            ns, ms = rows.column(place).view(pa.int64()), true[name].combine_chunks().view(pa.int64())
+            index = rows.schema.get_field_index(name)
+            ns, ms = rows.column(index).view(pa.int64()), true[name].combine_chunks().view(pa.int64())
             wrapped = ns.fill_null(0).to_numpy() // _MS_NS != ms.fill_null(0).to_numpy()
             if wrapped.any():
                 far[name] = pc.if_else(pa.array(wrapped), ms, None).view(pa.timestamp("ms", zone))
-            rows = rows.set_column(place, name, ns.view(pa.timestamp("ns", zone)))
+            rows = rows.set_column(index, name, ns.view(pa.timestamp("ns", zone)))
         return ParquetBatch(rows, far, self._old.unknown)
 
     def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
         """Row group, its rows, and one of its columns."""
         wanted = set(names)
         for group in self._groups:
-            found = self._metadata.row_group(group)
-            for place in range(found.num_columns):
-                column = found.column(place)
-                if found.num_rows and column.path_in_schema.partition(".")[0] in wanted:
-                    yield group, found.num_rows, column
+            row_group = self._metadata.row_group(group)
+            for index in range(row_group.num_columns):
+                column = row_group.column(index)
+                if row_group.num_rows and column.path_in_schema.partition(".")[0] in wanted:
+                    yield group, row_group.num_rows, column
 
     def _batch_rows(self, names: Sequence[str], wide: Sequence[str]) -> int:
         widths: dict[int, float] = {}
@@ -168,16 +168,16 @@ class ParquetFile:
 
     def _wide(self, names: Sequence[str]) -> list[str]:
         """Text columns whose dictionaries have texts so wide that a batch of them might not fit."""
-        found: dict[str, None] = {}
+        wide: dict[str, None] = {}
         for group, rows, column in self._chunks(names):
             name, most = column.path_in_schema, min(rows, BATCH_ROWS)
             text = column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page
-            if not text or name in found or name not in names:
+            if not text or name in wide or name not in names:
                 continue
             spread = SPREAD * self._batch_bytes
             if column.total_uncompressed_size * most > spread and self._widest(group, name) * most > spread:
-                found[name] = None
-        return list(found)
+                wide[name] = None
+        return list(wide)
 
     def _uneven(self, names: Sequence[str], wide: Sequence[str]) -> bool:
         """Whether a column that is read as it is has so many bytes of texts that a few rows may be most of them."""
@@ -196,7 +196,7 @@ class ParquetFile:
         return pc.max(pc.binary_length(head.column(0).dictionary)).as_py() or 0
 
 
-class _Taken:
+class _Portions:
     """Columns of a file, taken in portions of any number of rows."""
 
     def __init__(self, file: pq.ParquetFile, names: Sequence[str], size: int, groups: list[int]) -> None:
@@ -248,11 +248,11 @@ def _cuts(rows: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[int, int]]:
 def told_apart(names: Sequence[str]) -> list[str]:
     """Names of columns, of which one that is there already becomes ``name (2)``, and so on."""
     seen: Counter[str] = Counter()
-    found = []
+    distinct = []
     for name in names:
         seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return distinct
 
 
 def no_parquet(path: str, error: Exception, hint: str) -> FeedError:

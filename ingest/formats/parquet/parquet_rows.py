@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
-from sparkhaven.ingest.decode_guard import GuardedRecords, guarded_rows
+from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_rows
 from sparkhaven.ingest.formats.parquet.file_constants import NO_CONSTANTS, FileConstants
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.typed_values import (
@@ -39,7 +39,7 @@ AGAIN = "deliver the file again under a new name. Nothing of it was committed"
 class ParquetDecoder:
     """Decoder of Parquet files, and of any other batches with types of their own.
 
-    ``constants`` are columns beside those of a file. ``place`` is how rows are named instead of by the file's path.
+    ``constants`` are columns beside those of a file. ``path`` is how rows are named instead of by the file's path.
     ``utc96``: timestamps of the old type INT96, which has no zone, are instants in UTC, whoever wrote them.
     ``bytes_too``: bytes may be texts in UTF-8.
     """
@@ -52,7 +52,7 @@ class ParquetDecoder:
         alias: bool = False,
         unit: Unit = "row",
         constants: FileConstants = NO_CONSTANTS,
-        place: str | None = None,
+        path: str | None = None,
         utc96: bool = False,
         bytes_too: bool = False,
     ) -> None:
@@ -61,7 +61,7 @@ class ParquetDecoder:
         others = {target.source for target in self._targets if target.column.type.name not in _FLOATING}
         self._numbers, self._zone_of = constants.numbers, constants.zone_of
         self._written = self._constants | {n: value for n, value in self._numbers.items() if n not in others}
-        self._place, self._utc96, self._bytes_too = place, utc96, bytes_too
+        self._path, self._utc96, self._bytes_too = path, utc96, bytes_too
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
         self._form = row_form(self._targets, bytes_too=bytes_too)
@@ -85,11 +85,11 @@ class ParquetDecoder:
                     check_type(target, declared.field(target.source).type, split.path, bytes_too=self._bytes_too)
             extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
             others = _Others(fs, split, [name for name in declared.names if name not in wanted], self._utc96)
-            place = self._place or split.path
+            path = self._path or split.path
             start = file.first_row
             for batch in file.batches(wanted):
                 numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
-                rows = self.typed(batch, numbers, place, rejects, others.fields)
+                rows = self.typed(batch, numbers, path, rejects, others.fields)
                 start += batch.rows.num_rows
                 for name in extras:
                     rejects.ignored[name] += len(rows)
@@ -122,8 +122,8 @@ class ParquetDecoder:
         def part(start: int, stop: int) -> tuple[ParquetBatch, Ints]:
             return batch.slice(start, stop - start), numbers[start:stop]
 
-        def refused(row: int, why: Refusal) -> BadRow:
-            return bad_row(file, int(numbers[row]), None, why, "", self._unread(batch, row), unit=self._unit)
+        def refused(row: int, refusal: Refusal) -> BadRow:
+            return bad_row(file, int(numbers[row]), None, refusal, "", self._unread(batch, row), unit=self._unit)
 
         def decode(rows: tuple[ParquetBatch, Ints]) -> TypedRows:
             return self._typed(*rows, file, rejects, others)
@@ -149,15 +149,16 @@ class ParquetDecoder:
         columns: list[pa.Array] = []
         sources: list[SourceColumn | None] = []
         for target in self._targets:
-            found = batch.rows.column(target.source) if target.source in batch.rows.schema.names else None
-            if target.source in self._constants:
-                found = pa.repeat(self._constant(target), count)
-            if found is None:
+            name, far = target.source, None
+            if name in self._constants:
+                column = pa.repeat(self._constant(target), count)
+            elif name in batch.rows.schema.names:
+                column, far = batch.rows.column(name), batch.far.get(name)
+            else:
                 sources.append(None)
                 columns.append(pa.nulls(count, target.column.type.arrow))
                 continue
-            far = batch.far.get(target.source) if target.source not in self._constants else None
-            values_of = plain_source(found, far, old=target.source in batch.old)
+            values_of = plain_source(column, far, old=name in batch.old)
             sources.append(values_of)
             array, odd = typed_values(values_of, target)
             columns.append(array)
@@ -166,25 +167,25 @@ class ParquetDecoder:
         if not doubt.any():
             return TypedRows(tuple(columns), numbers)
         fast, good = np.flatnonzero(~doubt), pa.array(~doubt)
-        exact: list[int] = []
-        values: list[list[Value]] = []
-        for row in np.flatnonzero(doubt).tolist():
-            one = self._one(sources, row, file, int(numbers[row]))
-            if isinstance(one, BadRow):
-                text = row_text({**batch.fields(row), **others(int(numbers[row])), **self._written}, self._form)
-                rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
-            else:
-                exact.append(row)
-                values.append(one)
+
+        def outcome(row: int) -> list[Value] | BadRow:
+            number = int(numbers[row])
+            values = self._row_values(sources, row, file, number)
+            if not isinstance(values, BadRow):
+                return values
+            text = row_text({**batch.fields(row), **others(number), **self._written}, self._form)
+            return replace(values, payload=text[:MAX_PAYLOAD], size=len(text))
+
+        exact, values = exact_rows(((row, outcome(row)) for row in np.flatnonzero(doubt).tolist()), rejects)
         columns = [column.filter(good) for column in columns]
-        return merge_rows(numbers, fast, columns, np.array(exact, np.int64), values, self._targets)
+        return merge_rows(numbers, fast, columns, exact, values, self._targets)
 
     def _constant(self, target: Target) -> pa.Scalar:
         """The value of a column that is not in the file: digits of a text are read as the nearest number, alone."""
         text = self._constants[target.source]
         return self._numbers.get(target.source, text) if target.column.type.name in _FLOATING else text
 
-    def _one(self, sources: list[SourceColumn | None], row: int, file: str, number: int) -> list[Value] | BadRow:
+    def _row_values(self, sources: list[SourceColumn | None], row: int, file: str, number: int) -> list[Value] | BadRow:
         values: list[Value] = []
         for target, values_of in zip(self._targets, sources, strict=True):
             value = None if values_of is None else attempted(exact_value, values_of, row, target, self._alias)

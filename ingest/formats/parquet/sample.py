@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.sample_rows import TypedPart
+from sparkhaven.ingest.values.typed_rows import decoded
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.epochs.state.log_values import FileId
@@ -45,16 +46,16 @@ def first_rows(
                 break
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise no_parquet(split.path, error, "name a complete file") from error
-    given = constants or {}
-    declared = [name for name in file.declared.names if name not in given]
-    found = {name: _joined(batches, name, file.declared.field(name).type, bytes_too) for name in declared}
-    found |= {name: TypedPart(pa.repeat(pa.scalar(value, pa.string()), count)) for name, value in given.items()}
-    return found, count, whole
+    texts = constants or {}
+    declared = [name for name in file.declared.names if name not in texts]
+    parts = {name: _joined(batches, name, file.declared.field(name).type, bytes_too) for name in declared}
+    parts |= {name: TypedPart(pa.repeat(pa.scalar(value, pa.string()), count)) for name, value in texts.items()}
+    return parts, count, whole
 
 
 def _joined(batches: list[ParquetBatch], name: str, kind: pa.DataType, bytes_too: bool) -> TypedPart:
-    arrays = [_plain(batch.rows.column(name)) for batch in batches]
-    array = _readable(pa.concat_arrays(arrays) if arrays else _plain(pa.array([], kind)), bytes_too)
+    arrays = [decoded(batch.rows.column(name)) for batch in batches]
+    array = _readable(pa.concat_arrays(arrays) if arrays else decoded(pa.array([], kind)), bytes_too)
     far = next((batch.far[name].type for batch in batches if name in batch.far), None)
     old = any(name in batch.old for batch in batches)
     if far is None:
@@ -78,7 +79,3 @@ def _readable(array: pa.Array, bytes_too: bool) -> pa.Array:
         data = array.cast(pa.large_string()).view(pa.large_binary()).to_pylist()
         return pa.array([None if value is None else value.decode("utf-8", "replace") for value in data], array.type)
     return array
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

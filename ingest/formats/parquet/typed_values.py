@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.ingest.content.lines import is_utf8
 from sparkhaven.ingest.formats.parquet.value_texts import scalar_text, text_of, time_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, some, without
@@ -17,6 +18,7 @@ from sparkhaven.ingest.values.instants import check_instant, local_instant
 from sparkhaven.ingest.values.json_text import NoTextError
 from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
+from sparkhaven.ingest.values.wire_values import DAY_NS
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted, rule
 from sparkhaven.store.conversions.plain_arrays import plain
@@ -27,7 +29,6 @@ from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
 SHOWN_BYTES = 256
-DAY_NS = 86_400 * UNIT_NS["s"]
 _NUMBERS = frozenset({Group.WHOLE, Group.FLOATING, Group.DECIMAL})
 _COUNTED = frozenset({Group.DATE, Group.SPAN})
 
@@ -65,20 +66,20 @@ def show(value: pa.Scalar) -> str:
         return bytes(value.as_buffer())[:SHOWN_BYTES].hex(" ")
 
 
-def check_type(target: Target, found: pa.DataType, file: str, *, bytes_too: bool = False) -> None:
+def check_type(target: Target, declared: pa.DataType, file: str, *, bytes_too: bool = False) -> None:
     """SchemaMismatchError for a type of which no value can ever fit the column, with the options that are set."""
-    name, origin = target.column.type.name, source_of(found)
-    cell, given = rule(origin, name), _given(target, bytes_too)
+    name, origin = target.column.type.name, source_of(declared)
+    cell, options = rule(origin, name), _options(target, bytes_too)
     counted = name == "Instant" and target.unit != "iso" and origin.group in (Group.TEXT, Group.BYTES)
-    if cell.takes(given) and not (counted and "quoted" not in given):
+    if cell.takes(options) and not (counted and "quoted" not in options):
         return
-    lacking = [option for option in cell.options if option not in given] or ["quoted"] * counted
+    lacking = [option for option in cell.options if option not in options] or ["quoted"] * counted
     raise SchemaMismatchError(
         f"column {target.column.name} cannot be read from this Parquet column",
         where=file,
         column=target.column.name,
         expected=f"{accepted(name)}, for {name}",
-        found=f"{target.source}: {found}",
+        found=f"{target.source}: {declared}",
         hint=_hint(lacking),
     )
 
@@ -89,25 +90,25 @@ def _hint(lacking: list[str]) -> str:
     return "; ".join([*ways, "map another column with `from`, or correct the producer"])
 
 
-def _given(target: Target, bytes_too: bool) -> frozenset[str]:
+def _options(target: Target, bytes_too: bool) -> frozenset[str]:
     """The options that are set. A zone counts as set: without one each value is a bad row of its own."""
     form = target.form
-    said = {
+    settings = {
         "zone": True,
         "unit": target.unit != "iso",
         "binary_as_text": bytes_too,
         "quoted": form is not None and (form.quoted or bool(form.true)),
         "as_text": form is not None and form.as_text,
     }
-    return frozenset(option for option, is_set in said.items() if is_set)
+    return frozenset(option for option, is_set in settings.items() if is_set)
 
 
-def typed_values(found: SourceColumn, target: Target) -> Typed:
+def typed_values(column: SourceColumn, target: Target) -> Typed:
     """Typed values and rows in doubt, as in ``ingest.values.typed_columns``."""
-    made, doubt = _typed(found.array, target)
-    if found.far is not None:
-        doubt = either(doubt, found.far.is_valid().to_numpy(zero_copy_only=False))
-    return made, doubt
+    values, doubt = _typed(column.array, target)
+    if column.far is not None:
+        doubt = either(doubt, column.far.is_valid().to_numpy(zero_copy_only=False))
+    return values, doubt
 
 
 def _typed(array: pa.Array, target: Target) -> Typed:
@@ -126,8 +127,8 @@ def _typed(array: pa.Array, target: Target) -> Typed:
         return _from_numbers(array, target)
     if group in _COUNTED and name in INTEGER_BITS:
         counts, bad = number_arrays.counts(array)
-        made, doubt = _from_numbers(counts, target)
-        return made, either(doubt, some(bad))
+        values, doubt = _from_numbers(counts, target)
+        return values, either(doubt, some(bad))
     return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
 
 
@@ -139,15 +140,15 @@ def _from_numbers(array: pa.Array, target: Target) -> Typed:
         if not pa.types.is_integer(array.type):
             return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
         counts, bad = number_arrays.integers(array, 64)
-        made, doubt = scaled_instants(without(counts, some(bad)), target)
-        return made, either(doubt, some(bad))
+        values, doubt = scaled_instants(without(counts, some(bad)), target)
+        return values, either(doubt, some(bad))
     if name in INTEGER_BITS:
-        made, bad = number_arrays.integers(array, INTEGER_BITS[name])
+        values, bad = number_arrays.integers(array, INTEGER_BITS[name])
     elif name in SIGNIFICANT:
-        made, bad = number_arrays.floats(array, target.column.type.width * 8, lossy=target.lossy)
+        values, bad = number_arrays.floats(array, target.column.type.width * 8, lossy=target.lossy)
     else:
-        made, bad = number_arrays.booleans(array) if name == "Boolean" else number_arrays.chars(array)
-    return made, either(some(bad), null_alike(made, target))
+        values, bad = number_arrays.booleans(array) if name == "Boolean" else number_arrays.chars(array)
+    return values, either(some(bad), null_alike(values, target))
 
 
 def _valid_texts(texts: pa.StringArray, target: Target) -> Typed:
@@ -170,22 +171,14 @@ def _bytes(array: pa.BinaryArray, target: Target) -> Typed:
     try:
         return _texts(array.cast(pa.string()), target)
     except pa.ArrowInvalid:
-        odd: Mask = np.array([not _is_utf8(value) for value in array.to_pylist()], np.bool_)
-    made, doubt = _texts(pc.if_else(pa.array(odd), None, array).cast(pa.string()), target)
-    return made, either(doubt, odd)
+        odd: Mask = np.array([not is_utf8(value or b"") for value in array.to_pylist()], np.bool_)
+    values, doubt = _texts(pc.if_else(pa.array(odd), None, array).cast(pa.string()), target)
+    return values, either(doubt, odd)
 
 
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        (value or b"").decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def exact_value(found: SourceColumn, row: int, target: Target, alias: bool) -> Value | Refusal:
+def exact_value(column: SourceColumn, row: int, target: Target, alias: bool) -> Value | Refusal:
     """One value by the rules of ``ingest.values.exact_values``."""
-    scalar = found.scalar(row)
+    scalar = column.scalar(row)
     if not scalar.is_valid:
         return None
     kind, name, group = scalar.type, target.column.type.name, source_of(scalar.type).group
@@ -195,7 +188,7 @@ def exact_value(found: SourceColumn, row: int, target: Target, alias: bool) -> V
         return check_instant(scalar.value * UNIT_NS[kind.unit], target, alias)
     if group is Group.LOCAL:
         local = local_instant(scalar.value * UNIT_NS[kind.unit], target, alias)
-        return _of_unknown_writer(local, target) if found.old else local
+        return _of_unknown_writer(local, target) if column.old else local
     if group in _COUNTED:
         return _counted(scalar, target, alias)
     if group not in (Group.TEXT, Group.BYTES):

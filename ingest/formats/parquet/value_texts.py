@@ -12,6 +12,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -35,8 +36,7 @@ class RowForm:
     """How fields are written that a column takes otherwise than as they look.
 
     ``counted``: dates, times and durations that are stored as numbers. ``texts``: values that are stored as their text.
-    ``bytes_too``: bytes are texts; those that are
-    not UTF-8 are an object, which nobody takes for a text.
+    ``bytes_too``: bytes are texts; those that are not UTF-8 are an object, which nobody takes for a text.
     """
 
     counted: frozenset[str] = frozenset()
@@ -68,10 +68,8 @@ def _field(name: str, scalar: pa.Scalar, form: RowForm) -> Any:
         except UnicodeDecodeError:
             return _base64(data)
     if scalar.is_valid and name in form.texts:
-        try:
+        with suppress(NoTextError):
             return scalar_text(scalar)
-        except NoTextError:
-            return _plain(scalar)
     return _plain(scalar)
 
 
@@ -112,7 +110,7 @@ def _structure(scalar: pa.Scalar) -> Any:
     if kinds.is_duration(kind):
         return WireValue("duration", f"{scalar.value} {kind.unit}")
     if kinds.is_struct(kind):
-        return {kind.field(place).name: _structure(scalar[place]) for place in range(kind.num_fields)}
+        return {kind.field(index).name: _structure(scalar[index]) for index in range(kind.num_fields)}
     if kinds.is_map(kind):
         pairs = [[_structure(entry[0]), _structure(entry[1])] for entry in scalar.values]
         return dict(pairs) if all(isinstance(key, str) for key, _ in pairs) else pairs
@@ -141,7 +139,7 @@ def _plain(scalar: pa.Scalar) -> Any:
     if kinds.is_duration(kind):
         return f"{scalar.value} {kind.unit}"
     if kinds.is_struct(kind):
-        return {kind.field(place).name: _plain(scalar[place]) for place in range(kind.num_fields)}
+        return {kind.field(index).name: _plain(scalar[index]) for index in range(kind.num_fields)}
     if kinds.is_map(kind):
         return [[_plain(entry[0]), _plain(entry[1])] for entry in scalar.values]
     if kinds.is_nested(kind):
@@ -152,12 +150,6 @@ def _plain(scalar: pa.Scalar) -> Any:
         except UnicodeDecodeError:
             return _base64(bytes(scalar.as_buffer()))
     value: Any = scalar.as_py()
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    return value if isinstance(value, str | int | bool) else str(value)
+    if isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value)):
+        return plain_text(value)
+    return value if isinstance(value, str | int | float) else str(value)

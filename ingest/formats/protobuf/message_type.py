@@ -85,9 +85,9 @@ def message_type(source: ProtobufSource) -> MessageType:
     wide = _pool([_widened(file) for file in files], source)
     name = source.message.removeprefix(".")
     try:
-        found, copy = declared.FindMessageTypeByName(name), wide.FindMessageTypeByName(name)
+        message, copy = declared.FindMessageTypeByName(name), wide.FindMessageTypeByName(name)
     except KeyError:
-        names = sorted(known for file in files for known in _names(file.package, file.message_type))
+        names = sorted(full_name for file in files for full_name in _names(file.package, file.message_type))
         raise SettingsError(
             "the descriptor set has no such message",
             where=source.where,
@@ -95,7 +95,7 @@ def message_type(source: ProtobufSource) -> MessageType:
             found=source.message,
             hint="name it with its package, like pkg.Trade",
         ) from None
-    return MessageType(found, copy, message_factory.GetMessageClass(copy), _indexes(found))
+    return MessageType(message, copy, message_factory.GetMessageClass(copy), _indexes(message))
 
 
 def _indexes(declared: Descriptor) -> frozenset[tuple[int, ...]]:
@@ -167,21 +167,23 @@ def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descrip
         hint = 'say what the number counts: unit = "s", "ms", "us" or "ns"'
     shown = inner.full_name if inner is not None else kind.lower()
     unit = "" if iso or name != "Instant" else f" in {target.unit}"
-    expected = ", ".join(sorted(each.lower() for each, columns in TAKES.items() if name in columns and "." not in each))
-    what = f"of type {name}{unit} cannot take the field"
-    raise _unfit(target, source, what, f"{expected}{f' or {TIMESTAMP}' * (name == 'Instant')}", shown, hint)
+    expected = ", ".join(
+        sorted(field.lower() for field, columns in TAKES.items() if name in columns and "." not in field)
+    )
+    text = f"of type {name}{unit} cannot take the field"
+    raise _unfit(target, source, text, f"{expected}{f' or {TIMESTAMP}' * (name == 'Instant')}", shown, hint)
 
 
-def _unfit(target: Target, source: ProtobufSource, what: str, expected: str, found: str, hint: str) -> SettingsError:
+def _unfit(target: Target, source: ProtobufSource, text: str, expected: str, found: str, hint: str) -> SettingsError:
     where = f"{source.where}: {source.message}"
-    return SettingsError(f"column {target.column.name} {what}", where=where, expected=expected, found=found, hint=hint)
+    return SettingsError(f"column {target.column.name} {text}", where=where, expected=expected, found=found, hint=hint)
 
 
 def _files(source: ProtobufSource) -> Sequence[descriptor_pb2.FileDescriptorProto]:
-    found = descriptor_pb2.FileDescriptorSet()
+    descriptor_set = descriptor_pb2.FileDescriptorSet()
     try:
-        found.ParseFromString(source.definition)
-        files = list(found.file)
+        descriptor_set.ParseFromString(source.definition)
+        files = list(descriptor_set.file)
         sound = bool(files) and all(file.name for file in files)
     except (DecodeError, UnicodeDecodeError):
         sound = False

@@ -89,48 +89,48 @@ class ProtobufRecords:
             raise NotARecordError(f"its frame names message {list(indexes)} of its schema, {name} is {ours}")
         return payload[start:]
 
-    def value(self, message: Message, place: int) -> Value | Refusal:
+    def value(self, message: Message, index: int) -> Value | Refusal:
         """The value of a target."""
-        leaf, target = self._leaves[place], self._targets[place]
-        found = _found(message, leaf)
-        if found is None:
+        leaf, target = self._leaves[index], self._targets[index]
+        value = _field_value(message, leaf)
+        if value is None:
             return None
         if leaf.kind == AS_TEXT:
-            return self._as_text(found, leaf, target)
-        if leaf.kind == "STRING" and isinstance(found, bytes):  # proto2 does not look when it parses
-            return _not_text(found)
+            return self._as_text(value, leaf, target)
+        if leaf.kind == "STRING" and isinstance(value, bytes):  # proto2 does not look when it parses
+            return _not_text(value)
         if leaf.kind == TIMESTAMP:
-            if not 0 <= found.nanos < NS_PER_SECOND:
-                return no_timestamp(found.nanos)
-            return check_instant(found.seconds * NS_PER_SECOND + found.nanos, target, self._alias)
+            if not 0 <= value.nanos < NS_PER_SECOND:
+                return no_timestamp(value.nanos)
+            return check_instant(value.seconds * NS_PER_SECOND + value.nanos, target, self._alias)
         low, high = BOUNDS.get(leaf.last.type, (None, None))
-        if low is not None and high is not None and not low <= found <= high:
+        if low is not None and high is not None and not low <= value <= high:
             return Refusal(Reason.OVERFLOW, f"{leaf.kind.lower()}, a whole number from {low} to {high}")
         if leaf.kind == "ENUM" and target.column.type.name == "String":
             enum = leaf.last.enum_type
-            known = enum.values_by_number.get(found)
-            if known is None:
-                return Refusal(Reason.NO_ENUM_VALUE, f"a value of {enum.full_name}", str(found))
-            found = known.name
-        return from_binary(found, target, self._alias, bytes_too=self._bytes_too)
+            symbol = enum.values_by_number.get(value)
+            if symbol is None:
+                return Refusal(Reason.NO_ENUM_VALUE, f"a value of {enum.full_name}", str(value))
+            value = symbol.name
+        return from_binary(value, target, self._alias, bytes_too=self._bytes_too)
 
-    def _as_text(self, found: Any, leaf: FieldPath, target: Target) -> Value | Refusal:
+    def _as_text(self, value: Any, leaf: FieldPath, target: Target) -> Value | Refusal:
         try:
-            return from_binary(structure(found, leaf.last), target, self._alias)
+            return from_binary(structure(value, leaf.last), target, self._alias)
         except NoTextError as error:
             return error.refusal
 
-    def shown(self, message: Message, place: int) -> str:
+    def shown(self, message: Message, index: int) -> str:
         """The value in the field that the target comes from."""
-        found = _found(message, self._leaves[place])
-        return str(found).strip() if self._leaves[place].kind in (TIMESTAMP, AS_TEXT) else repr(found)
+        value = _field_value(message, self._leaves[index])
+        return str(value).strip() if self._leaves[index].kind in (TIMESTAMP, AS_TEXT) else repr(value)
 
     def unknown(self, message: Message) -> list[str]:
         """Fields that are set and no target takes; those that the schema does not have, by number."""
         return _unknown(message, self._paths, ())
 
 
-def _found(message: Message, leaf: FieldPath) -> Any:
+def _field_value(message: Message, leaf: FieldPath) -> Any:
     for name, unsettable in leaf.steps:
         if unsettable and not message.HasField(name):
             return None
@@ -138,9 +138,9 @@ def _found(message: Message, leaf: FieldPath) -> Any:
     return message
 
 
-def _not_text(found: bytes) -> Refusal:
+def _not_text(value: bytes) -> Refusal:
     try:
-        found.decode("utf-8")
+        value.decode("utf-8")
     except UnicodeDecodeError as error:
         return not_utf8(error)
     return Refusal(Reason.WRONG_TYPE, "text in UTF-8", "bytes")
@@ -159,9 +159,9 @@ def _inner(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ..
 def _other_wire(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ...]], prefix: str = "") -> str:
     """A field whose number the schema has for another wire type. Parsers set it aside: it would look like unset."""
     for field in UnknownFieldSet(message):
-        known = declared.fields_by_number.get(field.field_number)
-        if known is not None:
-            return f"{prefix}{known.name}"
+        declared_field = declared.fields_by_number.get(field.field_number)
+        if declared_field is not None:
+            return f"{prefix}{declared_field.name}"
     for name, inner, type_of, deeper in _inner(message, declared, paths):
         odd = _other_wire(inner, type_of, deeper, f"{prefix}{name}.")
         if odd:
@@ -173,8 +173,8 @@ def _unknown(message: Message, paths: Sequence[tuple[str, ...]], prefix: tuple[s
     heads = {path[0] for path in paths}
     names = [field.name for field, _ in message.ListFields() if field.name not in heads]
     names += [str(field.field_number) for field in UnknownFieldSet(message)]
-    found = [".".join((*prefix, name)) for name in names]
+    unknown = [".".join((*prefix, name)) for name in names]
     for name, inner, _, deeper in _inner(message, message.DESCRIPTOR, paths):
         if deeper:
-            found += _unknown(inner, deeper, (*prefix, name))
-    return found
+            unknown += _unknown(inner, deeper, (*prefix, name))
+    return unknown

@@ -36,7 +36,7 @@ def _one(value: Any, field: FieldDescriptor) -> Any:
         if special is not None:
             return special(value)
         declared = field.message_type.fields_by_name
-        return {known.name: structure(inner, declared[known.name]) for known, inner in value.ListFields()}
+        return {set_field.name: structure(inner, declared[set_field.name]) for set_field, inner in value.ListFields()}
     low, high = BOUNDS.get(field.type, (None, None))
     if low is not None and high is not None and not low <= value <= high:
         raise NoTextError(Refusal(Reason.OVERFLOW, f"a whole number from {low} to {high}"))

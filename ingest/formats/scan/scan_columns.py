@@ -143,9 +143,9 @@ class ScanColumns:
     def __init__(self, targets: Sequence[Target], formed: int, convert: Convert) -> None:
         self._columns = [_column(target, formed, convert) for target in targets]
         self._layouts = (ColumnLayout * len(self._columns))()
-        for place, column in enumerate(self._columns):
-            self._layouts[place] = column.layout
-            column.layout = self._layouts[place]
+        for index, column in enumerate(self._columns):
+            self._layouts[index] = column.layout
+            column.layout = self._layouts[index]
         self._powers = powers_of_five()
         self.layout = ScanLayout(
             columns=ctypes.addressof(self._layouts), column_count=len(targets), powers=self._powers.ctypes.data
@@ -155,11 +155,11 @@ class ScanColumns:
         """The first column of each field, if column i takes ``sources[i]``; each column knows the next one."""
         first: dict[Source, int] = {}
         last: dict[Source, int] = {}
-        for place, source in enumerate(sources):
+        for index, source in enumerate(sources):
             if source in first:
-                self._layouts[last[source]].also = place
-            first.setdefault(source, place)
-            last[source] = place
+                self._layouts[last[source]].also = index
+            first.setdefault(source, index)
+            last[source] = index
         return first
 
     def prepare(self, lines: int, size: int) -> None:

@@ -65,6 +65,6 @@ def most_texts(lines: int) -> int:
 
 def plain_ids(texts: Sequence[str | None], most: int) -> tuple[list[int | None], list[str]] | None:
     """What the scanner makes of the texts of accepted lines: their ids, and each text once; None for too many."""
-    known: dict[str, int] = {}
-    ids = [None if text is None else known.setdefault(text, len(known)) for text in texts]
-    return (ids, list(known)) if len(known) <= most else None
+    id_of: dict[str, int] = {}
+    ids = [None if text is None else id_of.setdefault(text, len(id_of)) for text in texts]
+    return (ids, list(id_of)) if len(id_of) <= most else None

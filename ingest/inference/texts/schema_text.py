@@ -7,7 +7,7 @@ from xml.sax.saxutils import quoteattr
 
 from sparkhaven.ingest.inference.partition_choice import Candidate, date_column, grouping_column
 from sparkhaven.ingest.inference.proposal import FieldColumn, Proposal
-from sparkhaven.ingest.sample_rows import shown
+from sparkhaven.ingest.sample_rows import printable, shown
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.frozen import frozen
 
@@ -39,17 +39,16 @@ def groups_of(proposal: Proposal, wishes: SchemaWishes) -> tuple[str, ...]:
 
 def candidates(columns: Sequence[FieldColumn]) -> list[Candidate]:
     """Columns as those that partitions are chosen from."""
-    found = []
-    for column in columns:
-        if column.reading is not None:
-            symbols = column.reading.type == "String" and not column.blob
-            found.append(Candidate(column.name, column.source, column.reading, column.facts, symbols))
-    return found
+    return [
+        Candidate(c.name, c.source, c.reading, c.facts, c.reading.type == "String" and not c.blob)
+        for c in columns
+        if c.reading is not None
+    ]
 
 
 def comment(text: str) -> str:
     """A comment of XML that cannot end early."""
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    plain = printable(text)
     while "--" in plain:
         plain = plain.replace("--", "- -")
     return f"<!-- {plain} -->"
@@ -68,7 +67,7 @@ def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterat
     yield f"  {comment(f'inferred from {sample.rows:,} rows of {sample.origin} ({extent}): look it over before use')}"
     if sample.unreadable:
         first = sample.unreadable[0]
-        remark = f"{len(sample.unreadable):,} records cannot be read, first {first.place}: {shown(first.reason)}"
+        remark = f"{len(sample.unreadable):,} records cannot be read, first {first.position}: {shown(first.reason)}"
         yield f"  {comment(remark)}"
     for remark in sample.remarks:
         yield f"  {comment(remark)}"
@@ -100,15 +99,15 @@ def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterat
 def _column(column: FieldColumn, groups: tuple[str, ...], dates: bool, table: TableName) -> Iterator[str]:
     if column.reading is None:
         return
-    said = [column.reason, *column.notes]
+    remarks = [column.reason, *column.notes]
     if column.source != column.name:
-        said.append(f"of field {shown(column.source)}")
+        remarks.append(f"of field {shown(column.source)}")
     if column.name in groups:
         facts = column.facts
-        said.append(f"grouping: {facts.distinct:,} values in {facts.values:,} rows, which history keeps together")
+        remarks.append(f"grouping: {facts.distinct:,} values in {facts.values:,} rows, which history keeps together")
     if dates:
-        said.append("gives the partition, and the order of history by the option sort of merge")
-    yield f"  {comment('; '.join(said))}"
+        remarks.append("gives the partition, and the order of history by the option sort of merge")
+    yield f"  {comment('; '.join(remarks))}"
     role = ' columnType="Grouping"' if column.name in groups else ""
     blob = ' symbolTable="None" encoding="UTF_8"' if column.blob else ""
     yield f'  <Column name={quoteattr(column.name)} dataType="{column.reading.type}"{role}{blob}/>'

@@ -9,12 +9,13 @@ from typing import Any, cast
 from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading
 from sparkhaven.ingest.inference.fitting import Fit, Fitted
 from sparkhaven.ingest.inference.partition_choice import DateColumn, date_column, internal_column
-from sparkhaven.ingest.inference.texts.toml_text import comment, literal, toml_key, toml_value
+from sparkhaven.ingest.inference.texts.toml_text import literal, toml_key, toml_value
+from sparkhaven.ingest.sample_rows import printable
+from sparkhaven.ingest.values.wire_values import DAY_NS
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
-DAY_NS = 86_400 * NS_PER_SECOND
 WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said
 FAR_DAYS = 3650  # around the sample, for feeds of the past
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,11 +39,11 @@ def stream_text(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: S
 def _lines(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: StreamWishes) -> Iterator[str]:
     sample = fit.sample
     extent = (
-        f"{sample.rows:,} rows of {comment(sample.origin)} ({'all there are' if sample.whole else 'there are more'})"
+        f"{sample.rows:,} rows of {printable(sample.origin)} ({'all there are' if sample.whole else 'there are more'})"
     )
     yield f"# {schema.full_name} from {extent}: look it over before use."
     for remark in sample.remarks:
-        yield f"# {comment(remark)}"
+        yield f"# {printable(remark)}"
     yield f"name   = {toml_value(literal(wishes.name))}"
     yield f"table  = {toml_value(schema.full_name)}"
     yield f"schema = {toml_value(literal(wishes.schema_path))}"
@@ -51,16 +52,16 @@ def _lines(schema: TableSchema, raw: Mapping[str, Any], fit: Fit, wishes: Stream
     for key, value in {**raw["feed"], **_feed_more(raw["feed"], fit)}.items():
         yield f"{toml_key(key)} = {toml_value(value)}"
     dates = date_column(sample, fit.candidates, wishes.zone)
-    given = raw.get("columns", {})
-    columns = [line for one in fit.columns if (line := _column(one))]
-    stored = {one.column.name for one in fit.columns}
-    columns += [f"{toml_key(k)} = {toml_value(v)}" for k, v in given.items() if k not in stored and k != "ignore"]
+    table = raw.get("columns", {})
+    columns = [line for fitted in fit.columns if (line := _column(fitted))]
+    stored = {fitted.column.name for fitted in fit.columns}
+    columns += [f"{toml_key(k)} = {toml_value(v)}" for k, v in table.items() if k not in stored and k != "ignore"]
     if dates is not None and dates.routing is not None and "partition" not in raw:
         source, reading = dates.routing
         columns.append(
             f"{dates.name} = {toml_value(_settings(dates.name, source, reading))}   # not stored: gives the date"
         )
-    ignore = list(dict.fromkeys([*given.get("ignore", []), *(literal(name) for name in fit.ignored)]))
+    ignore = list(dict.fromkeys([*table.get("ignore", []), *(literal(name) for name in fit.ignored)]))
     if columns or ignore:
         yield ""
         yield "[columns]"
@@ -92,45 +93,45 @@ def _feed_more(feed: Mapping[str, Any], fit: Fit) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if sample.form == "csv" and tuple(feed.get("null", [""])) != sample.null:
         more["null"] = [literal(text) for text in sample.null]
-    if "missing_columns" not in feed and any(one.source in sample.lacking for one in fit.columns):
+    if "missing_columns" not in feed and any(fitted.source in sample.lacking for fitted in fit.columns):
         more["missing_columns"] = "null"
     return more
 
 
-def _column(one: Fitted) -> str | None:
+def _column(fitted: Fitted) -> str | None:
     """The line of a column that needs one."""
-    name = toml_key(one.column.name)
-    if one.given is not None:
-        return f"{name} = {toml_value(one.given)}"
-    if one.meta is not None:
-        return f'{name} = {{ meta = "{one.meta}" }}'
-    if one.source is None or one.reading is None:
+    name = toml_key(fitted.column.name)
+    if fitted.given is not None:
+        return f"{name} = {toml_value(fitted.given)}"
+    if fitted.meta is not None:
+        return f'{name} = {{ meta = "{fitted.meta}" }}'
+    if fitted.source is None or fitted.reading is None:
         return None
-    settings = _settings(one.column.name, one.source, one.reading)
+    settings = _settings(fitted.column.name, fitted.source, fitted.reading)
     if not settings:
         return None
     remark = ""
-    if one.reading.zone is not None:
+    if fitted.reading.zone is not None:
         remark = "   # the zone of times without an offset: correct it if it is another"
-    if one.bad:
-        remark = f"   # {one.bad:,} values of the sample cannot be stored and are bad rows"
+    if fitted.bad:
+        remark = f"   # {fitted.bad:,} values of the sample cannot be stored and are bad rows"
     return f"{name} = {toml_value(settings)}{remark}"
 
 
 def _settings(column: str, source: str, reading: Reading) -> ColumnSettings:
     """What ``[columns]`` says of a reading; nothing where the defaults do."""
     form = reading.form
-    said: ColumnSettings = {}
+    settings: ColumnSettings = {}
     if source != column:
-        said["from"] = literal(source)
+        settings["from"] = literal(source)
     if reading.unit != "iso":
-        said["unit"] = reading.unit
+        settings["unit"] = reading.unit
     if reading.zone is not None:
-        said["zone"] = reading.zone
+        settings["zone"] = reading.zone
     if reading.far is not None:
-        said["far"] = reading.far
+        settings["far"] = reading.far
     if reading.lossy:
-        said["lossy"] = True
+        settings["lossy"] = True
     if form is not None:
         kept: dict[str, Any] = {
             "format": form.pattern,
@@ -140,8 +141,8 @@ def _settings(column: str, source: str, reading: Reading) -> ColumnSettings:
         }
         kept |= {"thousands": form.thousands, "decimal": form.decimal if form.decimal != "." else None}
         kept |= {"true": list(form.true), "false": list(form.false)}
-        said |= cast("ColumnSettings", {key: value for key, value in kept.items() if value})
-    return said
+        settings |= cast("ColumnSettings", {key: value for key, value in kept.items() if value})
+    return settings
 
 
 def _partition(schema: TableSchema, fit: Fit, dates: DateColumn | None, wishes: StreamWishes) -> Iterator[str]:
@@ -158,8 +159,8 @@ def _partition(schema: TableSchema, fit: Fit, dates: DateColumn | None, wishes: 
     if dates is not None:
         yield f"value = {toml_value({'column': dates.name, 'zone': wishes.zone})}"
         yield from _bounds(dates, wishes)
-    elif sample.messages and any(one.meta == "timestamp" for one in fit.columns):
-        name = next(one.column.name for one in fit.columns if one.meta == "timestamp")
+    elif sample.messages and any(fitted.meta == "timestamp" for fitted in fit.columns):
+        name = next(fitted.column.name for fitted in fit.columns if fitted.meta == "timestamp")
         yield f"value = {toml_value({'column': name, 'zone': wishes.zone})}"
     else:
         yield 'value = { fixed = "all" }   # no field without nulls is an instant. { column = "an Instant" } has dates'

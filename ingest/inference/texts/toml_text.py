@@ -38,11 +38,6 @@ def literal(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def comment(text: str) -> str:
-    """A text that ends no comment."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def _character(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]

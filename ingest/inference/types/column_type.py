@@ -33,18 +33,18 @@ def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> Type
         )
     if form == "parquet":
         return _declared(facts, source, zone, fits)
-    kinds, found = set(facts.kinds), None
+    kinds, choice = set(facts.kinds), None
     if facts.only == BOOLEAN:
-        found = first(facts, [Reading("Boolean")], fits, "")
+        choice = first(facts, [Reading("Boolean")], fits, "")
     elif kinds <= {WHOLE, FRACTION}:
-        found = numbers(facts, source, fits)
+        choice = numbers(facts, source, fits)
     elif facts.only == TEXT:
-        found = moments(facts, zone, fits) or _letters(facts, fits)
-    if found is None and form == "csv" and kinds <= {TEXT, WHOLE, FRACTION}:
-        found = written_otherwise(facts, fits)
-    if found is None and form == "json" and TEXT in kinds and kinds <= {TEXT, WHOLE, FRACTION} and not facts.only:
-        found = quoted(facts, fits)
-    return found or _text(facts, form)
+        choice = moments(facts, zone, fits) or _letters(facts, fits)
+    if choice is None and form == "csv" and kinds <= {TEXT, WHOLE, FRACTION}:
+        choice = written_otherwise(facts, fits)
+    if choice is None and form == "json" and TEXT in kinds and kinds <= {TEXT, WHOLE, FRACTION} and not facts.only:
+        choice = quoted(facts, fits)
+    return choice or _text(facts, form)
 
 
 def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Reading]:
@@ -64,7 +64,7 @@ def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Read
         yield from (Reading(kind, form=TextForm(true=(yes,), false=(no,))) for yes, no in _WORDS)
         yield Reading(kind, form=TextForm(quoted=True))
     if kind not in ("String", "char", "Instant", "Boolean"):
-        yield from (Reading(kind, form=each) for each in (TextForm(quoted=True), *forms()))
+        yield from (Reading(kind, form=number_form) for number_form in (TextForm(quoted=True), *forms()))
 
 
 def _letters(facts: Facts, fits: Fits) -> TypeChoice | None:

@@ -41,9 +41,9 @@ def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
         return TypeChoice(
             Reading("String"), f"String: {seen(facts, 'times of day')} (this release stores no LocalTime)"
         )
-    found = first(facts, [Reading("Instant")], fits, "", f"ISO instants with their offset, like {example}")
-    if found is not None:
-        return found
+    choice = first(facts, [Reading("Instant")], fits, "", f"ISO instants with their offset, like {example}")
+    if choice is not None:
+        return choice
     local = Reading("Instant", zone=zone)
     if fits(local):
         note = f"texts without an offset are taken for times in {zone}. Give the right zone with --zone"
@@ -53,12 +53,12 @@ def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
     fitting = [reading for reading in patterned(zone) if fits(reading)]
     if not fitting:
         return None
-    known = " and ".join(str(reading.form.pattern) for reading in fitting if reading.form is not None)
+    patterns = " and ".join(str(reading.form.pattern) for reading in fitting if reading.form is not None)
     if len(fitting) > 1:
-        also = f'{known} both fit. Write dataType="Instant" here and the right format under [columns]'
+        also = f'{patterns} both fit. Write dataType="Instant" here and the right format under [columns]'
         return TypeChoice(Reading("String"), f"String: {seen(facts, f'texts like {example}')}", (also,))
     note = f"they are taken for times in {zone}. Give the right zone with --zone"
-    what = f"instants like {example}, which are {known}"
+    what = f"instants like {example}, which are {patterns}"
     return TypeChoice(fitting[0], f"Instant: {seen(facts, what)}", (note,) if fitting[0].zone else ())
 
 

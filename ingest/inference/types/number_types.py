@@ -22,9 +22,9 @@ def numbers(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
     if hints.moment(source):
         for unit in units(facts):
             what = f"{between(facts, 'numbers')}, instants in {unit} since 1970"
-            found = first(facts, [Reading("Instant", unit=unit)], fits, "", what)
-            if found is not None:
-                return found
+            choice = first(facts, [Reading("Instant", unit=unit)], fits, "", what)
+            if choice is not None:
+                return choice
     if facts.only == WHOLE:
         lost = " (a long would lose digits)"
         return _whole(facts, source, fits) or first(facts, [Reading("double")], fits, lost, "whole numbers")
@@ -67,22 +67,22 @@ def _whole(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
     small = low is not None and high is not None and low >= -COMFORT and high <= COMFORT
     grows = hints.grows(source)
     if small and not grows:
-        found = first(facts, [Reading("int")], fits, "", what)
-        if found is not None:
-            return found
+        choice = first(facts, [Reading("int")], fits, "", what)
+        if choice is not None:
+            return choice
     why = " (values of such a name grow)" if small else " (an int would leave them little room)"
-    made = first(facts, [Reading("long")], fits, why, what)
+    long = first(facts, [Reading("long")], fits, why, what)
     found_units = [] if hints.identifies(source) else units(facts)
-    if made is None or not found_units:
-        return made
+    if long is None or not found_units:
+        return long
     also = f'if they are instants in {found_units[0]} since 1970, write dataType="Instant": schema new finds the unit'
-    return TypeChoice(made.reading, made.reason, (also,))
+    return TypeChoice(long.reading, long.reason, (also,))
 
 
 def _as_written(form: TextForm) -> str:
-    said = [
+    words = [
         *(["with blanks around them"] if form.trim else []),
         *([f"with {form.thousands!r} between thousands"] if form.thousands else []),
         *([f"with {form.decimal!r} before the fraction"] if form.decimal != "." else []),
     ]
-    return " and ".join(said)
+    return " and ".join(words)

@@ -190,7 +190,8 @@ def _tell(cli: CliContext, sample: Sample, fit: Fit | None = None) -> None:
     if sample.unreadable:
         first = sample.unreadable[0]
         cli.note(
-            f"{len(sample.unreadable):,} records cannot be read and are bad rows. First {first.place}: {first.reason}"
+            f"{len(sample.unreadable):,} records cannot be read and are bad rows."
+            f" First {first.position}: {first.reason}"
         )
     for remark in sample.remarks:
         cli.note(remark)

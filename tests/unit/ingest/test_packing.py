@@ -105,7 +105,7 @@ def test_every_cut_is_noticed(name: str) -> None:
             list(unpacked(pieces(packed[:size], 7), BY_NAME[name]))
     with pytest.raises(DamagedPackingError) as caught:
         list(unpacked(pieces(packed + b"more" * 10, 7), BY_NAME[name]))
-    assert len(packed) - 8 <= caught.value.at <= len(packed) + 40
+    assert len(packed) - 8 <= caught.value.offset <= len(packed) + 40
 
 
 @pytest.mark.slow

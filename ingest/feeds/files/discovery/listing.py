@@ -78,8 +78,8 @@ class _Directory:
     def has(self, name: str) -> bool:
         """Whether the directory had a file or directory of this name."""
         number = hash(name)
-        place = int(np.searchsorted(self.seen, number))
-        return place < len(self.seen) and int(self.seen[place]) == number
+        index = int(np.searchsorted(self.seen, number))
+        return index < len(self.seen) and int(self.seen[index]) == number
 
 
 class FeedListing:
@@ -123,9 +123,9 @@ class FeedListing:
         else:
             self._links.append(_Step(self.root, self._parts or ("*",), sink))
             while self._links:
-                for found in self._walk(self._links.popleft(), now_ns):
+                for file in self._walk(self._links.popleft(), now_ns):
                     self._matched = True
-                    yield found
+                    yield file
             yield from self._under_other_names()
             if self._parts and not self._matched and not self._sinks:
                 self._own.add(NO_MATCH, self._path, 0)
@@ -169,12 +169,12 @@ class FeedListing:
         if len(parts) > 1:
             yield from self._below(directory, listing, parts[1:], parts[0], sink, now_ns)
         elif fresh:
-            for name, found in listing.files.items():
+            for name, file in listing.files.items():
                 if fits(name, parts[0]):
                     if name not in listing.linked:
-                        yield found
+                        yield file
                 elif ANY_DEPTH not in self._parts:  # which comes here more than once
-                    listing.passed.add(OTHER, str(found.path))
+                    listing.passed.add(OTHER, str(file.path))
 
     def _below(
         self, directory: Path, listing: _Directory, parts: tuple[str, ...], part: str, sink: SinkLog | None, now_ns: int
@@ -194,15 +194,15 @@ class FeedListing:
         last = self._parts[-1] if self._parts and self._parts[-1] != ANY_DEPTH else "*"
         real = {self._fs.resolve(path) for path in self._directories} if linked else set()
         for listing, name in linked:
-            found = listing.files[name]
-            target = self._fs.resolve(found.path)
+            file = listing.files[name]
+            target = self._fs.resolve(file.path)
             if not fits(name, last):
                 continue
             self._matched = True
             if target.parent in real and not target.name.startswith((".", "_")) and fits(target.name, last):
-                listing.passed.add(SAME, str(found.path))
+                listing.passed.add(SAME, str(file.path))
             else:
-                yield found
+                yield file
 
     def _listing(self, directory: Path, stat: Stat, above: SinkLog | None, now_ns: int) -> tuple[_Directory, bool]:
         """Names in a directory, and whether they were read just now."""

@@ -32,13 +32,13 @@ FORMATS = (
 def refuse_managed(fs: Fs, directory: Path, names: Collection[str] | None = None) -> None:
     """SettingsError for the directory of a table of another format; ``names``: what is in it, if that is known."""
     for kind in FORMATS:
-        place = directory / kind.directory
+        log = directory / kind.directory
         if names is not None and kind.directory not in names:
             continue
-        stat = fs.stat(place)
+        stat = fs.stat(log)
         if stat is None or not stat.is_dir:
             continue
-        if kind.inside is None or any(kind.inside.match(name) for name in fs.names(place)):
+        if kind.inside is None or any(kind.inside.match(name) for name in fs.names(log)):
             raise _managed(kind, directory)
 
 

@@ -22,7 +22,7 @@ def split_pattern(fs: Fs, path: str) -> tuple[Path, tuple[str, ...]]:
     for index, part in enumerate(parts):
         if _MAGIC & set(part) and fs.stat(root / part, follow=False) is None:
             rest = parts[index:]
-            return root, tuple(p for at, p in enumerate(rest) if p != ANY_DEPTH or rest[at - 1 : at] != (ANY_DEPTH,))
+            return root, tuple(p for n, p in enumerate(rest) if p != ANY_DEPTH or rest[n - 1 : n] != (ANY_DEPTH,))
         root /= part
     return root, ()
 

@@ -78,7 +78,8 @@ class SinkLog:
         """Bytes of a data file below the output directory as it was committed; None: it was not."""
         names = path.relative_to(self._directory).parts
         others = self._elsewhere.get(names[-1], ())
-        return self._here.get(names, next((one.size for one in others if one.parts[-len(names) :] == names), None))
+        size = next((entry.size for entry in others if entry.parts[-len(names) :] == names), None)
+        return self._here.get(names, size)
 
     def takes(self, path: Path, stat: Stat, passed: Passed) -> bool:
         """Whether a file is as the sink has committed it; else it is added to what is passed over."""
@@ -119,8 +120,8 @@ class SinkLog:
         stat = self._fs.stat(path)
         if stat is None:
             raise FileNotFoundError(path)
-        held = self._read.get(name)
-        return held if held is not None and held[0] == stat else (stat, self._entries(path))
+        read = self._read.get(name)
+        return read if read is not None and read[0] == stat else (stat, self._entries(path))
 
     def _entries(self, path: Path) -> list[_Entry]:
         try:
@@ -185,7 +186,7 @@ class Sinks:
 
     def above(self, path: Path, *, first: bool) -> SinkLog | None:
         """The sink into whose output a path leads; one that was not there at the ``first`` look is not looked for."""
-        directories = [each for each in path.parents if first or each in self._logs]
+        directories = [directory for directory in path.parents if first or directory in self._logs]
         return next((log for directory in directories if (log := self.of(directory)) is not None), None)
 
     def gone(self) -> Passed:
@@ -203,11 +204,11 @@ class Sinks:
         return whole
 
 
-def _damaged(path: Path, found: str) -> CorruptFileError:
+def _damaged(path: Path, fault: str) -> CorruptFileError:
     return CorruptFileError(
         "the log of Spark's sink is damaged",
         where=path,
         expected=f"{VERSION}, then a line of JSON for each data file",
-        found=found,
+        found=fault,
         hint=f"put the file back, or move {SINK_LOG} away to ingest every file, uncommitted ones too",
     )

@@ -75,11 +75,11 @@ class BatchClient:
         """Begins anew at an offset; KafkaException."""
         self._release(self._handles.stop - self._handles.first)
         self.last = self.end = -1
-        library, given = self._library, (self._topic, self._partition)
+        library, partition = self._library, (self._topic, self._partition)
         wanted = library.topic_partition_list_new(1)
         try:
-            library.topic_partition_list_add(wanted, *given)
-            library.topic_partition_list_set_offset(wanted, *given, offset)
+            library.topic_partition_list_add(wanted, *partition)
+            library.topic_partition_list_set_offset(wanted, *partition, offset)
             # not a seek: an assignment leaves no message of the old position in the client's queue
             failed = library.assign(self._handles.client, wanted)
         finally:
@@ -92,12 +92,12 @@ class BatchClient:
         handles, library = self._handles, self._library
         self._make_room(count)
         room = address(handles.pointers) + handles.stop * handles.pointers.itemsize
-        found = library.consume_batch_queue(handles.queue, round(seconds * _MS), room, count)
-        if found < 0:
+        fetched = library.consume_batch_queue(handles.queue, round(seconds * _MS), room, count)
+        if fetched < 0:
             raise library.error(library.last_error())
-        if not found:
+        if not fetched:
             return
-        start, handles.stop = handles.stop, handles.stop + found
+        start, handles.stop = handles.stop, handles.stop + fetched
         errors = look(
             handles.pointers[start : handles.stop],
             self._partition,
@@ -139,9 +139,9 @@ class BatchClient:
     def bounds(self, patience: float) -> tuple[int, int]:
         """First offset and end of the partition, as the broker knows them; KafkaException."""
         low, high = ctypes.c_int64(), ctypes.c_int64()
-        found = ctypes.addressof(low), ctypes.addressof(high)
-        given = self._topic, self._partition, *found, round(patience * _MS)
-        failed = self._library.query_watermark_offsets(self._handles.client, *given)
+        addresses = ctypes.addressof(low), ctypes.addressof(high)
+        arguments = self._topic, self._partition, *addresses, round(patience * _MS)
+        failed = self._library.query_watermark_offsets(self._handles.client, *arguments)
         if failed:
             raise self._library.error(failed)
         return low.value, high.value

@@ -95,20 +95,20 @@ def make_admin(feed: KafkaOptions, troubles: Troubles) -> AdminClient:
     return _make(AdminClient, feed, troubles, _settings(feed, {}, {}))
 
 
-def refused(feed: KafkaOptions, said: str) -> SettingsError:
+def refused(feed: KafkaOptions, words: str) -> SettingsError:
     """What is wrong with the settings, in the words of librdkafka."""
     return SettingsError(
         "the Kafka client refuses its settings",
         where="feed.client",
         expected="names and values of librdkafka",
-        found=feed.client.hide(said),
+        found=feed.client.hide(words),
         hint="librdkafka's CONFIGURATION.md lists them. Java's names differ",
     )
 
 
 def _settings(feed: KafkaOptions, defaults: ClientConf, ours: ClientConf) -> ClientConf:
-    given = dict(feed.client.values)
-    chosen = sorted(given.keys() & OURS)
+    user_settings = dict(feed.client.values)
+    chosen = sorted(user_settings.keys() & OURS)
     if chosen:
         raise SettingsError(
             "settings of the Kafka client that the stream sets itself",
@@ -116,7 +116,7 @@ def _settings(feed: KafkaOptions, defaults: ClientConf, ours: ClientConf) -> Cli
             found=", ".join(chosen),
             hint="remove them. Set feed.bootstrap and feed.start, which say where to read",
         )
-    return {**CONNECTION, **defaults, **given, **ours, "bootstrap.servers": feed.bootstrap}
+    return {**CONNECTION, **defaults, **user_settings, **ours, "bootstrap.servers": feed.bootstrap}
 
 
 def _make(kind: Any, feed: KafkaOptions, troubles: Troubles, settings: ClientConf) -> Any:

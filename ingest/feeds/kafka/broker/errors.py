@@ -49,13 +49,13 @@ def end_before_position(topic: str, partition: int, ours: int, end: int) -> Spar
     )
 
 
-def recreated(topic: str, ours: str, found: str) -> SparkhavenError:
+def recreated(topic: str, our_id: str, their_id: str) -> SparkhavenError:
     """The topic of that name is another one."""
     return PositionGapError(
         "the topic was recreated. Its topic id changed",
         where=topic,
-        expected=f"topic id {ours}",
-        found=f"topic id {found}",
+        expected=f"topic id {our_id}",
+        found=f"topic id {their_id}",
         hint="read it as a new stream, or set allow_gap = true in [feed] to continue with the new topic from its start",
     )
 
@@ -70,12 +70,12 @@ def topic_gone(name: str) -> SparkhavenError:
     )
 
 
-def unreachable(what: str, where: str, found: str) -> SparkhavenError:
+def unreachable(problem: str, where: str, answer: str) -> SparkhavenError:
     """Nothing came from the broker within the time."""
     return RetryableFeedError(
-        what,
+        problem,
         where=where,
-        found=found,
+        found=answer,
         hint="check that the broker runs and can be reached from this machine, then start the stream again",
     )
 

@@ -98,29 +98,29 @@ class Librdkafka:
     def conf(self, settings: Mapping[str, object]) -> int:
         """A configuration of these settings, which ``client`` takes or ``conf_destroy`` ends. RefusedError."""
         conf: int = self.conf_new()
-        said = ctypes.create_string_buffer(_TEXT)
+        words = ctypes.create_string_buffer(_TEXT)
         names = sorted(settings, key=lambda name: name != "plugin.library.paths")  # brings settings of its own
         for name in names:
             value = settings[name]
             text = str(value).lower() if isinstance(value, bool) else str(value)
-            if "\0" in name + text or self.conf_set(conf, name.encode(), text.encode(), said, _TEXT) != 0:
+            if "\0" in name + text or self.conf_set(conf, name.encode(), text.encode(), words, _TEXT) != 0:
                 self.conf_destroy(conf)
-                raise RefusedError(said.value.decode("utf-8", "replace"))
+                raise RefusedError(words.value.decode("utf-8", "replace"))
         return conf
 
     def client(self, kind: int, conf: int) -> int:
         """A client of a configuration, which belongs to it then; RefusedError."""
-        said = ctypes.create_string_buffer(_TEXT)
-        made: int | None = self.new(kind, conf, said, _TEXT)
-        if not made:
+        words = ctypes.create_string_buffer(_TEXT)
+        client: int | None = self.new(kind, conf, words, _TEXT)
+        if not client:
             self.conf_destroy(conf)
-            raise RefusedError(said.value.decode("utf-8", "replace"))
-        return made
+            raise RefusedError(words.value.decode("utf-8", "replace"))
+        return client
 
     def error(self, code: int, text: bytes | None = None) -> KafkaException:
         """An error of the library as one of the Python client."""
-        said = text if text is not None else self.err2str(code)
-        return KafkaException(KafkaError(code, (said or b"").decode("utf-8", "replace")))
+        words = text if text is not None else self.err2str(code)
+        return KafkaException(KafkaError(code, (words or b"").decode("utf-8", "replace")))
 
 
 @lru_cache(maxsize=1)
@@ -129,12 +129,12 @@ def librdkafka() -> Librdkafka | None:
     if core() is None:
         return None  # which that call has logged
     try:
-        found = Librdkafka(cimpl.__file__)
-        _prove(found)
+        library = Librdkafka(cimpl.__file__)
+        _prove(library)
     except ClientNotUsableError as error:
         LOG.warning("librdkafka is not asked directly (%s). Results are the same, reading takes longer", error)
         return None
-    return found
+    return library
 
 
 def _prove(library: Librdkafka) -> None:
@@ -149,26 +149,26 @@ def _prove(library: Librdkafka) -> None:
     except RefusedError as error:
         raise ClientNotUsableError(f"it makes no client: {error}") from error
     queue, topic = library.queue_get_main(client), library.topic_new(client, b"proof", None)
-    found: list[tuple[int, bytes | None, bytes | None]] = []
+    returned: list[tuple[int, bytes | None, bytes | None]] = []
     try:
         for partition, value, key in _SENT:
             payload = value, len(value or b""), key, len(key or b"")
             library.produce(topic, partition, _COPY, *payload, None)
         library.purge(client, _PURGE_QUEUE)
-        while len(found) < len(_SENT):
+        while len(returned) < len(_SENT):
             event = library.queue_poll(queue, 1000)
             if not event:
                 raise ClientNotUsableError("it does not return messages that were purged")
             try:
-                found += _returned(library, event)
+                returned += _returned(library, event)
             finally:
                 library.event_destroy(event)
     finally:
         library.topic_destroy(topic)
         library.queue_destroy(queue)
         library.destroy(client)
-    if found != _SENT:
-        raise ClientNotUsableError(f"its messages are not laid out as in rdkafka.h: {found}, expected {_SENT}")
+    if returned != _SENT:
+        raise ClientNotUsableError(f"its messages are not laid out as in rdkafka.h: {returned}, expected {_SENT}")
 
 
 def _returned(library: Librdkafka, event: int) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -182,8 +182,8 @@ def _returned(library: Librdkafka, event: int) -> list[tuple[int, bytes | None, 
     messages = [MessageLayout.from_address(pointer) for pointer in pointers.tolist()]
     parts = []
     for lengths, keys in (
-        ([-1 if one.payload is None else one.length for one in messages], False),
-        ([-1 if one.key is None else one.key_length for one in messages], True),
+        ([-1 if message.payload is None else message.length for message in messages], False),
+        ([-1 if message.key is None else message.key_length for message in messages], True),
     ):
         try:
             data, ends = frame(pointers, np.array(lengths, np.int64), keys=keys)
@@ -191,4 +191,4 @@ def _returned(library: Librdkafka, event: int) -> list[tuple[int, bytes | None, 
             raise ClientNotUsableError(f"its messages are not laid out as in rdkafka.h: {error}") from error
         texts = iter([data[start : stop - 1] for start, stop in pairwise(ends.tolist())])
         parts.append([None if length < 0 else next(texts) for length in lengths])
-    return [(one.partition, value, key) for one, value, key in zip(messages, *parts, strict=True)]
+    return [(message.partition, value, key) for message, value, key in zip(messages, *parts, strict=True)]

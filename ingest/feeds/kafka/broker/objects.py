@@ -37,13 +37,13 @@ class ObjectClient:
     def fetch(self, count: int, seconds: float) -> None:
         """At most so many further messages, as come within the time; KafkaException."""
         with gc_paused():
-            found = self._consumer.consume(count, seconds)
+            messages = self._consumer.consume(count, seconds)
         # events are rare: messages are only looked at one by one if there is one among them
-        if any(map(_event, found)):
-            found = [message for message in found if not self._ended(message)]
-        if found:
-            self._surplus.extend(found)
-            self.last = found[-1].offset()
+        if any(map(_event, messages)):
+            messages = [message for message in messages if not self._ended(message)]
+        if messages:
+            self._surplus.extend(messages)
+            self.last = messages[-1].offset()
 
     def skip(self, start: int) -> bool:
         """Lets messages before ``start`` go; False where none at or after it was fetched."""
@@ -67,8 +67,8 @@ class ObjectClient:
 
     def bounds(self, patience: float) -> tuple[int, int]:
         """First offset and end of the partition, as the broker knows them; KafkaException."""
-        asked = TopicPartition(self._topic, self._partition)
-        low, high = self._consumer.get_watermark_offsets(asked, timeout=patience)
+        partition = TopicPartition(self._topic, self._partition)
+        low, high = self._consumer.get_watermark_offsets(partition, timeout=patience)
         return low, high
 
     def close(self) -> None:

@@ -206,9 +206,9 @@ class MessageRangeReader(ABC, Generic[Some]):
             return
         self._admin = self._admin or make_admin(self._feed, self._troubles)
         waits = Waits(self._admin, self._feed, self._troubles)
-        found, _ = topic_partitions(waits, self._feed, [wanted.topic])[wanted.topic]
-        if found != wanted.topic_id:
-            raise recreated(wanted.topic, wanted.topic_id, found)
+        topic_id, _ = topic_partitions(waits, [wanted.topic])[wanted.topic]
+        if topic_id != wanted.topic_id:
+            raise recreated(wanted.topic, wanted.topic_id, topic_id)
 
 
 class KafkaReader(MessageRangeReader[list[Message]]):

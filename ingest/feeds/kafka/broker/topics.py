@@ -65,7 +65,7 @@ class KafkaTopics:
     def look(self) -> dict[str, TopicView]:
         """All topics of the feed. FeedError when a named one does not exist, RetryableFeedError without an answer."""
         names = self._names()
-        described = topic_partitions(self._waits, self._feed, names)
+        described = topic_partitions(self._waits, names)
         partitions = [(name, number) for name in names for number in described[name][1]]
         beginnings = self._ask(partitions, lambda partition: OffsetSpec.earliest())
         ends = self._ask(partitions, lambda partition: OffsetSpec.latest())
@@ -80,31 +80,33 @@ class KafkaTopics:
 
         Raises what ``look`` raises when it tells none.
         """
-        found: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
         failed: SparkhavenError | None = None
         for partition, future in self._ask(partitions, lambda partition: OffsetSpec.latest()).items():
             try:
-                found |= self._offsets({partition: future})
+                ends |= self._offsets({partition: future})
             except SparkhavenError as error:
                 failed = failed or error
-        if failed is not None and not found:
+        if failed is not None and not ends:
             raise failed
-        return found
+        return ends
 
     def at_time(self, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time; None where there is no such message yet."""
-        found = self._offsets(self._ask(partitions, lambda partition: OffsetSpec.for_timestamp(at_ms)))
-        return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
+        offsets = self._offsets(self._ask(partitions, lambda partition: OffsetSpec.for_timestamp(at_ms)))
+        return {partition: offset if offset >= 0 else None for partition, offset in offsets.items()}
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         """What the consumer group of the client's settings has committed; None where it has nothing."""
         consumer = make_consumer(self._feed, self._troubles)
-        asked = [ClientPartition(*partition) for partition in partitions]
+        requested = [ClientPartition(*partition) for partition in partitions]
         try:
-            found = self._patiently(lambda seconds: consumer.committed(asked, timeout=seconds), "committed offsets")
+            offsets = self._patiently(
+                lambda seconds: consumer.committed(requested, timeout=seconds), "committed offsets"
+            )
         finally:
             consumer.close()
-        return {(item.topic, item.partition): item.offset if item.offset >= 0 else None for item in found}
+        return {(item.topic, item.partition): item.offset if item.offset >= 0 else None for item in offsets}
 
     def _names(self) -> list[str]:
         if self._feed.pattern is None:
@@ -114,26 +116,26 @@ class KafkaTopics:
         return sorted(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
 
     def _ask(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, Future[Any]]:
-        asked = {ClientPartition(*partition): spec(partition) for partition in partitions}
-        if not asked:
+        specs = {ClientPartition(*partition): spec(partition) for partition in partitions}
+        if not specs:
             return {}
-        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._patience)
+        futures = self._admin.list_offsets(specs, isolation_level=self._isolation, request_timeout=self._patience)
         return {(item.topic, item.partition): future for item, future in futures.items()}
 
     def _offsets(self, futures: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for partition, future in futures.items():
             name = partition_name(*partition)
             try:
                 offset = self._waits.result(future).offset
             except KafkaException as error:
-                raise self._translated(error, name) from None
+                raise self._waits.translated(error, name) from None
             # the client answers so, without an error, if the broker dies while it is asked
             if offset == OFFSET_INVALID:
-                place = place_of(name, self._feed)
-                raise unreachable("the broker cannot be read", place, "no answer where the partition begins or ends")
-            found[partition] = offset
-        return found
+                where = place_of(name, self._feed)
+                raise unreachable("the broker cannot be read", where, "no answer where the partition begins or ends")
+            offsets[partition] = offset
+        return offsets
 
     def _patiently(self, ask: Callable[[float], Any], where: str) -> Any:
         """Asks in waits that grow, so that a refusal is reported soon and a distant broker has time to answer."""
@@ -142,16 +144,13 @@ class KafkaTopics:
             try:
                 return ask(wait)
             except KafkaException as error:
-                found = self._translated(error, where)
+                failure = self._waits.translated(error, where)
                 left -= wait
                 if self._stopped.is_set():
                     raise _not_awaited() from None
-                if left <= 0 or error.args[0].code() not in _WAITING or not found.retryable:
-                    raise found from None
+                if left <= 0 or error.args[0].code() not in _WAITING or not failure.retryable:
+                    raise failure from None
                 wait = min(2 * wait, left)
-
-    def _translated(self, error: KafkaException, where: str) -> SparkhavenError:
-        return _translated(error, where, self._admin, self._feed, self._troubles)
 
 
 @frozen
@@ -180,34 +179,33 @@ class Waits:
                 if waited > self.patience + 5:  # the client keeps its own time
                     raise
 
+    def translated(self, error: KafkaException, where: str) -> SparkhavenError:
+        """An error of the client, or the refusal that is behind it."""
+        hide = self.feed.client.hide
+        self.admin.poll(0)  # lets the client tell its troubles
+        if self.troubles.denied is not None:
+            return translated(self.troubles.denied, where, hide(self.troubles.denied.str()), self.feed)
+        failed = error.args[0]
+        return translated(failed, where, self.troubles.take(hide(failed.str())), self.feed)
 
-def topic_partitions(waits: Waits, feed: KafkaOptions, names: Sequence[str]) -> dict[str, tuple[str, list[int]]]:
+
+def topic_partitions(waits: Waits, names: Sequence[str]) -> dict[str, tuple[str, list[int]]]:
     """Id and partition numbers of each topic; FeedError when one does not exist."""
     if not names:
         return {}
     futures = waits.admin.describe_topics(TopicCollection(list(names)), request_timeout=waits.patience)
-    found: dict[str, tuple[str, list[int]]] = {}
+    partitions: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         try:
             described = waits.result(futures[name])
         except KafkaException as error:
-            raise _translated(error, name, waits.admin, feed, waits.troubles) from None
+            raise waits.translated(error, name) from None
         topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
-        found[name] = "" if topic_id == _NO_ID else topic_id, sorted(item.id for item in described.partitions)
-        if not found[name][1]:
+        partitions[name] = "" if topic_id == _NO_ID else topic_id, sorted(item.id for item in described.partitions)
+        if not partitions[name][1]:
             raise topic_gone(name)
-    return found
+    return partitions
 
 
 def _not_awaited() -> RetryableFeedError:
     return RetryableFeedError("the stream was stopped while it waited for the broker", hint="start the stream again")
-
-
-def _translated(
-    error: KafkaException, where: str, admin: AdminClient, feed: KafkaOptions, troubles: Troubles
-) -> SparkhavenError:
-    admin.poll(0)  # lets the client tell its troubles
-    if troubles.denied is not None:
-        return translated(troubles.denied, where, feed.client.hide(troubles.denied.str()), feed)
-    failed = error.args[0]
-    return translated(failed, where, troubles.take(feed.client.hide(failed.str())), feed)

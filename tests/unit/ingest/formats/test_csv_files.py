@@ -188,9 +188,9 @@ class Counting(CsvRows):
 
     exact = 0
 
-    def one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+    def values_of(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         self.exact += 1
-        return super().one(raw, header, file, number, rejects)
+        return super().values_of(raw, header, file, number, rejects)
 
 
 @pytest.mark.parametrize("q", ['"', "'", "^"])

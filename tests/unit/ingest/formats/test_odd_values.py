@@ -70,13 +70,13 @@ def test_times_with_any_character_in_any_place_are_those_of_the_exact_pass(text:
 def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of the lines that come to the exact pass."""
     seen: list[int] = []
-    one = JsonRows.one
+    values_of = JsonRows.values_of
 
     def noted(self: JsonRows, line: bytes, file: str, number: int, rejects: Rejects) -> Any:
         seen.append(number)
-        return one(self, line, file, number, rejects)
+        return values_of(self, line, file, number, rejects)
 
-    monkeypatch.setattr(JsonRows, "one", noted)
+    monkeypatch.setattr(JsonRows, "values_of", noted)
     return seen
 
 

@@ -69,7 +69,7 @@ def test_messages_in_csv() -> None:
     block = MessageBlock.of([Fake(1, b"1,x"), Fake(2, b"2,y,z"), Fake(3, b'3,"a,b"')])
     sample = sample_of({"t/0": block}, options, whole=False)
     assert {name: list(sample.values(name)) for name in sample.fields} == {"a": ["1", "3"], "b": ["x", "a,b"]}
-    assert [bad.place for bad in sample.unreadable] == ["t/0 offset 2"]
+    assert [bad.position for bad in sample.unreadable] == ["t/0 offset 2"]
 
 
 def test_rows_of_a_delta_table(tmp_path: Path) -> None:

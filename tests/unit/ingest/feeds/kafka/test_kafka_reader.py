@@ -90,7 +90,7 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[dict[str, str], li
         admins.append(object())
         return admins[-1]
 
-    def found(waits: Waits, feed: object, topics: list[str]) -> dict[str, tuple[str, list[int]]]:
+    def found(waits: Waits, topics: list[str]) -> dict[str, tuple[str, list[int]]]:
         assert waits.admin is admins[-1]
         return {topic: (ids[topic], [0]) for topic in topics}
 

@@ -17,9 +17,9 @@ Definitions = dict[str, Any]  # full name -> schema of a named type, with full n
 
 def definitions_in(schema: Any) -> Definitions:
     """Every named type that a schema defines, by full name. KeyError or TypeError if it is no schema."""
-    found: Definitions = {}
-    _walk(schema, "", {}, set(), found)
-    return found
+    definitions: Definitions = {}
+    _walk(schema, "", {}, set(), definitions)
+    return definitions
 
 
 def whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
@@ -27,36 +27,39 @@ def whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
     return _walk(schema, "", definitions, set(), {})
 
 
-def _walk(schema: Any, namespace: str, definitions: Mapping[str, Any], defined: set[str], found: Definitions) -> Any:
+def _walk(
+    schema: Any, namespace: str, definitions: Mapping[str, Any], defined: set[str], collected: Definitions
+) -> Any:
     if isinstance(schema, str):
         if schema in PRIMITIVES:
             return schema
         name = _full(schema, namespace)
         if name in defined or name not in definitions:
             return name
-        return _walk(definitions[name], "", definitions, defined, found)
+        return _walk(definitions[name], "", definitions, defined, collected)
     if isinstance(schema, list):
-        return [_walk(branch, namespace, definitions, defined, found) for branch in schema]
+        return [_walk(branch, namespace, definitions, defined, collected) for branch in schema]
     kind = schema["type"]
     if not isinstance(kind, str) or (kind not in NAMED and kind not in ("array", "map", *PRIMITIVES)):
-        return {**schema, "type": _walk(kind, namespace, definitions, defined, found)}
-    made = dict(schema)
+        return {**schema, "type": _walk(kind, namespace, definitions, defined, collected)}
+    resolved = dict(schema)
     for inner in ("items", "values"):
-        if inner in made:
-            made[inner] = _walk(made[inner], namespace, definitions, defined, found)
+        if inner in resolved:
+            resolved[inner] = _walk(resolved[inner], namespace, definitions, defined, collected)
     if kind in NAMED:
         name = _full(schema["name"], schema.get("namespace", namespace))
         if name in defined:
             return name
         defined.add(name)
-        made |= {"name": name, "namespace": name.rpartition(".")[0]}
+        resolved |= {"name": name, "namespace": name.rpartition(".")[0]}
         if "fields" in schema:
-            own = made["namespace"]
-            made["fields"] = [
-                {**field, "type": _walk(field["type"], own, definitions, defined, found)} for field in schema["fields"]
+            own = resolved["namespace"]
+            resolved["fields"] = [
+                {**field, "type": _walk(field["type"], own, definitions, defined, collected)}
+                for field in schema["fields"]
             ]
-        found[name] = made
-    return made
+        collected[name] = resolved
+    return resolved
 
 
 def _full(name: str, namespace: str) -> str:
