@@ -144,7 +144,7 @@ def line_blocks(
     A line of more than ``max_line`` bytes is too long, wherever chunks and blocks end; it stands before the lines of
     its block.
     """
-    held: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
     number = first
     skipping: LongLine | None = None
@@ -158,33 +158,33 @@ def line_blocks(
                 continue
             too_long.append(skipping)
             skipping, piece, number = None, piece[end + 1 :], number + 1
-        held.append(piece)
+        pieces.append(piece)
         size += len(piece)
         if size < block:
             continue
-        whole, rest = _cut(held)
+        whole, rest = _cut(pieces)
         if whole or too_long:
             line_block = _block(whole, number, tuple(too_long))
             yield from _portions(line_block, lines, max_line)
             number += len(line_block)
             too_long.clear()
-        held, size = [rest], len(rest)
+        pieces, size = [rest], len(rest)
         if size > max_line:
-            skipping = LongLine(number, held[0][: min(HEAD, max_line)], size)
-            held, size = [], 0
+            skipping = LongLine(number, pieces[0][: min(HEAD, max_line)], size)
+            pieces, size = [], 0
     if skipping is not None:
         too_long.append(skipping)
     if size or too_long:
-        yield from _portions(_block(b"".join(held), number, tuple(too_long)), lines, max_line)
+        yield from _portions(_block(b"".join(pieces), number, tuple(too_long)), lines, max_line)
 
 
-def _cut(held: list[bytes]) -> tuple[bytes, bytes]:
+def _cut(pieces: list[bytes]) -> tuple[bytes, bytes]:
     """The pieces up to their last line feed, and what is behind it. What is in them is copied once."""
-    last = held[-1]
+    last = pieces[-1]
     cut = last.rfind(b"\n") + 1
     if cut:
-        return b"".join([*held[:-1], memoryview(last)[:cut]]), last[cut:]
-    data = b"".join(held)
+        return b"".join([*pieces[:-1], memoryview(last)[:cut]]), last[cut:]
+    data = b"".join(pieces)
     cut = data.rfind(b"\n") + 1
     return data[:cut], data[cut:]
 

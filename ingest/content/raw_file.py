@@ -37,7 +37,7 @@ def verify(fs: Fs, split: FileId) -> Stat:
     """The file as it is now; PositionGapError if its size or time differ from the plan, FeedError if it is gone."""
     path = Path(split.path)
     try:
-        now = fs.stat(path)
+        stat = fs.stat(path)
     except OSError as error:
         raise RetryableFeedError(
             "the status of a feed file cannot be read",
@@ -45,7 +45,7 @@ def verify(fs: Fs, split: FileId) -> Stat:
             found=error,
             hint="check its permissions, then start again",
         ) from error
-    if now is None:
+    if stat is None:
         raise FeedError(
             "feed file is gone",
             where=path,
@@ -53,9 +53,9 @@ def verify(fs: Fs, split: FileId) -> Stat:
             found="nothing",
             hint="put the file back. A planned file is read before newer ones",
         )
-    if (now.size, now.mtime_ns) != (split.size, split.mtime_ns):
-        raise changed(split, now.size, now.mtime_ns)
-    return now
+    if (stat.size, stat.mtime_ns) != (split.size, split.mtime_ns):
+        raise changed(split, stat.size, stat.mtime_ns)
+    return stat
 
 
 def changed(split: FileId, size: int, mtime_ns: int) -> PositionGapError:
@@ -106,8 +106,8 @@ class RawFile(io.RawIOBase):
         try:
             data = self._fs.read_range(path, self._offset, wanted)
         except CorruptFileError as error:
-            now = self._fs.stat(path)
-            size_now, time_now = (now.size, now.mtime_ns) if now else (0, 0)
+            stat = self._fs.stat(path)
+            size_now, time_now = (stat.size, stat.mtime_ns) if stat else (0, 0)
             raise changed(self._split, size_now, time_now) from error
         except OSError as error:
             raise RetryableFeedError(

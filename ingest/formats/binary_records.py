@@ -68,10 +68,10 @@ class RecordFormat(Protocol[Record]):
 
 
 class RecordRows:
-    """Decoder of the payloads of one stream. ``known`` names fields that are not stored and not counted."""
+    """Decoder of the payloads of one stream. ``uncounted`` names fields that are not stored and not counted."""
 
-    def __init__(self, targets: Sequence[Target], known: Iterable[str], records: RecordFormat[Any]) -> None:
-        self._targets, self._known, self._records = tuple(targets), frozenset(known), records
+    def __init__(self, targets: Sequence[Target], uncounted: Iterable[str], records: RecordFormat[Any]) -> None:
+        self._targets, self._known, self._records = tuple(targets), frozenset(uncounted), records
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of framed payloads; bad rows go to ``rejects``."""

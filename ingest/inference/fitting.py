@@ -44,8 +44,8 @@ class Fit:
     candidates: tuple[Candidate, ...]
 
 
-def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, ColumnSettings], zone: str) -> Fit:
-    """The columns of a schema by the fields of a sample; ``given`` is ``[columns]`` of a stream file, which stays.
+def fit_schema(schema: TableSchema, sample: Sample, column_settings: Mapping[str, ColumnSettings], zone: str) -> Fit:
+    """The columns of a schema by the fields of a sample; ``column_settings``, ``[columns]`` of a stream file, stay.
 
     SchemaMismatchError for a column that no field fills, or whose type does not take the values of its field.
     """
@@ -57,14 +57,18 @@ def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, ColumnSe
     candidates: list[Candidate] = []
     used: list[str] = []
     for column in schema.stored:
-        settings = given.get(column.name)
-        one = _fitted(column, sample, by_name, settings, zone)
-        fitted.append(one)
-        if one.source is not None:
-            used.append(one.source)
-        if one.source is not None and one.reading is not None:
+        settings = column_settings.get(column.name)
+        column_fit = _fitted(column, sample, by_name, settings, zone)
+        fitted.append(column_fit)
+        if column_fit.source is not None:
+            used.append(column_fit.source)
+        if column_fit.source is not None and column_fit.reading is not None:
             symbols = column.storage is Storage.SYMBOL
-            candidates.append(Candidate(column.name, one.source, one.reading, facts_of(sample, one.source), symbols))
+            candidates.append(
+                Candidate(
+                    column.name, column_fit.source, column_fit.reading, facts_of(sample, column_fit.source), symbols
+                )
+            )
     return Fit(sample, tuple(fitted), _ignored(sample, used), tuple(candidates))
 
 

@@ -116,8 +116,8 @@ def _column(sample: Sample, source: str, name: str, zone: str, blobs: Sequence[s
     if chosen.reading is not None and chosen.reading.type == "String":
         refused = list(misfits(sample, source, chosen.reading))
         if refused:
-            what = f"{len(refused):,} of the sample cannot be stored in any type and are bad rows"
-            notes.append(f"{what}, first {refused[0]}")
+            words = f"{len(refused):,} of the sample cannot be stored in any type and are bad rows"
+            notes.append(f"{words}, first {refused[0]}")
         why = _no_symbols(facts, chosen.reading)
         if name in blobs or source in blobs:
             blob, why = True, "as asked for"

@@ -155,7 +155,7 @@ class LiveColumn:
         count = sym.size // WIDTH
         if count <= self._symbols:
             return
-        first, where = self._symbols, region.place(SYM)
+        first, where = self._symbols, region.companion_path(SYM)
         ends = decode_ends(sym.slice(first * WIDTH, (count - first) * WIDTH), self._end, text.size, region.order, where)
         fresh = decode_values(
             text.slice(self._end, int(ends[-1]) - self._end),

@@ -45,10 +45,10 @@ class ConversionRule:
     as_what: str = ""
     lossy: bool = False
 
-    def takes(self, given: frozenset[str] = frozenset()) -> bool:
+    def takes(self, options: frozenset[str] = frozenset()) -> bool:
         """Whether values are taken with these options set."""
         if self.take is Take.OPTION:
-            return given.issuperset(self.options)
+            return options.issuperset(self.options)
         return self.take is not Take.REFUSED
 
 

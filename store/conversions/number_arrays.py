@@ -17,12 +17,12 @@ from sparkhaven.store.instants import UNIT_NS
 from sparkhaven.store.lazy_compute import null_mask, pc
 
 Mask = npt.NDArray[np.bool_]
-Made = tuple[pa.Array, Mask]
+Converted = tuple[pa.Array, Mask]
 
 DAY_MS = 86_400_000
 
 
-def integers(array: pa.Array, bits: int) -> Made:
+def integers(array: pa.Array, bits: int) -> Converted:
     """Numbers of any kind as signed integers of so many bits; their smallest value is the null value of the type."""
     kind = array.type
     if pa.types.is_signed_integer(kind) and kind.bit_width <= bits:
@@ -30,25 +30,25 @@ def integers(array: pa.Array, bits: int) -> Made:
     values, bad, null = _whole(array)
     half = 1 << (bits - 1)
     bad = bad | (values < -half) | (values > half - 1)
-    made = np.where(bad | null, 0, values).astype(f"i{bits // 8}")
-    return _array(made, null), bad & ~null
+    converted = np.where(bad | null, 0, values).astype(f"i{bits // 8}")
+    return _array(converted, null), bad & ~null
 
 
-def booleans(array: pa.Array) -> Made:
+def booleans(array: pa.Array) -> Converted:
     """0 and 1 as false and true."""
     values, bad, null = _whole(array)
-    made = pa.array(values == 1, pa.bool_(), mask=null if null.any() else None)
-    return made, (bad | (values < 0) | (values > 1)) & ~null
+    converted = pa.array(values == 1, pa.bool_(), mask=null if null.any() else None)
+    return converted, (bad | (values < 0) | (values > 1)) & ~null
 
 
-def chars(array: pa.Array) -> Made:
+def chars(array: pa.Array) -> Converted:
     """UTF-16 units, also half of a pair: a number is the unit itself, where a text is a character."""
     values, bad, null = _whole(array)
     bad = bad | (values < 0) | (values > 0xFFFF)
     return _array(np.where(bad | null, 0, values).astype(np.uint16), null), bad & ~null
 
 
-def floats(array: pa.Array, bits: int, *, lossy: bool) -> Made:
+def floats(array: pa.Array, bits: int, *, lossy: bool) -> Converted:
     """Numbers of any kind as floats of so many bits. With ``lossy`` the nearest one, as IEEE 754 rounds; none masked.
 
     NaN stays NaN, infinities stay infinite.
@@ -67,19 +67,16 @@ def floats(array: pa.Array, bits: int, *, lossy: bool) -> Made:
         values = plain.astype(to)
     if lossy:
         return _array(values, null), np.zeros(len(null), np.bool_)
-    if plain.dtype.kind == "f":
+    bad = np.zeros(len(null), np.bool_)
+    if plain.dtype.kind != "f" and plain.dtype.itemsize * 8 > (24 if bits == 32 else 53):
+        bad = _moved(plain, values.astype(np.float64))
+    elif plain.dtype.kind == "f" and to.itemsize < plain.dtype.itemsize:
         with np.errstate(invalid="ignore"):
-            bad = (
-                (values.astype(plain.dtype) != plain) & ~np.isnan(plain) if to.itemsize < plain.dtype.itemsize else None
-            )
-    else:
-        bad = (
-            _moved(plain, values.astype(np.float64)) if plain.dtype.itemsize * 8 > (24 if bits == 32 else 53) else None
-        )
-    return _array(values, null), np.zeros(len(null), np.bool_) if bad is None else bad & ~null
+            bad = (values.astype(plain.dtype) != plain) & ~np.isnan(plain)
+    return _array(values, null), bad & ~null
 
 
-def counts(array: pa.Array) -> Made:
+def counts(array: pa.Array) -> Converted:
     """The number behind a date (days since 1970), a time or a duration (in its own unit) as int64."""
     kind, null = array.type, null_mask(array)
     none = np.zeros(len(null), np.bool_)
@@ -90,7 +87,7 @@ def counts(array: pa.Array) -> Made:
     return array.view(pa.int32() if narrow else pa.int64()).cast(pa.int64()), none
 
 
-def instants(array: pa.Array) -> Made:
+def instants(array: pa.Array) -> Converted:
     """Timestamps with a zone as nanoseconds in UTC; what int64 does not reach is masked."""
     null, scale = null_mask(array), UNIT_NS[array.type.unit]
     values = _numpy(array.view(pa.int64()))
@@ -98,8 +95,8 @@ def instants(array: pa.Array) -> Made:
     bad = (values > most) | (values < -most)
     if scale == 1:
         bad = np.zeros(len(null), np.bool_)
-    made = np.where(bad, 0, values) * np.int64(scale)
-    return _array(made, null).view(pa.timestamp("ns", "UTC")), bad & ~null
+    nanoseconds = np.where(bad, 0, values) * np.int64(scale)
+    return _array(nanoseconds, null).view(pa.timestamp("ns", "UTC")), bad & ~null
 
 
 def _whole(array: pa.Array) -> tuple[npt.NDArray[np.int64], Mask, Mask]:
@@ -120,9 +117,9 @@ def _whole_decimals(array: pa.Array, null: Mask) -> tuple[npt.NDArray[np.int64],
     try:
         return _numpy(array.cast(pa.int64())), np.zeros(len(null), np.bool_), null
     except pa.ArrowInvalid:
-        found = array.to_pylist()
-    whole = [d is None or (abs(d) < 2**63 and d == d.to_integral_value()) for d in found]
-    values = [0 if d is None or not fits else int(d) for d, fits in zip(found, whole, strict=True)]
+        decimals = array.to_pylist()
+    whole = [d is None or (abs(d) < 2**63 and d == d.to_integral_value()) for d in decimals]
+    values = [0 if d is None or not fits else int(d) for d, fits in zip(decimals, whole, strict=True)]
     return np.array(values, np.int64), ~np.array(whole, np.bool_), null
 
 

@@ -11,7 +11,7 @@ from sparkhaven.store.lazy_compute import null_mask, pc
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DASHES = (8, 13, 18, 23)
-_DIGITS = np.array([place for place in range(36) if place not in _DASHES])
+_DIGITS = np.array([index for index in range(36) if index not in _DASHES])
 
 
 def plain(array: pa.Array) -> pa.Array:
@@ -27,9 +27,7 @@ def plain(array: pa.Array) -> pa.Array:
         return array.cast(pa.bool_()) if kind.extension_name == "arrow.bool8" else plain(array.storage)
     if kinds.is_string_view(kind):
         return _narrow(array, pa.string(), pa.large_string())
-    if kinds.is_binary_view(kind):
-        return _narrow(array, pa.binary(), pa.large_binary())
-    if kinds.is_fixed_size_binary(kind):
+    if kinds.is_binary_view(kind) or kinds.is_fixed_size_binary(kind):
         return _narrow(array, pa.binary(), pa.large_binary())
     return array.cast(pa.float32()) if kinds.is_float16(kind) else array
 

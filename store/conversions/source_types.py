@@ -131,8 +131,8 @@ def source_of(kind: Any) -> SourceType:
     if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
         return source_of(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
-        named = {"arrow.uuid": UUID, "arrow.bool8": BOOLEAN}.get(kind.extension_name)
-        return named or source_of(kind.storage_type)
+        extension = {"arrow.uuid": UUID, "arrow.bool8": BOOLEAN}.get(kind.extension_name)
+        return extension or source_of(kind.storage_type)
     if kinds.is_integer(kind):
         return _BY_NAME[str(kind)]
     if kinds.is_floating(kind):

@@ -28,7 +28,7 @@ import xxhash
 from sparkhaven.store.digest.hashes import counted_sum, hash_sum
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.native.digests import fixed_sum, text_sum, value_sum
+from sparkhaven.store.native.digests import Sum, fixed_sum, text_sum, value_sum
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
 
@@ -84,15 +84,18 @@ def digest_nulls(column: Column, count: int) -> int:
     return xxhash.xxh3_128_intdigest(_prefix(column, 0)) * count % MODULUS
 
 
+def _with_nulls(column: Column, hashed: Sum) -> int:
+    total, nulls = hashed
+    return (total + digest_nulls(column, nulls)) % MODULUS
+
+
 def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     prefix = _prefix(column, _tag(column))
     null = column.type.null
     assert null is not None  # noqa: S101  every fixed-width type has one
-    found = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
-    if found is None:
-        return plain_entries(column, entries)
-    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+    hashed = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
+    return plain_entries(column, entries) if hashed is None else _with_nulls(column, hashed)
 
 
 def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
@@ -156,10 +159,8 @@ def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any
 def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
     """The digest of a text column from its distinct texts and how many rows have each; null texts count as null."""
     prefix = _prefix(column, _tag(column))
-    found = text_sum(prefix, texts, counts)
-    if found is None:
-        return plain_counted_texts(column, texts, counts)
-    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+    hashed = text_sum(prefix, texts, counts)
+    return plain_counted_texts(column, texts, counts) if hashed is None else _with_nulls(column, hashed)
 
 
 def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
@@ -187,10 +188,8 @@ def digest_array(column: Column, array: pa.Array) -> int:
         counts = np.bincount(codes, minlength=size + 1)
         nulls = digest_nulls(column, int(counts[size]))
         return (nulls + digest_counted_texts(column, array.dictionary, counts[:size])) % MODULUS
-    found = text_sum(_prefix(column, _tag(column)), array)
-    if found is None:
-        return plain_texts(column, array)
-    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+    hashed = text_sum(_prefix(column, _tag(column)), array)
+    return plain_texts(column, array) if hashed is None else _with_nulls(column, hashed)
 
 
 def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
@@ -198,15 +197,15 @@ def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
 
     No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
     """
-    found = value_sum(_prefix(column, _tag(column)), values)
-    return None if found is None else ((found[0] + digest_nulls(column, found[1])) % MODULUS, found[1])
+    hashed = value_sum(_prefix(column, _tag(column)), values)
+    return None if hashed is None else (_with_nulls(column, hashed), hashed[1])
 
 
 def plain_texts(column: Column, array: pa.Array) -> int:
     """The digest of texts, null or not, without the compiled core."""
-    found = pc.value_counts(array)
-    counts = found.field("counts").to_numpy(zero_copy_only=False)
-    return plain_counted_texts(column, found.field("values"), counts)
+    value_counts = pc.value_counts(array)
+    counts = value_counts.field("counts").to_numpy(zero_copy_only=False)
+    return plain_counted_texts(column, value_counts.field("values"), counts)
 
 
 def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
@@ -221,8 +220,8 @@ def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
         if pa.types.is_timestamp(valid.type):
             valid = valid.cast(pa.timestamp("ns", "UTC"))
         words = np.ascontiguousarray(valid.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    found = fixed_sum(prefix, words, LONG_NULL, boolean=False)
-    total = hash_sum(prefix, words.view(np.uint64)) if found is None else found[0]
-    if found is not None and found[1]:
-        total += found[1] * hash_sum(prefix, np.full(1, LONG_NULL, np.int64).view(np.uint64))  # values, not nulls
+    hashed = fixed_sum(prefix, words, LONG_NULL, boolean=False)
+    total = hash_sum(prefix, words.view(np.uint64)) if hashed is None else hashed[0]
+    if hashed is not None and hashed[1]:
+        total += hashed[1] * hash_sum(prefix, np.full(1, LONG_NULL, np.int64).view(np.uint64))  # values, not nulls
     return (total + digest_nulls(column, array.null_count)) % MODULUS

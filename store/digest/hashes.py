@@ -30,9 +30,9 @@ def counted_sum(prefix: bytes, values: npt.NDArray[np.int64], counts: npt.NDArra
     weights = counts.astype(_U)
     # 32-bit parts times counts below 2^32 cannot overflow; their sums are taken in halves again
     for word, shift in ((low, 0), (high, 64)):
-        for part, place in ((word & _LOW32, 0), (word >> _U(32), 32)):
+        for part, offset in ((word & _LOW32, 0), (word >> _U(32), 32)):
             product = part * weights
-            total += (int((product & _LOW32).sum()) + (int((product >> _U(32)).sum()) << 32)) << (shift + place)
+            total += (int((product & _LOW32).sum()) + (int((product >> _U(32)).sum()) << 32)) << (shift + offset)
     return total
 
 

@@ -8,32 +8,32 @@ from typing import NamedTuple, Protocol
 
 
 class Token(NamedTuple):
-    """``kind`` is the group of the lexer that matched, or "end"; ``at`` counts characters from 1."""
+    """``kind`` is the group of the lexer that matched, or "end"; ``character`` is its first, counted from 1."""
 
     kind: str
     text: str
-    at: int
+    character: int
 
 
 def tokens(text: str, lexer: re.Pattern[str], refuse: Callable[[int, str], Exception]) -> list[Token]:
-    """All tokens but spaces (group ``space``), and an end; raises what ``refuse`` makes of a place and character."""
-    found: list[Token] = []
-    at = 0
-    while at < len(text):
-        match = lexer.match(text, at)
+    """All tokens but spaces (group ``space``), and an end; raises what ``refuse`` makes of a position and character."""
+    matched: list[Token] = []
+    offset = 0
+    while offset < len(text):
+        match = lexer.match(text, offset)
         if match is None:
-            raise refuse(at + 1, text[at])
+            raise refuse(offset + 1, text[offset])
         if match.lastgroup != "space":
-            found.append(Token(str(match.lastgroup), match[0], at + 1))
-        at = match.end()
-    return [*found, Token("end", "the end", len(text) + 1)]
+            matched.append(Token(str(match.lastgroup), match[0], offset + 1))
+        offset = match.end()
+    return [*matched, Token("end", "the end", len(text) + 1)]
 
 
 class Cursor:
     """Position of a recursive-descent parser. ``make_error`` makes the error of (position, expected, found)."""
 
-    def __init__(self, found: list[Token], make_error: Callable[[int, str, str], Exception]) -> None:
-        self.tokens, self.position, self._make_error = found, 0, make_error
+    def __init__(self, parsed: list[Token], make_error: Callable[[int, str, str], Exception]) -> None:
+        self.tokens, self.position, self._make_error = parsed, 0, make_error
 
     @property
     def here(self) -> Token:
@@ -56,7 +56,7 @@ class Cursor:
     def need(self, text: str) -> None:
         """Steps over this sign or name, or raises the error."""
         if self.take(text) is None:
-            raise self._make_error(self.here.at, repr(text), repr(self.here.text))
+            raise self._make_error(self.here.character, repr(text), repr(self.here.text))
 
 
 class Tree(Protocol):

@@ -95,11 +95,11 @@ def read_header(data: bytes | memoryview, magic: bytes, where: object) -> int:
         raise CorruptFileError(
             "file ends inside its header", where=where, expected=f"{HEADER.size} bytes", found=f"{len(data)} bytes"
         )
-    found, number = HEADER.unpack_from(data)
-    same = found[:6] == magic[:6] and found[7:] == magic[7:]
-    if not same or not ord("1") <= found[6] <= magic[6]:
+    stored_magic, number = HEADER.unpack_from(data)
+    same = stored_magic[:6] == magic[:6] and stored_magic[7:] == magic[7:]
+    if not same or not ord("1") <= stored_magic[6] <= magic[6]:
         kind = UnsupportedVersionError if same else CorruptFileError
-        raise kind("file starts with other bytes", where=f"{where} at byte 0", expected=magic, found=found)
+        raise kind("file starts with other bytes", where=f"{where} at byte 0", expected=magic, found=stored_magic)
     return int(number)
 
 
@@ -110,17 +110,17 @@ def version(data: bytes | memoryview) -> int:
 
 def frame_at(data: bytes | memoryview, offset: int, size: int | None = None) -> Frame | None:
     """The frame that begins there, of ``size`` bytes where that is known; None where its checksum does not hold."""
-    found = _frame_at(data, offset) if offset >= 0 else None
-    return None if found is None or size not in (None, found.end - found.offset) else found
+    sound = _frame_at(data, offset) if offset >= 0 else None
+    return None if sound is None or size not in (None, sound.end - sound.offset) else sound
 
 
 def scan(data: bytes, start: int = HEADER.size) -> Scan:
     """Every frame from ``start``; never raises, the caller checks ``rest`` and ``beyond``."""
     frames: list[Frame] = []
     offset = start
-    while (found := _frame_at(data, offset)) is not None:
-        frames.append(found)
-        offset = found.end
+    while (sound := _frame_at(data, offset)) is not None:
+        frames.append(sound)
+        offset = sound.end
     return Scan(tuple(frames), offset, len(data) - offset, _beyond(data, offset))
 
 
@@ -138,10 +138,10 @@ def walk(source: ByteSource, start: int = HEADER.size) -> Iterator[Frame]:
             return
         if end > base + len(piece):
             piece, base = source.read(offset, max(PIECE, end - offset)), offset
-        found = _frame_at(piece, offset - base)
-        if found is None:
+        sound = _frame_at(piece, offset - base)
+        if sound is None:
             return
-        yield Frame(offset, end, found.payload)
+        yield Frame(offset, end, sound.payload)
         offset = end
 
 
@@ -158,18 +158,18 @@ def ending(source: ByteSource, end: int, last: Frame | None) -> Survey:
     mark = (last.offset, frame(last.payload)[: FRAME.size]) if last else (HEADER.size, b"")
     rest = source.size - end
     beyond = () if rest <= FRAME.size else _beyond(source.read(end, rest), 0)
-    found = (Frame(f.offset + end, f.end + end, f.payload.partition(b"\n")[0]) for f in beyond)
-    return Survey(end, rest, tuple(found), mark)
+    sound = (Frame(f.offset + end, f.end + end, f.payload.partition(b"\n")[0]) for f in beyond)
+    return Survey(end, rest, tuple(sound), mark)
 
 
-def refuse_damage(found: Scan | Survey, where: object) -> None:
+def refuse_damage(survey: Scan | Survey, where: object) -> None:
     """CorruptFileError: sound frames follow the damaged one."""
-    if found.beyond:
+    if survey.beyond:
         raise CorruptFileError(
             "a record before the last one is damaged",
-            where=f"{where} at byte {found.end}",
+            where=f"{where} at byte {survey.end}",
             expected="a frame whose checksum holds",
-            found=f"damage, then {len(found.beyond)} sound records from byte {found.beyond[0].offset}",
+            found=f"damage, then {len(survey.beyond)} sound records from byte {survey.beyond[0].offset}",
             hint="restore the file from a copy. Nothing was changed or deleted",
         )
 
@@ -191,10 +191,10 @@ def _beyond(data: bytes, start: int) -> tuple[Frame, ...]:
     frames: list[Frame] = []
     position = data.find(_OPENING, start + FRAME.size)
     while position >= 0:
-        found = _frame_at(data, position - FRAME.size)
-        if found is not None:
-            frames.append(found)
-            position = found.end
+        sound = _frame_at(data, position - FRAME.size)
+        if sound is not None:
+            frames.append(sound)
+            position = sound.end
         else:
             position += 1
         position = data.find(_OPENING, position)

@@ -60,10 +60,10 @@ class Durability(ABC):
     def _sync_file_systems(self, paths: Iterable[Path]) -> None:
         devices: dict[int, Path] = {}
         for parent in dict.fromkeys(path.parent for path in paths):
-            found = self.stat(parent)
-            if found is None:
+            stat = self.stat(parent)
+            if stat is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(parent))
-            devices.setdefault(found.device, parent)
+            devices.setdefault(stat.device, parent)
         for parent in devices.values():
             self._sync_file_system(parent, None)
 

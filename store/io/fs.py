@@ -129,22 +129,22 @@ class Fs(Durability):
     def stat(self, path: Path, *, follow: bool = True) -> Stat | None:
         """What a path is, or None if nothing is there."""
         try:
-            found = os.stat(path, follow_symlinks=follow)
+            status = os.stat(path, follow_symlinks=follow)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:  # a link that leads to itself leads nowhere
                 return None
             raise
-        return Stat.of(found)
+        return Stat.of(status)
 
     def entries(self, path: Path) -> list[tuple[str, Stat]]:
         """Names in a directory, sorted, and what they are, links followed; a missing directory, or a file, has none."""
-        return [(name, Stat.of(found)) for name, found in present(path, self.names(path))]
+        return [(name, Stat.of(status)) for name, status in present(path, self.names(path))]
 
     def sizes(self, directory: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Bytes, and number of links, of those of these files of a directory that are there."""
-        return {name: (found.st_size, found.st_nlink) for name, found in present(directory, names)}
+        return {name: (status.st_size, status.st_nlink) for name, status in present(directory, names)}
 
     def names(self, path: Path) -> list[str]:
         """Names in a directory, sorted; a missing directory, or a file, has none."""
@@ -159,8 +159,8 @@ class Fs(Durability):
 
     def free_bytes(self, path: Path) -> int:
         """Bytes that an ordinary user may still write on the file system of ``path``."""
-        found = os.statvfs(path)
-        return found.f_bavail * found.f_frsize
+        usage = os.statvfs(path)
+        return usage.f_bavail * usage.f_frsize
 
     def boot_id(self) -> str:
         """Id of the running kernel; it changes when the machine restarts."""
@@ -310,8 +310,8 @@ class Fs(Durability):
 
         ``wait`` blocks until it is free, for locks that are held briefly.
         """
-        found = self.stat(path)
-        flags = os.O_RDONLY if (found and found.is_dir) or not make else os.O_RDWR | os.O_CREAT
+        stat = self.stat(path)
+        flags = os.O_RDONLY if (stat and stat.is_dir) or not make else os.O_RDWR | os.O_CREAT
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -51,10 +51,10 @@ class Opened:
                 return memoryview(mapping)[lead:]
             except OSError:  # an older system, a file system without mappings, or pages that are not read: see below
                 pass
-        found = self.read(offset, length)
-        if len(found) < length:
-            raise shorter(self.path, offset + length, offset + len(found))
-        return memoryview(found)
+        content = self.read(offset, length)
+        if len(content) < length:
+            raise shorter(self.path, offset + length, offset + len(content))
+        return memoryview(content)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:

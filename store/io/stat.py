@@ -32,12 +32,12 @@ class Stat:
     is_file: bool = True  # else a directory, pipe, socket or device
 
     @staticmethod
-    def of(found: os.stat_result) -> Stat:
+    def of(status: os.stat_result) -> Stat:
         """As the system says it."""
-        mode = found.st_mode
+        mode = status.st_mode
         kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
-        times = _saturated(found.st_mtime_ns), _saturated(found.st_ctime_ns)
-        return Stat(found.st_size, *times, found.st_ino, found.st_dev, *kinds[:2], found.st_nlink, kinds[2])
+        times = _saturated(status.st_mtime_ns), _saturated(status.st_ctime_ns)
+        return Stat(status.st_size, *times, status.st_ino, status.st_dev, *kinds[:2], status.st_nlink, kinds[2])
 
 
 def _saturated(time_ns: int) -> int:

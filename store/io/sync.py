@@ -79,8 +79,8 @@ class SyncGuard:
 
     def _covers(self, files: list[Path], directories: list[Path]) -> bool:
         holders = {path.parent for path in files} | set(directories)
-        found = [self._fs.stat(path) for path in holders]
-        return all(stat is not None and stat.device == self._device for stat in found)
+        stats = [self._fs.stat(path) for path in holders]
+        return all(stat is not None and stat.device == self._device for stat in stats)
 
 
 def each(action: Callable[[Path], None], paths: list[Path]) -> None:

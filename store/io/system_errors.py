@@ -25,8 +25,8 @@ def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
     if isinstance(error, SparkhavenError):
         return error
     number = error.errno or 0
-    made = NotPermittedError if number in _FORBIDDEN else RetryableStorageError if number in _HINTS else StorageError
-    return made(error.strerror or str(error), where=error.filename, hint=_HINTS.get(number), phase=phase_of(error))
+    kind = NotPermittedError if number in _FORBIDDEN else RetryableStorageError if number in _HINTS else StorageError
+    return kind(error.strerror or str(error), where=error.filename, hint=_HINTS.get(number), phase=phase_of(error))
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from sparkhaven.store.io.fs import Fs, Stat
 
 def files_below(fs: Fs, path: Path) -> Iterator[Path]:
     """Every file in a directory and in those below it, sorted; the path itself if it is a file."""
-    found = fs.stat(path)
-    if found is not None and not found.is_dir:
+    stat = fs.stat(path)
+    if stat is not None and not stat.is_dir:
         yield path
         return
     for name, _ in stats_below(fs, path):
@@ -20,8 +20,8 @@ def files_below(fs: Fs, path: Path) -> Iterator[Path]:
 
 def stats_below(fs: Fs, path: Path, before: str = "") -> Iterator[tuple[str, Stat]]:
     """The same of a directory, as paths below it behind ``before``, with what each file is."""
-    for name, found in fs.entries(path):
-        if found.is_dir:
+    for name, stat in fs.entries(path):
+        if stat.is_dir:
             yield from stats_below(fs, path / name, f"{before}{name}/")
         else:
-            yield before + name, found
+            yield before + name, stat

@@ -25,8 +25,8 @@ _NOTHING = np.zeros(1, np.int64)  # where an array without a buffer points to
 
 def address(array: npt.NDArray[Any]) -> int:
     """Where a contiguous array begins; whoever calls keeps the array."""
-    found: int = array.__array_interface__["data"][0]
-    return found
+    begin: int = array.__array_interface__["data"][0]
+    return begin
 
 
 @frozen
@@ -45,6 +45,16 @@ class TextBuffers:
     data: int
     size: int
     array: pa.Array
+
+    @property
+    def arguments(self) -> tuple[int, bool, int | None, int, int, int, int]:
+        """As functions of the core take them that know of nulls."""
+        return self.ends, self.wide, self.valid, self.first, self.count, self.data, self.size
+
+    @property
+    def valid_arguments(self) -> tuple[int, bool, int, int, int, int]:
+        """As functions of the core take them whose texts are never null."""
+        return self.ends, self.wide, self.first, self.count, self.data, self.size
 
     @staticmethod
     def of(array: pa.Array) -> TextBuffers:

@@ -32,8 +32,8 @@ def count_nulls(entries: Entries, null: float) -> int:
     library = core()
     if library is None:
         return plain_count_nulls(entries, null)
-    found: int = library.sh_count_nulls(address(entries), entries.itemsize, len(entries), _bits(entries, null))
-    return found
+    nulls: int = library.sh_count_nulls(address(entries), entries.itemsize, len(entries), _bits(entries, null))
+    return nulls
 
 
 def plain_count_nulls(entries: Entries, null: float) -> int:
@@ -92,30 +92,30 @@ def check_texts(
     library = core()
     if library is None:
         return plain_check_texts(ends, first, data, ascii_only=ascii_only, out=out)
-    found = _Found()
-    where = address(ends), len(ends), first, address(data), len(data)
-    empty = library.sh_check_texts(*where, ascii_only, None if out is None else address(out), found)
-    return None if empty < 0 else TextFacts(empty, found[0], found[1])
+    facts = _Found()
+    arguments = address(ends), len(ends), first, address(data), len(data)
+    empty = library.sh_check_texts(*arguments, ascii_only, None if out is None else address(out), facts)
+    return None if empty < 0 else TextFacts(empty, facts[0], facts[1])
 
 
 def plain_check_texts(
     ends: npt.NDArray[np.int64], first: int, data: Octets, *, ascii_only: bool, out: Offsets | None = None
 ) -> TextFacts | None:
     """The same without the compiled core."""
-    places = np.concatenate((np.array([first], np.int64), ends))
-    stop = int(places[-1]) - first
-    lengths = np.diff(places)
-    if (places[1:] < places[:-1]).any() or stop > min(len(data), 2**31 - 1):
+    borders = np.concatenate((np.array([first], np.int64), ends))
+    stop = int(borders[-1]) - first
+    lengths = np.diff(borders)
+    if (borders[1:] < borders[:-1]).any() or stop > min(len(data), 2**31 - 1):
         return None
     used = data[:stop].tobytes()
     try:
         used.decode("ascii" if ascii_only else "utf-8")
     except UnicodeDecodeError:
         return None
-    begins = places[:-1][lengths > 0] - first
+    begins = borders[:-1][lengths > 0] - first
     if ((data[begins] & 0xC0) == 0x80).any():
         return None
     if out is not None:
-        out[:] = places - first
-    single = places[:-1][lengths == 1] - first
+        out[:] = borders - first
+    single = borders[:-1][lengths == 1] - first
     return TextFacts(int(np.count_nonzero(lengths == 0)), int(np.count_nonzero(data[single] == 0)), stop)

@@ -40,7 +40,6 @@ def text_sum(prefix: bytes, texts: pa.Array, counts: npt.NDArray[np.int64] | Non
     library = core()
     if library is None or not len(texts):
         return None
-    found = TextBuffers.of(texts)
     if counts is not None:
         counts = np.ascontiguousarray(counts, np.int64)
         if len(counts) != len(texts):
@@ -48,13 +47,7 @@ def text_sum(prefix: bytes, texts: pa.Array, counts: npt.NDArray[np.int64] | Non
     total = np.zeros(2, np.uint64)
     nulls = library.sh_digest_texts(
         int.from_bytes(prefix, "little"),
-        found.ends,
-        found.wide,
-        found.valid,
-        found.first,
-        found.count,
-        found.data,
-        found.size,
+        *TextBuffers.of(texts).arguments,
         None if counts is None else address(counts),
         address(total),
     )
@@ -68,9 +61,9 @@ def value_sum(prefix: bytes, values: pa.Array) -> Sum | None:
     library = core()
     if library is None:
         return None
-    found, total = TextBuffers.of(values), np.zeros(2, np.uint64)
-    where = found.ends + 8 * found.first, found.count, found.data, found.size
-    nulls = library.sh_digest_values(int.from_bytes(prefix, "little"), *where, address(total))
+    buffers, total = TextBuffers.of(values), np.zeros(2, np.uint64)
+    arguments = buffers.ends + 8 * buffers.first, buffers.count, buffers.data, buffers.size
+    nulls = library.sh_digest_values(int.from_bytes(prefix, "little"), *arguments, address(total))
     return None if nulls < 0 else (_whole(total), nulls)
 
 

@@ -20,8 +20,8 @@ def gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.ND
     if library is None or not (entries.flags.c_contiguous and order.flags.c_contiguous):
         plain_gather(entries, order, out)
         return
-    given = address(order), len(order), address(out)
-    if library.sh_gather(address(entries), entries.dtype.itemsize, len(entries), *given) != len(order):
+    arguments = address(order), len(order), address(out)
+    if library.sh_gather(address(entries), entries.dtype.itemsize, len(entries), *arguments) != len(order):
         raise IndexError(f"an index is not below {len(entries)}")
 
 
@@ -46,15 +46,15 @@ def gather_ids(ids: Ids, order: npt.NDArray[np.uint32], table: Ids, out: Ids) ->
     if library is None or not (ids.flags.c_contiguous and order.flags.c_contiguous and table.flags.c_contiguous):
         plain_gather_ids(ids, order, table, out)
         return
-    given = address(order), len(order), address(table), len(table), address(out)
-    if library.sh_gather_ids(address(ids), len(ids), *given) != len(order):
+    arguments = address(order), len(order), address(table), len(table), address(out)
+    if library.sh_gather_ids(address(ids), len(ids), *arguments) != len(order):
         raise IndexError(f"an index is not below {len(ids)}, or the table is empty")
 
 
 def plain_gather_ids(ids: Ids, order: npt.NDArray[np.uint32], table: Ids, out: Ids) -> None:
     """The same without the compiled core."""
-    found = np.take(ids, order.astype(np.intp)).view(np.uint32)
-    np.take(table, np.minimum(found, np.uint32(len(table) - 1)), out=out)
+    picked = np.take(ids, order.astype(np.intp)).view(np.uint32)
+    np.take(table, np.minimum(picked, np.uint32(len(table) - 1)), out=out)
 
 
 def count_ids(ids: Ids, counts: npt.NDArray[np.int64]) -> None:

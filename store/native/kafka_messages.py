@@ -44,12 +44,12 @@ class MessageFacts:
 
     def part(self, where: slice | npt.NDArray[np.bool_]) -> MessageFacts:
         """Those of some messages."""
-        return MessageFacts(*(getattr(self, one.name)[where] for one in fields(self)))
+        return MessageFacts(*(getattr(self, entry.name)[where] for entry in fields(self)))
 
     def take(self, other: MessageFacts) -> None:
         """Entries of another, as many as there are here."""
-        for one in fields(self):
-            getattr(self, one.name)[:] = getattr(other, one.name)
+        for entry in fields(self):
+            getattr(self, entry.name)[:] = getattr(other, entry.name)
 
 
 def look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) -> int:
@@ -60,11 +60,11 @@ def look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) 
     library = core()
     if library is None:
         return plain_look(pointers, partition, time_of, facts)
-    layout = KafkaFactsLayout(**{field.name: address(getattr(facts, field.name)) for field in fields(facts)})
-    found: int = library.sh_kafka_look(address(pointers), len(pointers), partition, time_of, ctypes.byref(layout))
-    if found < 0:
+    layout = KafkaFactsLayout(**{entry.name: address(getattr(facts, entry.name)) for entry in fields(facts)})
+    errors: int = library.sh_kafka_look(address(pointers), len(pointers), partition, time_of, ctypes.byref(layout))
+    if errors < 0:
         raise ValueError(f"a message is not of partition {partition}")
-    return found
+    return errors
 
 
 def plain_look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) -> int:
@@ -82,9 +82,9 @@ def plain_look(pointers: Pointers, partition: int, time_of: int, facts: MessageF
             facts.values[n] = message.length
         if message.key is not None:
             facts.keys[n] = message.key_length
-        at = ask(pointer, ctypes.byref(kind))
-        if kind.value and at >= 0:
-            facts.times[n] = at
+        time_ms = ask(pointer, ctypes.byref(kind))
+        if kind.value and time_ms >= 0:
+            facts.times[n] = time_ms
     return int(np.count_nonzero(facts.errors))
 
 
@@ -94,9 +94,9 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
     ``lengths`` are those that ``look`` found. The payloads are copied once. ValueError: they have other lengths, or
     2 GiB and more in all.
     """
-    there = lengths >= 0
-    count = int(np.count_nonzero(there))
-    size = int(lengths.sum(where=there)) + count
+    valid = lengths >= 0
+    count = int(np.count_nonzero(valid))
+    size = int(lengths.sum(where=valid)) + count
     most = np.iinfo(np.int32).max
     if size > most or (lengths > most).any():  # the sum of lengths of another layout may be negative
         raise ValueError(f"{max(size, int(lengths.max()))} bytes of messages are too many for one block")
@@ -105,9 +105,9 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
         return plain_frame(pointers, keys=keys)
     ends = np.empty(len(pointers) + 1, np.int32)  # for all of them: more than `lengths` says may have a payload
     data: bytes = _new_bytes(None, size)
-    at = np.frombuffer(data, np.uint8)
-    found = library.sh_kafka_frame(address(pointers), len(pointers), int(keys), address(at), size, address(ends))
-    if found != count or ends[count] != size:
+    octets = np.frombuffer(data, np.uint8)
+    framed = library.sh_kafka_frame(address(pointers), len(pointers), int(keys), address(octets), size, address(ends))
+    if framed != count or ends[count] != size:
         raise ValueError(f"messages do not have the {size} bytes that they should")
     return data, ends[: count + 1]
 
@@ -116,7 +116,7 @@ def plain_frame(pointers: Pointers, *, keys: bool) -> tuple[bytes, npt.NDArray[n
     """The same without the compiled core."""
     messages = map(MessageLayout.from_address, pointers.tolist())
     spans = [(m.key, m.key_length) if keys else (m.payload, m.length) for m in messages]
-    payloads = [ctypes.string_at(at, length) for at, length in spans if at is not None]
+    payloads = [ctypes.string_at(payload, length) for payload, length in spans if payload is not None]
     ends = np.zeros(len(payloads) + 1, np.int32)
     np.cumsum([len(payload) + 1 for payload in payloads], out=ends[1:])
     return b"\n".join([*payloads, b""]), ends

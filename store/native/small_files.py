@@ -42,11 +42,11 @@ def plain_read_files(
 ) -> npt.NDArray[np.bool_]:
     """The same without the compiled core."""
     read = np.zeros(len(paths), np.bool_)
-    for place, (path, size, stop) in enumerate(zip(paths, sizes, accumulate(sizes), strict=True)):
+    for index, (path, size, stop) in enumerate(zip(paths, sizes, accumulate(sizes), strict=True)):
         try:
             data = fs.read_range(Path(path), 0, len(head) + size)
         except (CorruptFileError, OSError):  # whoever opens the file by itself says why
             continue
-        read[place] = data.startswith(head)
+        read[index] = data.startswith(head)
         out[stop - size : stop] = np.frombuffer(data, np.uint8, size, len(head))
     return read

@@ -29,8 +29,8 @@ class TextRows:
                 raise ValueError(
                     f"an array of {array.type} with {array.null_count} nulls, expected large binary without"
                 )
-            found = TextBuffers.of(array)
-            self._parts[number] = (row, found.ends + 8 * found.first, found.data, found.size)
+            buffers = TextBuffers.of(array)
+            self._parts[number] = (row, buffers.ends + 8 * buffers.first, buffers.data, buffers.size)
             row += len(array)
         self._parts[-1]["row"] = row
         self._shift = max(0, row.bit_length() - STARTS)
@@ -67,8 +67,8 @@ class TextRows:
             raise ValueError(f"a row is not below {len(self)}")
         if self._whole is None:
             self._whole = pa.concat_arrays(self._arrays) if self._arrays else pa.array([], pa.large_binary())
-        found = self._whole.take(pa.array(picks))
-        _, offsets, data = found.buffers()
+        texts = self._whole.take(pa.array(picks))
+        _, offsets, data = texts.buffers()
         stops = np.frombuffer(offsets, np.int64, len(picks) + 1)[1:]
         taken = int(np.searchsorted(stops, len(out), side="right"))
         used = int(stops[taken - 1]) if taken else 0

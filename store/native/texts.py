@@ -22,10 +22,8 @@ def rank_texts(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
     library = core()
     if library is None:
         return None
-    found = TextBuffers.of(texts)
     items, spare = np.empty(len(texts), KEYED), np.empty(len(texts), KEYED)
-    where = found.ends, found.wide, found.valid, found.first, found.count, found.data, found.size
-    count = library.sh_sort_texts(*where, address(items), address(spare))
+    count = library.sh_sort_texts(*TextBuffers.of(texts).arguments, address(items), address(spare))
     if count < 0:
         raise _damaged()
     ranks = np.full(len(texts), -1, np.int32)
@@ -39,16 +37,16 @@ def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | Non
     library = core()
     if library is None:
         return None
-    found, picks = TextBuffers.of(texts), np.ascontiguousarray(picks, np.uint32)
-    given = found.ends, found.wide, found.first, found.count, found.data, found.size, address(picks), len(picks)
-    ends = np.zeros(len(picks) + 1, np.int64 if found.wide else np.int32)
-    room = MORE * found.size * len(picks) // max(found.count, 1)  # what is not used costs no memory
+    buffers, picks = TextBuffers.of(texts), np.ascontiguousarray(picks, np.uint32)
+    arguments = *buffers.valid_arguments, address(picks), len(picks)
+    ends = np.zeros(len(picks) + 1, np.int64 if buffers.wide else np.int32)
+    room = MORE * buffers.size * len(picks) // max(buffers.count, 1)  # what is not used costs no memory
     while True:
         data = np.empty(room, np.uint8)
-        used = library.sh_take_texts(*given, address(ends), address(data), room)
+        used = library.sh_take_texts(*arguments, address(ends), address(data), room)
         if used < 0:
             raise _damaged()
-        if not found.wide and used >= 1 << 31:
+        if not buffers.wide and used >= 1 << 31:
             return None
         if used <= room:
             return pa.Array.from_buffers(
@@ -62,8 +60,7 @@ def texts_ordered(texts: pa.Array) -> bool | None:
     library = core()
     if library is None:
         return None
-    found = TextBuffers.of(texts)
-    wrong = library.sh_texts_ordered(found.ends, found.wide, found.first, found.count, found.data, found.size)
+    wrong = library.sh_texts_ordered(*TextBuffers.of(texts).valid_arguments)
     if wrong < 0:
         raise _damaged()
     return bool(wrong == len(texts))

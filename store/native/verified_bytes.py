@@ -37,11 +37,11 @@ def crc32_each(data: Octets, sizes: Sequence[int], before: Sequence[int] | None 
         raise ValueError(f"{len(data)} bytes, {len(sums)} checksums: parts of {sum(sizes)} bytes, {count}")
     library = core()
     if library is None:
-        each = zip(sizes, accumulate(sizes), sums, strict=True)
-        return [zlib.crc32(data.data[stop - size : stop], crc) for size, stop, crc in each]
-    found = (ctypes.c_uint32 * count)(*sums)
-    library.sh_crc32(address(data), (ctypes.c_int64 * count)(*sizes), count, found)
-    return list(found)
+        parts = zip(sizes, accumulate(sizes), sums, strict=True)
+        return [zlib.crc32(data.data[stop - size : stop], crc) for size, stop, crc in parts]
+    crcs = (ctypes.c_uint32 * count)(*sums)
+    library.sh_crc32(address(data), (ctypes.c_int64 * count)(*sizes), count, crcs)
+    return list(crcs)
 
 
 @frozen
@@ -62,20 +62,20 @@ def verify_fixed(entries: Entries, null: float, low: float, high: float, crc: in
         return plain_verify_fixed(entries, null, low, high, crc)
     kind, width = entries.dtype.kind, entries.itemsize
     bounds = (_REALS if kind == "f" else _WHOLES).pack(null, low, high)
-    found, sums = _Found(), _Sums(crc)
-    library.sh_verify_fixed(ENTRY_KINDS[f"{kind}{width}"], width, address(entries), len(entries), bounds, found, sums)
-    return None if found[2] else (found[0], found[1], sums[0])
+    facts, sums = _Found(), _Sums(crc)
+    library.sh_verify_fixed(ENTRY_KINDS[f"{kind}{width}"], width, address(entries), len(entries), bounds, facts, sums)
+    return None if facts[2] else (facts[0], facts[1], sums[0])
 
 
 def plain_verify_fixed(entries: Entries, null: float, low: float, high: float, crc: int) -> tuple[int, int, int] | None:
     """The same without the compiled core."""
-    there = entries != entries.dtype.type(null)
+    valid = entries != entries.dtype.type(null)
     nans = entries != entries
-    kept = entries[there & ~nans]
+    kept = entries[valid & ~nans]
     wide = kept.astype(np.float64 if entries.dtype.kind == "f" else np.int64)
     if not ((wide >= low) & (wide <= high)).all():
         return None
-    return int(np.count_nonzero(~there)), int(np.count_nonzero(nans)), zlib.crc32(entries.data, crc)
+    return int(np.count_nonzero(~valid)), int(np.count_nonzero(nans)), zlib.crc32(entries.data, crc)
 
 
 def verify_ids(ids: npt.NDArray[np.int32], entries: int, crc: int) -> tuple[int, int] | None:
@@ -130,14 +130,14 @@ def plain_verify_texts(
     ascii_only: bool,
 ) -> tuple[int, tuple[int, int]] | None:
     """The same without the compiled core."""
-    found = plain_check_texts(ends, first, data, ascii_only=ascii_only)
-    if found is None or found.stop != len(data) or not (bounds is None or _are_within(ends, first, data, bounds)):
+    facts = plain_check_texts(ends, first, data, ascii_only=ascii_only)
+    if facts is None or facts.stop != len(data) or not (bounds is None or _are_within(ends, first, data, bounds)):
         return None
-    return found.empty, (zlib.crc32(ends.data, crcs[0]), zlib.crc32(data.data, crcs[1]))
+    return facts.empty, (zlib.crc32(ends.data, crcs[0]), zlib.crc32(data.data, crcs[1]))
 
 
 def _are_within(ends: npt.NDArray[np.int64], first: int, data: Octets, bounds: TextBounds) -> bool:
-    places = [0, *(ends - first).tolist()]
-    texts = [data[start:stop].tobytes() for start, stop in pairwise(places) if start != stop]
+    borders = [0, *(ends - first).tolist()]
+    texts = [data[start:stop].tobytes() for start, stop in pairwise(borders) if start != stop]
     texts = [b"" if text == b"\0" else text for text in texts]
     return all(bounds.low <= text and (bounds.high is None or text <= bounds.high) for text in texts)

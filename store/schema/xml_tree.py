@@ -89,8 +89,8 @@ class Document:
             return self.with_text(self.text[:start] + new + self.text[stop:])
         tag = self.text[element.start : element.tag_stop]
         body = tag[: -2 if tag.endswith("/>") else -1].rstrip()
-        at = element.start + len(body)
-        return self.with_text(f'{self.text[:at]} {name}="{quoted}"{self.text[at:]}')
+        end = element.start + len(body)
+        return self.with_text(f'{self.text[:end]} {name}="{quoted}"{self.text[end:]}')
 
 
 class _Builder(ContentHandler):
@@ -135,12 +135,12 @@ class _Builder(ContentHandler):
 def _spans(text: str, start: int) -> tuple[dict[str, tuple[int, int]], int]:
     """Positions of the values of a start tag, and of its end; the tag is known to be well-formed."""
     name = _NAME.match(text, start)
-    at = name.end() if name else start
+    offset = name.end() if name else start
     spans: dict[str, tuple[int, int]] = {}
-    while found := _ATTRIBUTE.match(text, at):
-        spans[found[1]] = found.span(2) if found[2] is not None else found.span(3)
-        at = found.end()
-    return spans, text.index(">", at) + 1
+    while match := _ATTRIBUTE.match(text, offset):
+        spans[match[1]] = match.span(2) if match[2] is not None else match.span(3)
+        offset = match.end()
+    return spans, text.index(">", offset) + 1
 
 
 def _decode(data: bytes) -> tuple[str, str]:
@@ -151,18 +151,18 @@ def _decode(data: bytes) -> tuple[str, str]:
         declared = _DECLARED.match(data.removeprefix(codecs.BOM_UTF8))
         encoding = declared[1].decode("ascii") if declared else "utf-8"
     try:
-        known = codecs.lookup(encoding).name
+        codec = codecs.lookup(encoding).name
     except LookupError:
-        known = ""
-    if known not in _ENCODINGS:
+        codec = ""
+    if codec not in _ENCODINGS:
         raise DocumentError(1, 1, "encoding UTF-8, ISO-8859-1 or US-ASCII", encoding, "save the file as UTF-8")
     try:
-        return data.decode("utf-8-sig" if known == "utf-8" else known), known
+        return data.decode("utf-8-sig" if codec == "utf-8" else codec), codec
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         bad = f"byte 0x{data[error.start]:02X}"
-        raise DocumentError(line, column, f"text in {known}", bad, "save the file as UTF-8") from None
+        raise DocumentError(line, column, f"text in {codec}", bad, "save the file as UTF-8") from None
 
 
 def parse_document(data: bytes) -> Document:
@@ -183,10 +183,9 @@ def parse_document(data: bytes) -> Document:
         raise DocumentError(line, column, "well-formed XML", str(error.getMessage()), hint) from None
     except DefusedXmlException as error:
         line, column = builder.before("<!DOCTYPE")
-        kind = type(error).__name__.replace("Forbidden", "")
-        found = "DOCTYPE" if kind == "DTD" else kind
+        kind = type(error).__name__.replace("Forbidden", "").replace("DTD", "DOCTYPE")
         raise DocumentError(
-            line, column, "a file without DOCTYPE and entities", found, "remove it, with its entities"
+            line, column, "a file without DOCTYPE and entities", kind, "remove it, with its entities"
         ) from None
     if builder.root is None:
         raise DocumentError(1, 1, "well-formed XML", "no element", "write a Table element")

@@ -79,9 +79,9 @@ _ARRAY_LETTERS = {"byte": "B", "char": "C", "short": "S", "int": "I", "long": "J
 
 def data_type(spelling: str) -> DataType:
     """The type of a ``dataType`` attribute: a row of the table, an array of one, or an unknown class as blob."""
-    known = _BY_SPELLING.get(spelling)
-    if known is not None:
-        return known
+    row = _BY_SPELLING.get(spelling)
+    if row is not None:
+        return row
     if spelling.endswith("[]"):
         element = data_type(spelling[:-2])
         letter = _ARRAY_LETTERS.get(element.name)

@@ -22,42 +22,42 @@ _ABSENT = object()  # a default that a call makes
 def frozen(cls: type[T]) -> type[T]:
     """Makes a class with annotated fields one of immutable values, which are compared, hashed and shown by them."""
     cls.__doc__ = cls.__doc__ or ""  # else a signature is made up for it, which takes as long as all the rest
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
-    found = fields(made)
-    compared = [each.name for each in found if each.compare]
-    own = {"__init__": _init_of(made, found), "_compared": attrgetter(*compared) if compared else type}
+    frozen_class: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    members = fields(frozen_class)
+    compared = [member.name for member in members if member.compare]
+    own = {"__init__": _init_of(frozen_class, members), "_compared": attrgetter(*compared) if compared else type}
     for name, method in {**_SHARED, **own}.items():
         if cls.__dict__.get(name) is None:
-            setattr(made, name, method)
-    return made  # type: ignore[no-any-return]
+            setattr(frozen_class, name, method)
+    return frozen_class  # type: ignore[no-any-return]
 
 
-def _init_of(cls: type, found: Sequence[Field[Any]]) -> Callable[..., None]:
+def _init_of(cls: type, members: Sequence[Field[Any]]) -> Callable[..., None]:
     """``__init__`` with a parameter a field: the code for so many fields, with their names."""
-    taken = [each for each in found if each.init]
-    factories = [each.default_factory is not MISSING for each in taken]
-    given = [_ABSENT if made else each.default for each, made in zip(taken, factories, strict=True)]
-    defaults = [value for value in given if value is not MISSING]
-    if MISSING in given[len(given) - len(defaults) :]:
+    parameters = [member for member in members if member.init]
+    factories = [member.default_factory is not MISSING for member in parameters]
+    values = [_ABSENT if by_call else member.default for member, by_call in zip(parameters, factories, strict=True)]
+    defaults = [value for value in values if value is not MISSING]
+    if MISSING in values[len(values) - len(defaults) :]:
         raise TypeError(f"{cls.__qualname__}: a field without a default comes after one with a default")
     code = _code_for(tuple(factories), hasattr(cls, "__post_init__"))
-    names = {f"f{number}": each.name for number, each in enumerate(taken)}
+    names = {f"f{number}": member.name for number, member in enumerate(parameters)}
     code = code.replace(
         co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
         co_consts=tuple(names.get(value, value) for value in code.co_consts),
     )
-    known = {f"make_f{number}": each.default_factory for number, each in enumerate(taken)}
-    made = FunctionType(code, {"_set": object.__setattr__, "_ABSENT": _ABSENT, **known}, "__init__", tuple(defaults))
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
+    makers = {f"make_f{number}": member.default_factory for number, member in enumerate(parameters)}
+    init = FunctionType(code, {"_set": object.__setattr__, "_ABSENT": _ABSENT, **makers}, "__init__", tuple(defaults))
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init
 
 
 @cache
 def _code_for(factories: Sequence[bool], checked: bool) -> CodeType:
     """``__init__`` of fields f0, f1 and so on; ``factories``: whether a call makes the default of each."""
     body = ["pass"]
-    for number, made in enumerate(factories):
-        value = f"make_f{number}() if f{number} is _ABSENT else f{number}" if made else f"f{number}"
+    for number, by_call in enumerate(factories):
+        value = f"make_f{number}() if f{number} is _ABSENT else f{number}" if by_call else f"f{number}"
         body.append(f"_set(self, 'f{number}', {value})")
     if checked:
         body.append("self.__post_init__()")
@@ -77,7 +77,7 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    shown = ", ".join(f"{member.name}={getattr(self, member.name)!r}" for member in fields(self) if member.repr)
     return f"{self.__class__.__qualname__}({shown})"
 
 
@@ -90,12 +90,12 @@ def _delattr(self: Any, name: str) -> None:
 
 
 def _getstate(self: Any) -> list[Any]:
-    return [getattr(self, each.name) for each in fields(self)]
+    return [getattr(self, member.name) for member in fields(self)]
 
 
 def _setstate(self: Any, state: Sequence[Any]) -> None:
-    for each, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, each.name, value)
+    for member, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, member.name, value)
 
 
 _SHARED = {

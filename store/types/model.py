@@ -79,9 +79,9 @@ class Column:
 
 def case_twins(names: Iterable[str]) -> tuple[str, str] | None:
     """The first two names that differ in case only."""
-    seen: dict[str, str] = {}
+    first_spelling: dict[str, str] = {}
     for name in names:
-        if (other := seen.setdefault(name.lower(), name)) != name:
+        if (other := first_spelling.setdefault(name.lower(), name)) != name:
             return other, name
     return None
 

@@ -90,7 +90,7 @@ def mapped(array: pa.Array, column: Column, name_row: Place, options: AllowedCon
     return storable(converted, column, name_row)
 
 
-def _numbers(array: pa.Array, column: Column, *, lossy: bool) -> number_arrays.Made:
+def _numbers(array: pa.Array, column: Column, *, lossy: bool) -> number_arrays.Converted:
     name = column.type.name
     if name in INTEGER_BITS:
         return number_arrays.integers(array, INTEGER_BITS[name])

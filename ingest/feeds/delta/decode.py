@@ -45,8 +45,8 @@ def version_blocks(
     """
     with guarded_file(options.path):
         plain = data_files(options)
-        for file, known in _files(fs, split, options):
-            yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known)
+        for file, known_file in _files(fs, split, options):
+            yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known_file)
             rejects.others[DATA_FILES] += 1
             rejects.others[DATA_BYTES] += file.size
 

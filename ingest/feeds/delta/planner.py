@@ -100,7 +100,7 @@ class DeltaPlanner:
         self._next = position.version
         self._require_there(view)
         if position.file:
-            self._read_ahead(one=True)
+            self._read_ahead(single=True)
             while self._queue and self._queue[0].position < self.position:
                 self._queue.popleft()
 
@@ -136,7 +136,7 @@ class DeltaPlanner:
         self.look()
         self._last = self._view().latest
 
-    def _read_ahead(self, *, one: bool = False) -> None:
+    def _read_ahead(self, *, single: bool = False) -> None:
         while len(self._queue) < READ_AHEAD and (self._last is None or self._next <= self._last):
             actions = read_version(self._fs, self._table, self._next)
             if actions is None:
@@ -154,7 +154,7 @@ class DeltaPlanner:
             self._queue.extend(_entries(actions.version, actions.added))
             self._mark = self._mark_of(self._next)
             self._next += 1
-            if one:
+            if single:
                 return
 
     def _mark_of(self, version: int) -> tuple[int, int, int] | None:

@@ -234,6 +234,6 @@ class FilePlanner:
             del self._pending[file.path]
             self._settling.forget(file.path)
             return None
-        now = FileId(file.path, stat.size, stat.mtime_ns)
-        self._pending[file.path] = now
-        return now
+        current = FileId(file.path, stat.size, stat.mtime_ns)
+        self._pending[file.path] = current
+        return current

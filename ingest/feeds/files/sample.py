@@ -164,14 +164,14 @@ def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, ev
 
     positions: list[str] = []
     parts: list[tuple[dict[str, TypedPart], int]] = []
-    for (file, known), share in zip(files, _shares(rows, len(files)), strict=True):
+    for (file, known_file), share in zip(files, _shares(rows, len(files)), strict=True):
         columns, count, whole = first_rows(
             fs,
             file,
             share(len(positions)),
-            utc96=known.utc96,
+            utc96=known_file.utc96,
             bytes_too=options.binary_as_text,
-            constants=known.constants.texts,
+            constants=known_file.constants.texts,
         )
         parts.append((columns, count))
         positions += [f"{_name(file)} row {number}" for number in range(1, count + 1)]

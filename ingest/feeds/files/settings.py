@@ -73,9 +73,9 @@ class FilesFeedModel(SettingsModel):
 
     @model_validator(mode="after")
     def _csv_only(self) -> FilesFeedModel:
-        given = given_keys(self, FILE_DIALECT)
-        if given and self.format != "csv":
-            raise ValueError(f'format is not "csv", which these settings are for: {", ".join(given)}')
+        dialect_keys = given_keys(self, FILE_DIALECT)
+        if dialect_keys and self.format != "csv":
+            raise ValueError(f'format is not "csv", which these settings are for: {", ".join(dialect_keys)}')
         if self.encoding is not None and self.format == "parquet":
             raise ValueError('encoding is set, and format is neither "json" nor "csv"')
         if self.binary_as_text and self.format != "parquet":

@@ -47,8 +47,8 @@ def message_blocks(
     chosen = spec.partition.clock
     clock_ns = chosen.now_ns(clock)
     if chosen.kind == "batch" and spec.partition.value.column is not None:
-        clock_ns, held = _newest(decoder, blocks, source, targets, options.limits, spec)
-        blocks = _blocks(reader.read(split), options.limits) if held is None else held
+        clock_ns, sized_blocks = _newest(decoder, blocks, source, targets, options.limits, spec)
+        blocks = _blocks(reader.read(split), options.limits) if sized_blocks is None else sized_blocks
     router = Router(targets, spec.partition, source, clock_ns, "offset")
     for block, _ in blocks:
         with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
@@ -59,19 +59,19 @@ def message_blocks(
 
 def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages], limits: ReadLimits) -> Iterator[Sized]:
     """Messages in blocks worth decoding together, with the bytes of their values."""
-    held: list[Message] = []
+    gathered: list[Message] = []
     size = 0
     for messages in read:
         if isinstance(messages, FramedMessages):  # a block already
             yield messages, messages.size
             continue
-        held += messages
+        gathered += messages
         size += sum(map(len, messages))
-        if len(held) >= limits.messages or size >= limits.bytes:
-            yield MessageBlock.of(held), size
-            held, size = [], 0
-    if held:
-        yield MessageBlock.of(held), size
+        if len(gathered) >= limits.messages or size >= limits.bytes:
+            yield MessageBlock.of(gathered), size
+            gathered, size = [], 0
+    if gathered:
+        yield MessageBlock.of(gathered), size
 
 
 def _newest(
@@ -88,7 +88,7 @@ def _newest(
     """
     silent, rule = Rejects(SILENT, keep=0), spec.partition.value
     instants: list[int] = []
-    held: list[Sized] | None = []
+    sized_blocks: list[Sized] | None = []
     size = messages = 0
     for block, block_bytes in blocks:
         with gc_paused():
@@ -96,7 +96,8 @@ def _newest(
         newest = newest_instant(rows, targets, rule)
         instants += [] if newest is None else [newest]
         size, messages = size + block_bytes, messages + len(block.offsets)
-        if held is not None:
-            fits = size <= limits.held_bytes and messages <= limits.held_messages
-            held = [*held, (block, block_bytes)] if fits else None
-    return max(instants, default=0), held
+        if size > limits.held_bytes or messages > limits.held_messages:
+            sized_blocks = None
+        elif sized_blocks is not None:
+            sized_blocks.append((block, block_bytes))
+    return max(instants, default=0), sized_blocks

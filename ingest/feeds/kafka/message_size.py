@@ -37,7 +37,7 @@ class MessageSizes:
         sample = OffsetRange(*partition, start, start + min(SAMPLE, waiting[partition]), topic_id)
         reader = KafkaReader(self._feed)
         try:
-            sizes = [len(m.value() or b"") + len(m.key() or b"") for some in reader.read(sample) for m in some]
+            sizes = [len(m.value() or b"") + len(m.key() or b"") for messages in reader.read(sample) for m in messages]
         finally:
             reader.close()
         return sum(sizes) / len(sizes) if sizes else self._guess

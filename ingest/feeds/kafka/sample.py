@@ -35,7 +35,7 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
             first = max(bounds.beginning, bounds.end - -(-left // (len(partitions) - done)))
             whole &= first == bounds.beginning
             wanted = OffsetRange(topic, number, first, bounds.end, view[topic].topic_id)
-            messages = [message for some in reader.read(wanted) for message in some]
+            messages = [message for portion in reader.read(wanted) for message in portion]
             left -= len(messages)
             if messages:
                 blocks[partition_name(topic, number)] = MessageBlock.of(messages)

@@ -131,9 +131,9 @@ class KafkaFeedModel(SettingsModel):
         formats = {self.format, self.key.format}
         if self.encoding is not None and not formats & {"json", "csv"}:
             raise ValueError('encoding is set, and format is neither "json" nor "csv"')
-        given = given_keys(self, DIALECT)
-        if given and "csv" not in formats:
-            raise ValueError(f'format is not "csv", which these settings are for: {", ".join(given)}')
+        dialect_keys = given_keys(self, DIALECT)
+        if dialect_keys and "csv" not in formats:
+            raise ValueError(f'format is not "csv", which these settings are for: {", ".join(dialect_keys)}')
         if "csv" in formats and not self.names:
             raise ValueError('format = "csv" without names, like names = ["first", "second"]')
         for part, name in ((self, "format"), (self.key, "key.format")):

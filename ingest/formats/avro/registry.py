@@ -108,15 +108,15 @@ class Registry:
             raise NotARecordError(f"{title} is no Avro schema: {_summary(error)}") from None
 
     def _refer(
-        self, reply: Mapping[str, Any], title: str, definitions: Definitions, seen: set[tuple[str, str]]
+        self, reply: Mapping[str, Any], title: str, definitions: Definitions, visited: set[tuple[str, str]]
     ) -> None:
         """Collects the named types of everything that a schema refers to, directly or not."""
         for reference in reply.get("references") or ():
             subject, version = str(reference["subject"]), str(reference["version"])
-            if (subject, version) in seen:
+            if (subject, version) in visited:
                 continue
-            seen.add((subject, version))
-            if len(seen) > MAX_REFERENCES:
+            visited.add((subject, version))
+            if len(visited) > MAX_REFERENCES:
                 raise NotARecordError(f"{title} refers to more than {MAX_REFERENCES} schemas")
             path = f"subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
             referenced = self._ask(self._location, path)
@@ -125,7 +125,7 @@ class Registry:
                     f"{title} refers to {reference.get('name')}: there is no schema {address(self._location, path)}"
                 )
             schema = _avro(referenced, f"version {version} of subject {subject}")
-            self._refer(referenced, title, definitions, seen)
+            self._refer(referenced, title, definitions, visited)
             definitions |= definitions_in(schema)
 
 

@@ -61,7 +61,7 @@ class CsvRows:
     def __init__(
         self,
         targets: Sequence[Target],
-        known: Sequence[str],
+        uncounted: Sequence[str],
         options: CsvOptions,
         *,
         alias: bool = False,
@@ -86,7 +86,7 @@ class CsvRows:
         if twice:
             raise SettingsError("names of a CSV feed name a field twice", where="feed.names", found=", ".join(twice))
         self._targets = tuple(targets)
-        self._known = self._taken | set(known)
+        self._known = self._taken | set(uncounted)
         self._options = options
         self._alias = alias
         self._null, self._unquoted_null = frozenset(options.null), not options.quoted_null

@@ -167,7 +167,7 @@ class Spans:
             cut.spans = [RecordSpan(start, start + 1) for start in odd.tolist()]
             return cut
         stop, next_line = int(block.ends[-1]), -1
-        seen, self._seen = self._seen, 0
+        bytes_seen, self._seen = self._seen, 0
         for line in odd.tolist():
             if line < next_line:
                 continue
@@ -176,9 +176,9 @@ class Spans:
                 cut.spans.append(RecordSpan(line, next_line))
                 continue
             start = int(block.ends[line])
-            if start or not seen:
+            if start or not bytes_seen:
                 self.end.open = False
-            end = self.end.find(block.data, start or seen, stop)
+            end = self.end.find(block.data, start or bytes_seen, stop)
             if end is not None:
                 next_line = int(np.searchsorted(block.ends, end))
                 cut.spans.append(RecordSpan(line, next_line, fault_of(block, line, next_line)))

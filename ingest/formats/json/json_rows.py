@@ -37,17 +37,17 @@ _EXPECTED = "one JSON object a line, not an array or an object over several line
 
 
 class JsonRows:
-    """Decoder of JSON lines for one stream; ``known`` are field names that are neither stored nor counted."""
+    """Decoder of JSON lines for one stream; ``uncounted`` are field names that are neither stored nor counted."""
 
     def __init__(
-        self, targets: Sequence[Target], known: Sequence[str], *, alias: bool = False, compiled: bool = True
+        self, targets: Sequence[Target], uncounted: Sequence[str], *, alias: bool = False, compiled: bool = True
     ) -> None:
         """Without ``compiled`` the scanner is not used, as where there is none."""
         self._targets = tuple(targets)
         self._alias = alias
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
-        self._known = frozenset(path[0] for path in self._paths) | frozenset(known)
+        self._known = frozenset(path[0] for path in self._paths) | frozenset(uncounted)
         self._scanner = scanner_for(self._targets, self._paths) if compiled else None
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:

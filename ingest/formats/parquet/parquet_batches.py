@@ -217,16 +217,16 @@ class _Portions:
 
 def _joined(batches: Iterator[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
     """Batches put together as long as they have at most so many rows and bytes."""
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if held and (rows + batch.num_rows > most or size + batch.nbytes > most_bytes):
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held, rows, size = [], 0, 0
-        held.append(batch)
+        if waiting and (rows + batch.num_rows > most or size + batch.nbytes > most_bytes):
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 
 
 def _cuts(rows: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[int, int]]:
@@ -247,11 +247,11 @@ def _cuts(rows: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[int, int]]:
 
 def told_apart(names: Sequence[str]) -> list[str]:
     """Names of columns, of which one that is there already becomes ``name (2)``, and so on."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     distinct = []
     for name in names:
-        seen[name] += 1
-        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        counts[name] += 1
+        distinct.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return distinct
 
 

@@ -47,7 +47,7 @@ class ParquetDecoder:
     def __init__(
         self,
         targets: Sequence[Target],
-        known: Sequence[str],
+        uncounted: Sequence[str],
         *,
         alias: bool = False,
         unit: Unit = "row",
@@ -62,7 +62,7 @@ class ParquetDecoder:
         self._numbers, self._zone_of = constants.numbers, constants.zone_of
         self._written = self._constants | {n: value for n, value in self._numbers.items() if n not in others}
         self._path, self._utc96, self._bytes_too = path, utc96, bytes_too
-        self._known = {t.source for t in targets} | set(known)
+        self._known = {t.source for t in targets} | set(uncounted)
         self._alias, self._unit = alias, unit
         self._form = row_form(self._targets, bytes_too=bytes_too)
 

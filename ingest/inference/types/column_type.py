@@ -75,19 +75,19 @@ def _letters(facts: Facts, fits: Fits) -> TypeChoice | None:
 def _text(facts: Facts, form: Form) -> TypeChoice:
     plain = form == "csv" or facts.only == TEXT
     if plain:
-        what = "texts" if facts.only == TEXT else "texts, as no one type takes all"
+        words = "texts" if facts.only == TEXT else "texts, as no one type takes all"
     elif facts.only in (ARRAY, OBJECT):
-        what = f"{PLURAL[str(facts.only)]}, of which the JSON text is kept (this release stores no type for them)"
+        words = f"{PLURAL[str(facts.only)]}, of which the JSON text is kept (this release stores no type for them)"
     elif facts.only is not None:
-        what = f"{PLURAL[facts.only]} that no type takes, of which the JSON text is kept"
+        words = f"{PLURAL[facts.only]} that no type takes, of which the JSON text is kept"
     else:
-        what = "of several kinds: of those that are no texts the JSON text is kept"
+        words = "of several kinds: of those that are no texts the JSON text is kept"
     also: tuple[str, ...] = ()
     if len(facts.kinds) > 1:
         kinds = "; ".join(f"{facts.kinds[kind]:,} {PLURAL[kind]}, first {facts.first[kind]}" for kind in facts.first)
         also = (f"values conflict: {kinds}",)
     reading = Reading("String", form=None if plain else AS_TEXT)
-    return TypeChoice(reading, f"String: {seen(facts, f'{what}, {facts.distinct:,} different')}", also)
+    return TypeChoice(reading, f"String: {seen(facts, f'{words}, {facts.distinct:,} different')}", also)
 
 
 def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:

@@ -58,8 +58,8 @@ def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
         also = f'{patterns} both fit. Write dataType="Instant" here and the right format under [columns]'
         return TypeChoice(Reading("String"), f"String: {seen(facts, f'texts like {example}')}", (also,))
     note = f"they are taken for times in {zone}. Give the right zone with --zone"
-    what = f"instants like {example}, which are {patterns}"
-    return TypeChoice(fitting[0], f"Instant: {seen(facts, what)}", (note,) if fitting[0].zone else ())
+    words = f"instants like {example}, which are {patterns}"
+    return TypeChoice(fitting[0], f"Instant: {seen(facts, words)}", (note,) if fitting[0].zone else ())
 
 
 def patterned(zone: str) -> list[Reading]:

@@ -21,8 +21,8 @@ def numbers(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
     """The type of a field of numbers."""
     if hints.moment(source):
         for unit in units(facts):
-            what = f"{between(facts, 'numbers')}, instants in {unit} since 1970"
-            choice = first(facts, [Reading("Instant", unit=unit)], fits, "", what)
+            words = f"{between(facts, 'numbers')}, instants in {unit} since 1970"
+            choice = first(facts, [Reading("Instant", unit=unit)], fits, "", words)
             if choice is not None:
                 return choice
     if facts.only == WHOLE:
@@ -43,16 +43,16 @@ def written_otherwise(facts: Facts, fits: Fits) -> TypeChoice | None:
             continue
         for kind in ("long", "double"):
             if fits(Reading(kind, form=form)):
-                what = f"numbers {_as_written(form)}, like {next(iter(texts))}"
-                return TypeChoice(Reading(kind, form=form), f"{kind}: {seen(facts, what)}")
+                words = f"numbers {_as_written(form)}, like {next(iter(texts))}"
+                return TypeChoice(Reading(kind, form=form), f"{kind}: {seen(facts, words)}")
     return None
 
 
 def quoted(facts: Facts, fits: Fits) -> TypeChoice | None:
     """Numbers of JSON of which some stand in quotes."""
-    what = f"numbers, {facts.kinds[TEXT]:,} of them in quotes or empty quotes"
+    words = f"numbers, {facts.kinds[TEXT]:,} of them in quotes or empty quotes"
     form = TextForm(quoted=True)
-    return first(facts, [Reading("long", form=form), Reading("double", form=form)], fits, "", what)
+    return first(facts, [Reading("long", form=form), Reading("double", form=form)], fits, "", words)
 
 
 def forms() -> list[TextForm]:
@@ -62,16 +62,16 @@ def forms() -> list[TextForm]:
 
 
 def _whole(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
-    what = between(facts, "whole numbers")
+    words = between(facts, "whole numbers")
     low, high = facts.low, facts.high
     small = low is not None and high is not None and low >= -COMFORT and high <= COMFORT
     grows = hints.grows(source)
     if small and not grows:
-        choice = first(facts, [Reading("int")], fits, "", what)
+        choice = first(facts, [Reading("int")], fits, "", words)
         if choice is not None:
             return choice
     why = " (values of such a name grow)" if small else " (an int would leave them little room)"
-    long = first(facts, [Reading("long")], fits, why, what)
+    long = first(facts, [Reading("long")], fits, why, words)
     found_units = [] if hints.identifies(source) else units(facts)
     if long is None or not found_units:
         return long

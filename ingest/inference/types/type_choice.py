@@ -22,26 +22,26 @@ class TypeChoice:
     also: tuple[str, ...] = ()
 
 
-def first(facts: Facts, readings: list[Reading], fits: Fits, why: str, what: str | None = None) -> TypeChoice | None:
-    """The first of some readings that fits; ``why`` is said of it, ``what`` its values are. None if none does."""
-    what = what or PLURAL[facts.only or TEXT]
+def first(facts: Facts, readings: list[Reading], fits: Fits, why: str, words: str | None = None) -> TypeChoice | None:
+    """The first of some readings that fits; ``why`` is said of it, ``words`` its values are. None if none does."""
+    words = words or PLURAL[facts.only or TEXT]
     for reading in readings:
         if fits(reading):
-            return TypeChoice(reading, f"{reading.type}: {seen(facts, what)}{why}")
+            return TypeChoice(reading, f"{reading.type}: {seen(facts, words)}{why}")
     return None
 
 
-def seen(facts: Facts, what: str) -> str:
+def seen(facts: Facts, words: str) -> str:
     """How many of the rows are what they are said to be, and how many are null."""
     nulls = f", {facts.nulls:,} {'is' if facts.nulls == 1 else 'are'} null" if facts.nulls else ""
-    return f"{facts.values:,} of {facts.rows:,} values are {what}{nulls}"
+    return f"{facts.values:,} of {facts.rows:,} values are {words}{nulls}"
 
 
-def between(facts: Facts, what: str) -> str:
+def between(facts: Facts, words: str) -> str:
     """What numbers are, with the smallest and the largest."""
     if facts.low is None or facts.high is None:
-        return what
-    return f"{what} from {_number(facts.low)} to {_number(facts.high)}"
+        return words
+    return f"{words} from {_number(facts.low)} to {_number(facts.high)}"
 
 
 def _number(value: int | Decimal) -> str:

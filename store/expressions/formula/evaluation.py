@@ -22,8 +22,6 @@ from sparkhaven.store.expressions.tokens import columns_of
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
-__all__ = ["Formula", "day_of_year", "parse_formula", "sort_partitions"]
-
 _DIGITS = re.compile(r"[0-9]+\Z")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII)
 _CONSTANT = np.dtype(np.int32)
@@ -39,9 +37,9 @@ def parse_formula(text: str, schema: TableSchema) -> Formula:
     except FormulaError as error:
         raise SchemaParseError(
             f"{error.code}: key formula of {schema.full_name} cannot be used",
-            where=f"keyFormula, character {error.at}",
+            where=f"keyFormula, character {error.character}",
             expected=error.expected,
-            found=f"{error.found} at character {error.at} of the formula",
+            found=f"{error.found} at character {error.character} of the formula",
             hint=error.hint or "see the grammar of key formulas in the manual",
             code=error.code,
         ) from None
@@ -56,11 +54,11 @@ def sort_partitions(names: Sequence[str]) -> list[str]:
 
 def day_of_year(value: str) -> int:
     """Day of the year of a column partition that starts with an ISO date, from 1; else 0."""
-    found = _ISO.match(value)
-    if found is None:
+    match = _ISO.match(value)
+    if match is None:
         return 0
     try:
-        return date.fromisoformat(found[0]).timetuple().tm_yday
+        return date.fromisoformat(match[0]).timetuple().tm_yday
     except ValueError:
         return 0
 
@@ -68,9 +66,9 @@ def day_of_year(value: str) -> int:
 class _BadRow(Exception):
     """A distinct combination of values that has no result."""
 
-    def __init__(self, entry: int, what: str, found: str) -> None:
-        super().__init__(what)
-        self.entry, self.what, self.found = entry, what, found
+    def __init__(self, entry: int, problem: str, value: str) -> None:
+        super().__init__(problem)
+        self.entry, self.problem, self.found = entry, problem, value
 
 
 @frozen
@@ -124,7 +122,7 @@ class Formula:
         except _BadRow as bad:
             row = int(np.argmax(codes == bad.entry)) if len(codes) else 0
             raise SchemaParseError(
-                f"E123: {bad.what}",
+                f"E123: {bad.problem}",
                 where=f"{namespace}.{table}, date {value}, row {row}",
                 expected=f"one of {len(ordered)} partitions: {', '.join(ordered[:20])}",
                 found=bad.found,
@@ -149,9 +147,9 @@ def _distinct(columns: Mapping[str, pa.Array], rows: int) -> tuple[npt.NDArray[n
         values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
         own = encoded.indices.cast(pa.int64()).fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
         codes, combined = _dense(codes * len(values) + own, len(values) * (int(codes.max()) + 1))
-        parts = [(n, v, held[combined // len(values)]) for n, v, held in parts]
+        parts = [(n, v, numbers[combined // len(values)]) for n, v, numbers in parts]
         parts.append((name, values, combined % len(values)))
-    return codes, {name: values.take(pa.array(held)) for name, values, held in parts}
+    return codes, {name: values.take(pa.array(numbers)) for name, values, numbers in parts}
 
 
 def _dense(keys: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -159,10 +157,10 @@ def _dense(keys: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int6
     if bound > 4 * len(keys) + 1024:
         used, codes = np.unique(keys, return_inverse=True)
         return codes.astype(np.int64), used
-    seen = np.zeros(bound, np.bool_)
-    seen[keys] = True
-    used = np.flatnonzero(seen)
-    renumbered = np.cumsum(seen, dtype=np.int64) - 1
+    present = np.zeros(bound, np.bool_)
+    present[keys] = True
+    used = np.flatnonzero(present)
+    renumbered = np.cumsum(present, dtype=np.int64) - 1
     return renumbered[keys], used.astype(np.int64)
 
 
@@ -192,8 +190,8 @@ class _Evaluation:
         outside = (index < 0) | (index >= len(self.partitions))
         if outside.any():
             entry = int(np.argmax(outside))
-            found = f"index {int(index[entry])} of {len(self.partitions)}"
-            raise _BadRow(entry, "key formula gives an index outside the partition array", found)
+            value = f"index {int(index[entry])} of {len(self.partitions)}"
+            raise _BadRow(entry, "key formula gives an index outside the partition array", value)
         return index.astype(np.int32)
 
     def text(self, node: FormulaNode) -> Text:

@@ -78,9 +78,9 @@ class FormulaNode:
 class FormulaError(Exception):
     """What is wrong in a formula, and at which character (from 1)."""
 
-    def __init__(self, code: str, at: int, expected: str, found: str, hint: str | None = None) -> None:
+    def __init__(self, code: str, character: int, expected: str, found: str, hint: str | None = None) -> None:
         super().__init__(found)
-        self.code, self.at, self.expected, self.found, self.hint = code, at, expected, found, hint
+        self.code, self.character, self.expected, self.found, self.hint = code, character, expected, found, hint
 
 
 def parse(text: str, schema: TableSchema) -> tuple[FormulaNode, bool]:
@@ -95,15 +95,15 @@ def parse(text: str, schema: TableSchema) -> tuple[FormulaNode, bool]:
     parser = _Parser(tokens(text, _LEXER, _refused), {c.name: c for c in schema.columns})
     node = parser.sum(0)
     if parser.here.kind != "end":
-        raise FormulaError("E121", parser.here.at, "an operator or the end", repr(parser.here.text))
+        raise FormulaError("E121", parser.here.character, "an operator or the end", repr(parser.here.text))
     if node.type is not Type.TEXT:
         hint = f"write {_ARRAY}[abs(...) % {_COUNT}]"
         raise FormulaError("E123", 1, "the name of a partition", f"a result of type {node.type.value}", hint)
     return node, False
 
 
-def _refused(at: int, character: str) -> FormulaError:
-    return FormulaError("E121", at, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(character))
+def _refused(character: int, sign: str) -> FormulaError:
+    return FormulaError("E121", character, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(sign))
 
 
 def _balanced(group: FormulaNode | None) -> FormulaNode:
@@ -115,12 +115,12 @@ def _balanced(group: FormulaNode | None) -> FormulaNode:
     return FormulaNode("index", Type.TEXT, (index,))
 
 
-def _column(column: Column, at: int) -> FormulaNode:
+def _column(column: Column, character: int) -> FormulaNode:
     if column.kind is Kind.PARTITIONING or column.type.name not in COLUMN_TYPES:
         kind = "the partitioning column" if column.kind is Kind.PARTITIONING else f"of type {column.type.name}"
         raise FormulaError(
             "E122",
-            at,
+            character,
             "a String, Boolean, char, byte, short, int or long column that is not partitioning",
             f"{column.name}, {kind}",
             "use another column, or __DAY_OF_YEAR__ for the day of the year",
@@ -131,19 +131,19 @@ def _column(column: Column, at: int) -> FormulaNode:
 class _Parser(Cursor):
     """Recursive descent; the depth is limited, so no input can exhaust the stack."""
 
-    def __init__(self, found: list[Token], columns: Mapping[str, Column]) -> None:
-        super().__init__(found, lambda *parts: FormulaError("E121", *parts))
+    def __init__(self, parsed: list[Token], columns: Mapping[str, Column]) -> None:
+        super().__init__(parsed, lambda *parts: FormulaError("E121", *parts))
         self.columns = columns
 
     def sum(self, depth: int) -> FormulaNode:
         if depth > MAX_DEPTH:
-            raise FormulaError("E121", self.here.at, f"at most {MAX_DEPTH} levels", "a deeper formula")
+            raise FormulaError("E121", self.here.character, f"at most {MAX_DEPTH} levels", "a deeper formula")
         node = self.product(depth)
         while token := self.take("+", "-"):
             right = self.product(depth)
             if token.text == "+" and Type.TEXT in (node.type, right.type):
                 if Type.ARRAY in (node.type, right.type):
-                    raise FormulaError("E121", token.at, "texts, numbers, columns", Type.ARRAY.value, "index it")
+                    raise FormulaError("E121", token.character, "texts, numbers, columns", Type.ARRAY.value, "index it")
                 node = FormulaNode("join", Type.TEXT, (node, right))
             else:
                 node = self.arithmetic(token, node, right)
@@ -158,7 +158,7 @@ class _Parser(Cursor):
     def arithmetic(self, token: Token, *parts: FormulaNode) -> FormulaNode:
         for part in parts:
             if not part.type.number:
-                raise FormulaError("E121", token.at, f"numbers for {token.text}", part.type.value)
+                raise FormulaError("E121", token.character, f"numbers for {token.text}", part.type.value)
         wide = any(part.type is Type.LONG for part in parts)
         op = token.text if len(parts) == 2 else "neg"
         return FormulaNode(op, Type.LONG if wide else Type.INT, parts)
@@ -184,20 +184,20 @@ class _Parser(Cursor):
     def postfix(self, depth: int) -> FormulaNode:
         node = self.primary(depth)
         while True:
-            at = self.here.at
+            start = self.here.character
             if self.take("."):
                 self.need("hashCode")
                 self.need("(")
                 self.need(")")
                 if node.type is not Type.TEXT:
-                    raise FormulaError("E121", at, "a text before .hashCode()", node.type.value, 'join it with ""')
+                    raise FormulaError("E121", start, "a text before .hashCode()", node.type.value, 'join it with ""')
                 node = FormulaNode("hash", Type.INT, (node,))
             elif self.take("["):
                 index = self.sum(depth + 1)
                 self.need("]")
                 if node.type is not Type.ARRAY or index.type not in (Type.INT, Type.CHAR):
-                    found = f"{node.type.value} indexed by {index.type.value}"
-                    raise FormulaError("E121", at, f"{_ARRAY}[int]", found)
+                    types = f"{node.type.value} indexed by {index.type.value}"
+                    raise FormulaError("E121", start, f"{_ARRAY}[int]", types)
                 node = FormulaNode("index", Type.TEXT, (index,))
             else:
                 return node
@@ -205,11 +205,11 @@ class _Parser(Cursor):
     def primary(self, depth: int) -> FormulaNode:
         token = self.here
         if token.kind == "end":
-            raise FormulaError("E121", token.at, "a number, text, column or token", "the end")
+            raise FormulaError("E121", token.character, "a number, text, column or token", "the end")
         self.position += 1
         if token.kind == "number":
             if len(token.text) > 10 or int(token.text) >= 2**31:
-                raise FormulaError("E121", token.at, "an int, at most 2147483647", token.text)
+                raise FormulaError("E121", token.character, "an int, at most 2147483647", token.text)
             return FormulaNode("int", Type.INT, (), int(token.text))
         if token.kind == "text":
             return FormulaNode("text", Type.TEXT, (), _unquote(token))
@@ -219,7 +219,7 @@ class _Parser(Cursor):
             return node
         if token.kind in ("name", "macro"):
             return self.name(token, depth)
-        raise FormulaError("E121", token.at, "a number, text, column or token", repr(token.text))
+        raise FormulaError("E121", token.character, "a number, text, column or token", repr(token.text))
 
     def name(self, token: Token, depth: int) -> FormulaNode:
         special = {
@@ -232,19 +232,19 @@ class _Parser(Cursor):
             return special[token.text]
         if token.text in (*SINGLE, BY_GROUP):
             hint = "write the token alone, or a formula of your own"
-            raise FormulaError("E121", token.at, f"{token.text} as the whole formula", "it inside another", hint)
+            raise FormulaError("E121", token.character, f"{token.text} as the whole formula", "it inside another", hint)
         if token.text in self.columns:
-            return _column(self.columns[token.text], token.at)
+            return _column(self.columns[token.text], token.character)
         dotted = token.text == "Math" and self.take(".")
         if (dotted and self.take("abs")) or (token.text == "abs" and self.here.text == "("):
             self.need("(")
             inner = self.sum(depth + 1)
             self.need(")")
-            wide = self.arithmetic(Token("name", "abs", token.at), inner)
+            wide = self.arithmetic(Token("name", "abs", token.character), inner)
             return FormulaNode("abs", wide.type, (inner,))
-        known = (*self.columns, *_TOKENS, "abs")
-        found = f"Math.{self.here.text}" if dotted else token.text
-        raise FormulaError("E121", token.at, "a column or token that exists", found, meant(token.text, known))
+        names = (*self.columns, *_TOKENS, "abs")
+        unknown = f"Math.{self.here.text}" if dotted else token.text
+        raise FormulaError("E121", token.character, "a column or token that exists", unknown, meant(token.text, names))
 
 
 def _unquote(token: Token) -> str:
@@ -257,7 +257,7 @@ def _unquote(token: Token) -> str:
             return _ESCAPES[escape]
         if len(escape) == 5:
             return chr(int(escape[1:], 16))
-        at = token.at + 1 + match.start()
-        raise FormulaError("E121", at, r"\n \t \r \b \f \" \' \\ or \uXXXX", repr(match[0]))
+        character = token.character + 1 + match.start()
+        raise FormulaError("E121", character, r"\n \t \r \b \f \" \' \\ or \uXXXX", repr(match[0]))
 
     return _ESCAPE.sub(replace, token.text[1:-1])

@@ -144,17 +144,17 @@ def _member(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     entries = values.dictionary if isinstance(values, pa.DictionaryArray) else values
     assert isinstance(node.value, tuple)  # noqa: S101 - made by the parser
     if part.sort in (Sort.TEXT, Sort.BOOLEAN):
-        found = pc.is_in(entries, value_set=pa.array(node.value, entries.type))
+        member = pc.is_in(entries, value_set=pa.array(node.value, entries.type))
     elif part.sort is Sort.FLOAT:
         exact = [float(v) for v in node.value if not isinstance(v, str) and _is_double(v)]
         # adding 0.0 turns -0.0 into 0.0: the set is compared by bits
-        found = pc.is_in(pc.add(entries.cast(pa.float64()), 0.0), value_set=pa.array([v + 0.0 for v in exact], "f8"))
+        member = pc.is_in(pc.add(entries.cast(pa.float64()), 0.0), value_set=pa.array([v + 0.0 for v in exact], "f8"))
     else:
         whole = [int(v) for v in node.value if not isinstance(v, str) and v == math.floor(v)]
         inside = [v for v in whole if _LONG_MIN <= v <= _LONG_MAX]
-        found = pc.is_in(entries.cast(pa.int64()), value_set=pa.array(inside, pa.int64()))
-    found = pc.if_else(pc.is_null(entries), pa.scalar(None, pa.bool_()), found)
-    return found.take(values.indices) if isinstance(values, pa.DictionaryArray) else found
+        member = pc.is_in(entries.cast(pa.int64()), value_set=pa.array(inside, pa.int64()))
+    member = pc.if_else(pc.is_null(entries), pa.scalar(None, pa.bool_()), member)
+    return member.take(values.indices) if isinstance(values, pa.DictionaryArray) else member
 
 
 def _is_double(value: int | float) -> bool:
@@ -187,15 +187,15 @@ def _value(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
 
 def _modulo(left: pa.Array, right: pa.Array) -> pa.Array:
     whole = pa.types.is_integer(left.type)
-    known = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
     top = left.fill_null(0).to_numpy(zero_copy_only=False)
     by = right.fill_null(1).to_numpy(zero_copy_only=False)
     if whole:
-        known = pc.and_(known, pa.array(by != 0))
+        valid = pc.and_(valid, pa.array(by != 0))
         by = np.where((by == 0) | (by == -1), 1, by)
     with np.errstate(invalid="ignore"):
         rest = np.fmod(top, by)
-    return pa.array(rest, left.type, mask=~known.to_numpy(zero_copy_only=False))
+    return pa.array(rest, left.type, mask=~valid.to_numpy(zero_copy_only=False))
 
 
 def _kernel(op: str) -> Any:

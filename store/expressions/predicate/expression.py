@@ -63,9 +63,9 @@ def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
 def _unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParseError:
     return SchemaParseError(
         "expression cannot be used",
-        where=f"character {error.at} of: {text}",
+        where=f"character {error.character} of: {text}",
         expected=error.expected,
-        found=f"{error.found} at character {error.at}",
+        found=f"{error.found} at character {error.character}",
         hint=hint,
         kind=error.kind,
     )

@@ -64,15 +64,15 @@ _FORMS = {
 class PredicateError(Exception):
     """What is wrong in an expression and at which character (from 1); ``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES."""
 
-    def __init__(self, kind: str, at: int, expected: str, found: str, hint: str | None = None) -> None:
+    def __init__(self, kind: str, character: int, expected: str, found: str, hint: str | None = None) -> None:
         super().__init__(found)
-        self.kind, self.at, self.expected, self.found, self.hint = kind, at, expected, found, hint
+        self.kind, self.character, self.expected, self.found, self.hint = kind, character, expected, found, hint
 
 
 def asked(token: Token, node: PredicateNode) -> PredicateNode:
     """``isNull`` or ``isNaN`` of a node."""
     if token.text == "isNaN" and not node.sort.number:
-        raise PredicateError(TYPES, token.at, "a number for isNaN", node.sort.value)
+        raise PredicateError(TYPES, token.character, "a number for isNaN", node.sort.value)
     return PredicateNode(token.text.lower(), Sort.BOOLEAN, (node,))
 
 
@@ -80,9 +80,9 @@ def arithmetic(token: Token, *parts: PredicateNode) -> PredicateNode:
     """An arithmetic operation on numbers."""
     for part in parts:
         if not part.sort.number:
-            raise PredicateError(TYPES, token.at, f"numbers for {token.text}", part.sort.value)
+            raise PredicateError(TYPES, token.character, f"numbers for {token.text}", part.sort.value)
         if part.op == "literal" and isinstance(part.value, int) and not -(2**63) <= part.value < 2**63:
-            raise PredicateError(TYPES, token.at, "a number that a long can hold", str(part.value))
+            raise PredicateError(TYPES, token.character, "a number that a long can hold", str(part.value))
     real = token.text == "/" or any(part.sort is Sort.FLOAT for part in parts)
     return PredicateNode(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
 
@@ -95,11 +95,11 @@ def comparable(left: PredicateNode, right: PredicateNode, token: Token) -> tuple
         left, right = (_as_char(n, token) for n in (left, right))
     same = left.sort is right.sort or (left.sort.number and right.sort.number)
     if not same:
-        found = f"{left.sort.value} and {right.sort.value}"
+        sorts = f"{left.sort.value} and {right.sort.value}"
         hint = next((text for sort, text in _FORMS.items() if sort in (left.sort, right.sort)), None)
-        raise PredicateError(TYPES, token.at, f"two of a kind for {token.text}", found, hint)
+        raise PredicateError(TYPES, token.character, f"two of a kind for {token.text}", sorts, hint)
     if left.sort is Sort.BOOLEAN and token.text not in ("==", "!=", "in"):
-        raise PredicateError(TYPES, token.at, "== or != for true and false", token.text)
+        raise PredicateError(TYPES, token.character, "== or != for true and false", token.text)
     return left, right
 
 
@@ -108,7 +108,7 @@ def _as_instant(node: PredicateNode, token: Token) -> PredicateNode:
         try:
             return PredicateNode("literal", Sort.INSTANT, (), parse_instant(node.value))
         except ValueError as error:
-            raise PredicateError(TYPES, token.at, str(error), repr(node.value)) from None
+            raise PredicateError(TYPES, token.character, str(error), repr(node.value)) from None
     if node.op == "literal" and node.sort is Sort.INTEGER:
         return PredicateNode("literal", Sort.INSTANT, (), node.value)
     return node
@@ -119,7 +119,7 @@ def _as_char(node: PredicateNode, token: Token) -> PredicateNode:
         return node
     if isinstance(node.value, str):
         if len(node.value) != 1 or ord(node.value) > 0xFFFF:
-            raise PredicateError(TYPES, token.at, "a text of one character beside a char", repr(node.value))
+            raise PredicateError(TYPES, token.character, "a text of one character beside a char", repr(node.value))
         return PredicateNode("literal", Sort.CHAR, (), ord(node.value))
     if node.sort is Sort.INTEGER:
         return PredicateNode("literal", Sort.CHAR, (), node.value)

@@ -33,8 +33,8 @@ def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int
         return _column_outcomes("==", node, True, stats)
     if node.op == "in":
         assert isinstance(node.value, tuple)  # noqa: S101 - made by the parser
-        each = [_column_outcomes("==", node.parts[0], value, stats) for value in node.value]
-        return ANY if any(o & TRUE for o in each) else FALSE | (each[0] & NULL)
+        members = [_column_outcomes("==", node.parts[0], value, stats) for value in node.value]
+        return ANY if any(o & TRUE for o in members) else FALSE | (members[0] & NULL)
     if node.op in COMPARISONS:
         left, right = node.parts
         if right.op == "literal" and not isinstance(right.value, tuple):
@@ -45,25 +45,25 @@ def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int
 
 
 def _null_outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int:
-    found = stats.get(str(node.value)) if node.op == "column" else None
-    if found is None:
+    column_stats = stats.get(str(node.value)) if node.op == "column" else None
+    if column_stats is None:
         return ANY
-    rows = found.stop - found.start
-    return (TRUE if found.nulls > 0 else 0) | (FALSE if found.nulls < rows else 0)
+    rows = column_stats.stop - column_stats.start
+    return (TRUE if column_stats.nulls > 0 else 0) | (FALSE if column_stats.nulls < rows else 0)
 
 
 def _column_outcomes(op: str, node: PredicateNode, value: Literal, stats: Mapping[str, RangeStats | None]) -> int:
     """Outcomes of ``column op value``."""
-    found = stats.get(str(node.value)) if node.op == "column" else None
-    if found is None:
+    column_stats = stats.get(str(node.value)) if node.op == "column" else None
+    if column_stats is None:
         return ANY
-    rows = found.stop - found.start
-    result = NULL if found.nulls else 0
-    if found.nans:  # NaN is above every literal
+    rows = column_stats.stop - column_stats.start
+    result = NULL if column_stats.nulls else 0
+    if column_stats.nans:  # NaN is above every literal
         result |= TRUE if op in (">", ">=", "!=") else FALSE
-    if found.nulls + found.nans >= rows:
+    if column_stats.nulls + column_stats.nans >= rows:
         return result
-    low, high = found.low, found.high
+    low, high = column_stats.low, column_stats.high
     if low is None or high is None or isinstance(low, str) != isinstance(value, str):
         return result | TRUE | FALSE
     return result | _range_outcomes(op, low, high, value)
@@ -73,15 +73,14 @@ def _range_outcomes(op: str, low: Literal, high: Literal, value: Literal) -> int
     """Outcomes of ``x op value`` for some x in the closed range; Python compares numbers exactly."""
     below, above = low < value, high > value  # type: ignore[operator]
     inside = low <= value <= high  # type: ignore[operator]
-    less, more = below, above
     if op == "==":
         return (TRUE if inside else 0) | (FALSE if low != high or not inside else 0)
     if op == "!=":
         return (FALSE if inside else 0) | (TRUE if low != high or not inside else 0)
     if op == "<":
-        return (TRUE if less else 0) | (FALSE if high >= value else 0)  # type: ignore[operator]
+        return (TRUE if below else 0) | (FALSE if high >= value else 0)  # type: ignore[operator]
     if op == "<=":
-        return (TRUE if low <= value else 0) | (FALSE if more else 0)  # type: ignore[operator]
+        return (TRUE if low <= value else 0) | (FALSE if above else 0)  # type: ignore[operator]
     if op == ">":
-        return (TRUE if more else 0) | (FALSE if low <= value else 0)  # type: ignore[operator]
-    return (TRUE if high >= value else 0) | (FALSE if less else 0)  # type: ignore[operator]
+        return (TRUE if above else 0) | (FALSE if low <= value else 0)  # type: ignore[operator]
+    return (TRUE if high >= value else 0) | (FALSE if below else 0)  # type: ignore[operator]

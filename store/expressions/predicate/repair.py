@@ -46,7 +46,7 @@ def repaired(
 def _edits(text: str, error: PredicateError, columns: Collection[str], joins: bool) -> list[tuple[int, int, str]]:
     """Which characters to replace, by what. ``joins``: a word may belong to the text before it."""
     pieces = list(_PIECE.finditer(text))
-    here = next((i for i, piece in enumerate(pieces) if piece.start() < error.at <= piece.end()), None)
+    here = next((i for i, piece in enumerate(pieces) if piece.start() < error.character <= piece.end()), None)
     if here is None:
         return []
     if error.kind == TYPES:

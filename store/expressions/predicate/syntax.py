@@ -71,7 +71,7 @@ def parse(text: str, columns: Iterable[Column]) -> PredicateNode:
     if parser.here.kind != "end":
         unexpected = parser.here.text
         hint = _OTHER_SPELLINGS.get(unexpected.lower())
-        raise PredicateError(SYNTAX, parser.here.at, "an operator or the end", repr(unexpected), hint)
+        raise PredicateError(SYNTAX, parser.here.character, "an operator or the end", repr(unexpected), hint)
     if node.sort is not Sort.BOOLEAN:
         raise PredicateError(TYPES, 1, "a condition", node.sort.value, "compare it with something")
     return node
@@ -83,34 +83,34 @@ def compared(sign: str, left: Column, right: Column) -> PredicateNode:
     for column in (left, right):
         sort = SORTS.get(column.type.name)
         if sort is None:
-            found = f"{column.name} of type {column.type.name}"
-            raise PredicateError(TYPES, 1, "a column of a basic type", found, "only basic types can be compared")
+            shown = f"{column.name} of type {column.type.name}"
+            raise PredicateError(TYPES, 1, "a column of a basic type", shown, "only basic types can be compared")
         sides.append(PredicateNode("column", sort, (), column.name))
     return PredicateNode(sign, Sort.BOOLEAN, comparable(sides[0], sides[1], Token("sign", sign, 1)))
 
 
-def _refused(at: int, character: str) -> PredicateError:
-    hint = _OTHER_SPELLINGS.get(character)
+def _refused(character: int, sign: str) -> PredicateError:
+    hint = _OTHER_SPELLINGS.get(sign)
     expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"
-    return PredicateError(SYNTAX, at, expected, repr(character), hint)
+    return PredicateError(SYNTAX, character, expected, repr(sign), hint)
 
 
 def _worded(token: Token) -> Token:
     """``and``, ``or`` and the like as the signs that they stand for."""
     sign = _WORDS.get(token.text)
-    return token if sign is None else Token("sign", sign, token.at)
+    return token if sign is None else Token("sign", sign, token.character)
 
 
 class _Parser(Cursor):
     """Recursive descent with limited depth."""
 
-    def __init__(self, found: list[Token], columns: dict[str, Column]) -> None:
-        super().__init__(found, lambda *parts: PredicateError(SYNTAX, *parts))
+    def __init__(self, parsed: list[Token], columns: dict[str, Column]) -> None:
+        super().__init__(parsed, lambda *parts: PredicateError(SYNTAX, *parts))
         self.columns = columns
 
     def deeper(self, depth: int) -> int:
         if depth >= MAX_DEPTH:
-            raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_DEPTH} levels", "a deeper expression")
+            raise PredicateError(SYNTAX, self.here.character, f"at most {MAX_DEPTH} levels", "a deeper expression")
         return depth + 1
 
     def expression(self, depth: int) -> PredicateNode:
@@ -118,15 +118,15 @@ class _Parser(Cursor):
         return self.joined("||", depth, lambda: self.joined("&&", depth, lambda: self.inverted(depth)))
 
     def joined(self, sign: str, depth: int, part: Callable[[], PredicateNode]) -> PredicateNode:
-        at = self.here.at
+        character = self.here.character
         parts = [part()]
         while self.take(sign):
             if parts[-1].sort is not Sort.BOOLEAN:
-                raise PredicateError(TYPES, at, f"a condition before {sign}", parts[-1].sort.value)
-            at = self.here.at
+                raise PredicateError(TYPES, character, f"a condition before {sign}", parts[-1].sort.value)
+            character = self.here.character
             parts.append(part())
             if parts[-1].sort is not Sort.BOOLEAN:
-                raise PredicateError(TYPES, at, f"a condition after {sign}", parts[-1].sort.value)
+                raise PredicateError(TYPES, character, f"a condition after {sign}", parts[-1].sort.value)
         return parts[0] if len(parts) == 1 else PredicateNode(sign, Sort.BOOLEAN, tuple(parts))
 
     def inverted(self, depth: int) -> PredicateNode:
@@ -135,7 +135,7 @@ class _Parser(Cursor):
             return self.comparison(depth)
         node = self.inverted(self.deeper(depth))
         if node.sort is not Sort.BOOLEAN:
-            raise PredicateError(TYPES, token.at, "a condition after !", node.sort.value, "use parentheses")
+            raise PredicateError(TYPES, token.character, "a condition after !", node.sort.value, "use parentheses")
         return PredicateNode("!", Sort.BOOLEAN, (node,))
 
     def comparison(self, depth: int) -> PredicateNode:
@@ -147,7 +147,7 @@ class _Parser(Cursor):
             return PredicateNode(token.text, Sort.BOOLEAN, (left, right))
         if token.text == "not" and self.following.text == "in":
             self.position += 2
-            return PredicateNode("!", Sort.BOOLEAN, (self.membership(left, Token("name", "in", token.at)),))
+            return PredicateNode("!", Sort.BOOLEAN, (self.membership(left, Token("name", "in", token.character)),))
         if self.take("in"):
             return self.membership(left, token)
         return left
@@ -163,12 +163,12 @@ class _Parser(Cursor):
         while True:
             item = self.unary(MAX_DEPTH - 2)
             if item.op != "literal":
-                raise PredicateError(SYNTAX, self.here.at, "literals in the list", "an expression")
+                raise PredicateError(SYNTAX, self.here.character, "literals in the list", "an expression")
             _, item = comparable(left, item, token)
             assert not isinstance(item.value, tuple)  # noqa: S101 - a literal has one value
             values.append(item.value)
             if len(values) > MAX_LITERALS:
-                raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_LITERALS} values", "more")
+                raise PredicateError(SYNTAX, self.here.character, f"at most {MAX_LITERALS} values", "more")
             if self.take(close):
                 return PredicateNode("in", Sort.BOOLEAN, (left,), tuple(values))
             self.need(",")
@@ -199,7 +199,7 @@ class _Parser(Cursor):
         while token := self.take("."):
             word = self.take("isNull", "isNaN")
             if word is None:
-                raise PredicateError(SYNTAX, token.at, "isNull() or isNaN() after the dot", repr(self.here.text))
+                raise PredicateError(SYNTAX, token.character, "isNull() or isNaN() after the dot", repr(self.here.text))
             self.need("(")
             self.need(")")
             node = asked(word, node)
@@ -208,7 +208,7 @@ class _Parser(Cursor):
     def primary(self, depth: int) -> PredicateNode:
         token = self.here
         if token.kind == "end":
-            raise PredicateError(SYNTAX, token.at, "a column or a literal", "the end")
+            raise PredicateError(SYNTAX, token.character, "a column or a literal", "the end")
         self.position += 1
         if token.kind == "number":
             return _number(token)
@@ -221,7 +221,7 @@ class _Parser(Cursor):
         if token.kind == "name":
             return self.name(token, depth)
         hint = "write != for <>" if token.text == ">" else None
-        raise PredicateError(SYNTAX, token.at, "a column or a literal", repr(token.text), hint)
+        raise PredicateError(SYNTAX, token.character, "a column or a literal", repr(token.text), hint)
 
     def name(self, token: Token, depth: int) -> PredicateNode:
         call = self.here.kind == "sign" and self.here.text == "("
@@ -237,27 +237,31 @@ class _Parser(Cursor):
         if column is None and token.text in ("true", "false"):
             return PredicateNode("literal", Sort.BOOLEAN, (), token.text == "true")
         if column is None and token.text == "null":
-            raise PredicateError(SYNTAX, token.at, "isNull(column)", "null", "a comparison with null is never true")
+            raise PredicateError(
+                SYNTAX, token.character, "isNull(column)", "null", "a comparison with null is never true"
+            )
         if column is None:
-            known = (*self.columns, "isNull", "isNaN", "in", "true", "false")
+            names = (*self.columns, "isNull", "isNaN", "in", "true", "false")
             kind = SYNTAX if call else UNKNOWN_COLUMN
             expected = "isNull, isNaN or in" if call else "a column of the table"
-            raise PredicateError(kind, token.at, expected, token.text, meant(token.text, known))
+            raise PredicateError(kind, token.character, expected, token.text, meant(token.text, names))
         sort = SORTS.get(column.type.name)
         if sort is None:
-            found = f"{column.name} of type {column.type.name}"
-            raise PredicateError(TYPES, token.at, "a column of a basic type", found, "only basic types can be compared")
+            shown = f"{column.name} of type {column.type.name}"
+            raise PredicateError(
+                TYPES, token.character, "a column of a basic type", shown, "only basic types can be compared"
+            )
         return PredicateNode("column", sort, (), column.name)
 
 
 def _number(token: Token) -> PredicateNode:
     if token.text.isdigit():
         if len(token.text) > 40:
-            raise PredicateError(SYNTAX, token.at, "a number of at most 40 digits", f"{len(token.text)} digits")
+            raise PredicateError(SYNTAX, token.character, "a number of at most 40 digits", f"{len(token.text)} digits")
         return PredicateNode("literal", Sort.INTEGER, (), int(token.text))
     value = float(token.text)
     if math.isinf(value):
-        raise PredicateError(SYNTAX, token.at, "a number that a double can hold", token.text)
+        raise PredicateError(SYNTAX, token.character, "a number that a double can hold", token.text)
     return PredicateNode("literal", Sort.FLOAT, (), value)
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.format.column.charset import Place, charset, decode_values, encode_values, row_place
+from sparkhaven.store.format.column.charset import ValuePosition, charset, decode_values, encode_values, row_position
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
 from sparkhaven.store.native.checked_columns import check_texts
 
 
 def encode_blobs(
-    array: pa.Array, encoding: str, base_end: int, *, place: Place = row_place
+    array: pa.Array, encoding: str, base_end: int, *, locate: ValuePosition = row_position
 ) -> tuple[memoryview, memoryview]:
     """What to append to ``.dat`` and ``.bytes`` for a string or large_string array.
 
     ``base_end`` is the committed length of ``.bytes``. A value that cannot be stored is a SchemaMismatchError at
-    ``place(index)``.
+    ``locate(index)``.
     """
-    ends, data = encode_values(array, encoding, place)
+    ends, data = encode_values(array, encoding, locate)
     return encode_ends(ends, base_end), data
 
 
@@ -39,9 +39,9 @@ def decode_blobs(
     beyond them, and bytes that are not text in the charset, are a CorruptFileError with the row.
     """
     count = ends.size // WIDTH
-    found = _plain(ends, data, start_end, encoding) if count and order == LITTLE else None
-    if found is not None:
-        return found
+    texts = _plain(ends, data, start_end, encoding) if count and order == LITTLE else None
+    if texts is not None:
+        return texts
     table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
     base, stop = int(table[0]), int(table[-1])
     return decode_values(
@@ -56,15 +56,15 @@ def _plain(ends: pa.Buffer, data: pa.Buffer, start_end: int, encoding: str) -> p
         return None
     count, octets = ends.size // WIDTH, data.slice(start_end)
     offsets = pa.allocate_buffer(4 * (count + 1))
-    places = np.frombuffer(offsets, np.int32)
+    ends_out = np.frombuffer(offsets, np.int32)
     facts = check_texts(
         np.frombuffer(ends, np.int64),
         start_end,
         np.frombuffer(octets, np.uint8) if octets.size else np.empty(0, np.uint8),
         ascii_only=row.codec != "utf-8",
-        out=places,
+        out=ends_out,
     )
     if facts is None or facts.alone:
         return None
-    bitmap = pa.py_buffer(np.packbits(places[1:] != places[:-1], bitorder="little")) if facts.empty else None
+    bitmap = pa.py_buffer(np.packbits(ends_out[1:] != ends_out[:-1], bitorder="little")) if facts.empty else None
     return pa.Array.from_buffers(pa.string(), count, [bitmap, offsets, octets.slice(0, facts.stop)], facts.empty)

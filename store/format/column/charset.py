@@ -22,10 +22,10 @@ from sparkhaven.store.types.frozen import frozen
 Ends = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
-Place = Callable[[int], str]  # from the index of a value to its position, for errors
+ValuePosition = Callable[[int], str]  # from the index of a value to its position, for errors
 
 
-def row_place(index: int) -> str:
+def row_position(index: int) -> str:
     """The default position of a value in errors: its row in the array."""
     return f"row {index}"
 
@@ -84,8 +84,8 @@ def _sums(flags: npt.NDArray[Any], ends: Ends) -> Ends:
     """Sum of ``flags`` (one per byte or unit from the first end on) up to each end."""
     total = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=total[1:])
-    found: Ends = total[ends - ends[0]]
-    return found
+    sums: Ends = total[ends - ends[0]]
+    return sums
 
 
 def unencodable(array: pa.Array, encoding: str) -> Mask:
@@ -107,27 +107,27 @@ def unencodable(array: pa.Array, encoding: str) -> Mask:
     return bad
 
 
-def _refuse(array: pa.Array, bad: Mask, encoding: str, place: Place) -> SchemaMismatchError:
+def _refuse(array: pa.Array, bad: Mask, encoding: str, locate: ValuePosition) -> SchemaMismatchError:
     row = int(np.flatnonzero(bad)[0])
     text = array[row].as_py()
     return SchemaMismatchError(
         "the charset of the column lacks characters of a text",
-        where=place(row),
+        where=locate(row),
         expected=f"text that {encoding} can encode" if text != "\0" else "text other than the single character U+0000",
         found=ascii(text[:80]),
         hint="reject the row, or declare another encoding for the column",
     )
 
 
-def encode_values(array: pa.Array, encoding: str, place: Place) -> tuple[Ends, memoryview]:
+def encode_values(array: pa.Array, encoding: str, locate: ValuePosition) -> tuple[Ends, memoryview]:
     """Ends of the values, counted from 0, and their bytes.
 
-    ``array`` is string or large_string. A value that cannot be stored is a SchemaMismatchError at ``place(index)``.
+    ``array`` is string or large_string. A value that cannot be stored is a SchemaMismatchError at ``locate(index)``.
     """
     row = charset(encoding)
     bad = unencodable(array, encoding)
     if bad.any():
-        raise _refuse(array, bad, encoding, place)
+        raise _refuse(array, bad, encoding, locate)
     ends, data = _parts(array)
     lengths = np.diff(ends)
     empty = lengths == 0
@@ -174,20 +174,20 @@ def _insert(text: Octets, rel: Ends, before: Ends, extra: tuple[int, ...], where
     moved[1:] += np.cumsum(where) * size
     out = np.empty(len(text) + size * len(before), np.uint8)
     keep = np.ones(len(out), np.bool_)
-    at = before + np.arange(len(before)) * size
+    offsets = before + np.arange(len(before)) * size
     for position, byte in enumerate(extra):
-        out[at + position] = byte
-        keep[at + position] = False
+        out[offsets + position] = byte
+        keep[offsets + position] = False
     out[keep] = text
     return out, moved
 
 
-def decode_values(data: pa.Buffer, ends: Ends, encoding: str, place: Place) -> pa.Array:
+def decode_values(data: pa.Buffer, ends: Ends, encoding: str, locate: ValuePosition) -> pa.Array:
     """Values from their bytes: string, or large_string from 2 GiB on; a value without bytes is null.
 
     ``ends`` has one more entry than there are values and starts with where the first one starts in ``data``; the
     caller has checked that they ascend within ``data``. Bytes that are not text of the charset are a
-    CorruptFileError at ``place(index)``. UTF-8 without empty strings is not copied.
+    CorruptFileError at ``locate(index)``. UTF-8 without empty strings is not copied.
     """
     row = charset(encoding)
     lengths = np.diff(ends)
@@ -199,28 +199,29 @@ def decode_values(data: pa.Buffer, ends: Ends, encoding: str, place: Place) -> p
     if empty.any() or (row.codec != "utf-8" and (row.unit == 2 or (octets[ends[0] : ends[-1]] >= 0x80).any())):
         text, ends = _drop(octets[ends[0] : ends[-1]], ends - ends[0], ends[:-1][empty] - ends[0], empty, 1)
         if row.unit == 2:
-            text, ends = _from_units(text, ends, row, place)
+            text, ends = _from_units(text, ends, row, locate)
         elif row.codec != "utf-8":
-            text, ends = _from_bytes(text, ends, row, place)
+            text, ends = _from_bytes(text, ends, row, locate)
         data = pa.py_buffer(text)
-    return _array(data, ends, nulls, place, encoding)
+    return _array(data, ends, nulls, locate, encoding)
 
 
-def _drop(text: Octets, rel: Ends, at: Ends, where: Mask, size: int) -> tuple[Octets, Ends]:
-    """Removes the ``size`` bytes at each of ``at``, the starts of the values that ``where`` selects."""
-    if not len(at):
+def _drop(text: Octets, rel: Ends, offsets: Ends, where: Mask, size: int) -> tuple[Octets, Ends]:
+    """Removes the ``size`` bytes at each of ``offsets``, the starts of the values that ``where`` selects."""
+    if not len(offsets):
         return text, rel
     keep = np.ones(len(text), np.bool_)
     for position in range(size):
-        keep[at + position] = False
+        keep[offsets + position] = False
     moved = rel.copy()
     moved[1:] -= np.cumsum(where) * size
     return text[keep], moved
 
 
-def _invalid(index: int, encoding: str, place: Place, found: str) -> CorruptFileError:
+def _invalid(index: int, encoding: str, locate: ValuePosition, fault: str) -> CorruptFileError:
+    where = locate(index)
     return CorruptFileError(
-        "bytes are not text in the column's charset", where=place(index), expected=encoding, found=found, hint=HINT
+        "bytes are not text in the column's charset", where=where, expected=encoding, found=fault, hint=HINT
     )
 
 
@@ -228,19 +229,19 @@ def _value_of(position: int, ends: Ends) -> int:
     return int(np.searchsorted(ends, position, side="right")) - 1
 
 
-def _from_bytes(text: Octets, ends: Ends, row: Charset, place: Place) -> tuple[Octets, Ends]:
+def _from_bytes(text: Octets, ends: Ends, row: Charset, locate: ValuePosition) -> tuple[Octets, Ends]:
     high = text >= 0x80
     if row.codec == "ascii" and high.any():
-        at = int(np.argmax(high))
-        raise _invalid(_value_of(at, ends), row.name, place, f"byte {text[at]:02x}")
+        offset = int(np.argmax(high))
+        raise _invalid(_value_of(offset, ends), row.name, locate, f"byte {text[offset]:02x}")
     utf8 = text.tobytes().decode(row.codec).encode("utf-8")
     return np.frombuffer(utf8, np.uint8), _sums(high.astype(np.int8) + 1, ends)
 
 
-def _from_units(text: Octets, ends: Ends, row: Charset, place: Place) -> tuple[Octets, Ends]:
+def _from_units(text: Octets, ends: Ends, row: Charset, locate: ValuePosition) -> tuple[Octets, Ends]:
     odd = np.flatnonzero(np.diff(ends) % 2)
     if len(odd):
-        raise _invalid(int(odd[0]), row.name, place, "an odd number of bytes")
+        raise _invalid(int(odd[0]), row.name, locate, "an odd number of bytes")
     units = text.view(">u2" if row.codec.endswith("be") else "<u2").astype(np.uint16)
     ends = ends // 2
     if row.bom:
@@ -253,8 +254,8 @@ def _from_units(text: Octets, ends: Ends, row: Charset, place: Place) -> tuple[O
     last = ends[1:][np.diff(ends) > 0] - 1
     stray[last] |= high[last]
     if stray.any():
-        at = int(np.argmax(stray))
-        raise _invalid(_value_of(at, ends), row.name, place, f"stray surrogate {units[at]:04x}")
+        index = int(np.argmax(stray))
+        raise _invalid(_value_of(index, ends), row.name, locate, f"stray surrogate {units[index]:04x}")
     widths = np.full(len(units), 3, np.int8)
     widths[units < 0x800] = 2
     widths[units < 0x80] = 1
@@ -265,9 +266,9 @@ def _from_units(text: Octets, ends: Ends, row: Charset, place: Place) -> tuple[O
 
 def _without_bom(units: npt.NDArray[np.uint16], ends: Ends) -> tuple[npt.NDArray[np.uint16], Ends]:
     starts, lengths = ends[:-1], np.diff(ends)
-    some = np.flatnonzero(lengths > 0)
+    valued = np.flatnonzero(lengths > 0)
     first = np.zeros(len(lengths), np.uint16)
-    first[some] = units[starts[some]]
+    first[valued] = units[starts[valued]]
     swapped = first == 0xFFFE
     if swapped.any():
         units = np.where(np.repeat(swapped, lengths), units.byteswap(), units)
@@ -281,22 +282,22 @@ def _without_bom(units: npt.NDArray[np.uint16], ends: Ends) -> tuple[npt.NDArray
     return units[keep], moved
 
 
-def _array(data: pa.Buffer, ends: Ends, nulls: Mask, place: Place, encoding: str) -> pa.Array:
+def _array(data: pa.Buffer, ends: Ends, nulls: Mask, locate: ValuePosition, encoding: str) -> pa.Array:
     count = len(nulls)
     small = int(ends[-1]) <= MAX_SMALL
     offsets = ends.astype(np.int32) if small else ends
     missing = int(nulls.sum())
     bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if missing else None
     kind = pa.string() if small else pa.large_string()
-    made = pa.Array.from_buffers(kind, count, [bitmap, pa.py_buffer(offsets), data], missing)
+    texts = pa.Array.from_buffers(kind, count, [bitmap, pa.py_buffer(offsets), data], missing)
     try:
-        made.validate(full=True)
+        texts.validate(full=True)
     except pa.ArrowInvalid:
         raw = np.frombuffer(data, np.uint8)
         for index in range(count):
             try:
                 raw[ends[index] : ends[index + 1]].tobytes().decode("utf-8")
             except UnicodeDecodeError as error:
-                raise _invalid(index, encoding, place, error.reason) from None
+                raise _invalid(index, encoding, locate, error.reason) from None
         raise
-    return made
+    return texts

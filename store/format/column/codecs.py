@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.column.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.format.column.charset import Place
+from sparkhaven.store.format.column.charset import ValuePosition
 from sparkhaven.store.format.column.fixed import decode_fixed, encode_fixed
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder, charset_of
 from sparkhaven.store.format.column.string_ends import WIDTH
@@ -69,7 +69,7 @@ class Region:
         name = self.column.name
         return {name + DAT: self.dat, **{name + suffix: data for suffix, data in self.companions.items()}}
 
-    def place(self, suffix: str) -> str:
+    def companion_path(self, suffix: str) -> str:
         """Path of a companion file."""
         return self.where.removesuffix(DAT) + suffix
 
@@ -89,7 +89,7 @@ class Codec:
     open: Callable[[Region], Reading]
 
 
-def _place(column: Column, base: Base) -> Place:
+def _position_of(column: Column, base: Base) -> ValuePosition:
     return lambda index: f"column {column.name}, row {base.rows + index}"
 
 
@@ -97,7 +97,7 @@ def _place(column: Column, base: Base) -> Place:
 
 
 def _encode_fixed(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
-    data = encode_fixed(array, column.type, place=_place(column, base), allow_null_alias=alias)
+    data = encode_fixed(array, column.type, locate=_position_of(column, base), allow_null_alias=alias)
     return Encoded({column.name + DAT: data})
 
 
@@ -118,17 +118,16 @@ def _encode_symbols(column: Column, array: pa.Array, base: Base, alias: bool) ->
     numbers, new = assign_numbers(array, base.symbols)
     name = column.name
 
-    def place(index: int) -> str:
+    def locate(index: int) -> str:
         return f"column {name}, symbol {len(base.symbols) + index}"
 
-    ends, data = encode_symbols(new, charset_of(column), base.size(name + SYM_BYTES), place=place)
+    ends, data = encode_symbols(new, charset_of(column), base.size(name + SYM_BYTES), locate=locate)
     return Encoded({name + SYM_BYTES: data, name + SYM: ends, name + DAT: numbers}, new)
 
 
 def _open_symbols(region: Region) -> Reading:
-    texts = decode_symbols(
-        region.companions[SYM], region.companions[SYM_BYTES], charset_of(region.column), region.order, region.place(SYM)
-    )
+    ends, data = region.companions[SYM], region.companions[SYM_BYTES]
+    texts = decode_symbols(ends, data, charset_of(region.column), region.order, region.companion_path(SYM))
 
     def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
         return decode_rows(region.entries(start, stop), texts, region.order, region.where, first_row=start)
@@ -139,7 +138,8 @@ def _open_symbols(region: Region) -> Reading:
 def _encode_blobs(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    ends, data = encode_blobs(array, charset_of(column), base.size(column.name + BYTES), place=_place(column, base))
+    size = base.size(column.name + BYTES)
+    ends, data = encode_blobs(array, charset_of(column), size, locate=_position_of(column, base))
     return Encoded({column.name + BYTES: data, column.name + DAT: ends})
 
 

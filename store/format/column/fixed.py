@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.column.charset import Mask, Place, row_place
+from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_position
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.native.checked_columns import count_nulls, valid_bits
@@ -49,18 +49,18 @@ def sentinels(array: pa.Array, data_type: DataType) -> Mask:
     if pa.types.is_boolean(array.type):
         return np.zeros(len(array), np.bool_)
     values = _values(array, data_type)
-    found: Mask = values == values.dtype.type(data_type.null)
+    mask: Mask = values == values.dtype.type(data_type.null)
     if array.null_count:
-        found &= ~null_mask(array)
-    return found
+        mask &= ~null_mask(array)
+    return mask
 
 
 def encode_fixed(
-    array: pa.Array, data_type: DataType, *, place: Place = row_place, allow_null_alias: bool = False
+    array: pa.Array, data_type: DataType, *, locate: ValuePosition = row_position, allow_null_alias: bool = False
 ) -> memoryview:
     """The entries of an array as bytes; without nulls on a little-endian machine they are not copied.
 
-    A value equal to the null of its type is a SchemaMismatchError at ``place(index)``.
+    A value equal to the null of its type is a SchemaMismatchError at ``locate(index)``.
     """
     values = _values(array, data_type)
     if not allow_null_alias:
@@ -69,7 +69,7 @@ def encode_fixed(
             row = int(np.argmax(alias))
             raise SchemaMismatchError(
                 "value equals the null value of its type",
-                where=place(row),
+                where=locate(row),
                 expected=f"{data_type.name} other than {data_type.null}",
                 found=values[row],
                 hint="reject the row, or set allow_null_alias to store it as null",

@@ -165,39 +165,39 @@ def _decode(data: bytes, where: object) -> Prefix:
     reader = Reader(data, where)
     reader.header()
     try:
-        found = reader.value()
+        decoded = reader.value()
     except UnsupportedVersionError as error:
         raise _foreign(where, error.found) from error
-    if type(found) is not JMap:
-        raise _foreign(where, type(found).__name__)
-    entries = found.named()
+    if type(decoded) is not JMap:
+        raise _foreign(where, type(decoded).__name__)
+    entries = decoded.named()
     if entries is None or "version" not in entries:
-        raise _foreign(where, found.class_name)
+        raise _foreign(where, decoded.class_name)
     prefix = _prefix(entries, reader, where)
-    _require_one_form(data, found, prefix, where)
+    _require_one_form(data, decoded, prefix, where)
     return prefix
 
 
-def _require_one_form(data: bytes, found: JMap, prefix: Prefix, where: object) -> None:
+def _require_one_form(data: bytes, content: JMap, prefix: Prefix, where: object) -> None:
     """A CorruptFileError where the bytes before the data are not those in which we write this map."""
     writer = Writer()
     try:
-        writer.value(found)
+        writer.value(content)
     except (TypeError, SchemaMismatchError) as error:
         raise CorruptFileError(
             "prefix contains a value that is not allowed in a prefix", where=where, found=error, hint=HINT
         ) from error
-    held = np.frombuffer(data, np.uint8, min(len(data), prefix.data_offset))
-    wanted = np.zeros(max(len(held), len(writer.out)), np.uint8)
+    stored = np.frombuffer(data, np.uint8, min(len(data), prefix.data_offset))
+    wanted = np.zeros(max(len(stored), len(writer.out)), np.uint8)
     wanted[: len(writer.out)] = writer.out
-    differ = np.flatnonzero(held != wanted[: len(held)])
+    differ = np.flatnonzero(stored != wanted[: len(stored)])
     if len(differ) or len(writer.out) != prefix.length:
-        at = int(differ[0]) if len(differ) else min(prefix.length, len(writer.out))
+        offset = int(differ[0]) if len(differ) else min(prefix.length, len(writer.out))
         raise CorruptFileError(
             "prefix is damaged. Its bytes differ from the canonical encoding of its content",
-            where=f"{where}, byte {at}",
-            expected=f"{wanted[at]:02x}",
-            found=f"{held[at]:02x}" if at < len(held) else "the end",
+            where=f"{where}, byte {offset}",
+            expected=f"{wanted[offset]:02x}",
+            found=f"{stored[offset]:02x}" if offset < len(stored) else "the end",
             hint=HINT,
         )
 
@@ -206,12 +206,12 @@ def _require_one_form(data: bytes, found: JMap, prefix: Prefix, where: object) -
 _decode_cached = lru_cache(maxsize=4096)(lambda data: _decode(data, "prefix"))
 
 
-def _foreign(where: object, found: str | None) -> UnsupportedVersionError:
+def _foreign(where: object, class_name: str | None) -> UnsupportedVersionError:
     return UnsupportedVersionError(
         "prefix was written by another program",
         where=f"{where}, byte 4",
         expected="a map with the key version",
-        found=found,
+        found=class_name,
         hint="read it with the program that wrote it",
     )
 
@@ -221,8 +221,8 @@ def _prefix(entries: dict[str, Any], reader: Reader, where: object) -> Prefix:
         value = entries.get(key)
         if type(value) is kind or (optional and value is None):
             return value
-        found = type(value).__name__ if key in entries else "nothing"
-        raise reader.fail(f"prefix key {key!r} is missing or of another type", 4, expected=kind.__name__, found=found)
+        stated = type(value).__name__ if key in entries else "nothing"
+        raise reader.fail(f"prefix key {key!r} is missing or of another type", 4, expected=kind.__name__, found=stated)
 
     version = take("version", JInt)
     if version != VERSION:
@@ -271,26 +271,12 @@ def _agree(java: str, width: int, encoding: str | None, where: object) -> None:
 def check_prefix(prefix: Prefix, column: Column, where: object) -> None:
     """A prefix that disagrees with the column's definition is a SchemaMismatchError."""
     declared = (column.type.java, column.width, charset_of(column) if _has_charset(column.type.java) else None)
-    found = (prefix.data_type, prefix.width, prefix.encoding)
-    if declared != found:
+    written = (prefix.data_type, prefix.width, prefix.encoding)
+    if declared != written:
         raise SchemaMismatchError(
             f"column {column.name} is declared one way and stored another",
             where=where,
             expected="type {}, width {}, encoding {}".format(*declared),
-            found="type {}, width {}, encoding {}".format(*found),
+            found="type {}, width {}, encoding {}".format(*written),
             hint="deploy the schema that wrote these files, or give the column a new name",
         )
-
-
-__all__ = [
-    "BIG",
-    "DATA_OFFSET",
-    "LITTLE",
-    "ByteOrder",
-    "Prefix",
-    "charset_of",
-    "check_prefix",
-    "decode_prefix",
-    "encode_prefix",
-    "prefix_with_grouping",
-]

@@ -33,12 +33,12 @@ def decode_ends(data: pa.Buffer, first: int, limit: int, order: ByteOrder, where
     ends[1:] = stored
     bad = (ends[1:] < ends[:-1]) | (ends[1:] > limit)
     if first < 0 or first > limit or bad.any():
-        at = int(np.argmax(bad)) if bad.any() else -1
+        index = int(np.argmax(bad)) if bad.any() else -1
         raise CorruptFileError(
             "end of a value is negative, before its predecessor or beyond the committed bytes",
-            where=f"{where}, entry {entry + at}, byte {(entry + at) * WIDTH} of the data",
-            expected=f"{ends[at] if at >= 0 else 0} to {limit}",
-            found=int(ends[at + 1]),
+            where=f"{where}, entry {entry + index}, byte {(entry + index) * WIDTH} of the data",
+            expected=f"{ends[index] if index >= 0 else 0} to {limit}",
+            found=int(ends[index + 1]),
             hint=HINT,
         )
     return ends

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.charset import Place, decode_values, encode_values
+from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends, encode_ends
 from sparkhaven.store.format.java.object_reader import HINT
@@ -25,16 +25,16 @@ from sparkhaven.store.types.datatypes import INT_NULL
 MAX_SYMBOLS = 2**31 - 1
 
 
-def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryview, list[str]]:
+def assign_numbers(array: pa.Array, symbol_ids: Mapping[str, int]) -> tuple[memoryview, list[str]]:
     """The ``.dat`` entries of a chunk of texts, and the texts that are new, in the order of their numbers.
 
-    ``array`` is string, large_string or a dictionary of them; ``known`` has the numbers given so far, 0 to its
+    ``array`` is string, large_string or a dictionary of them; ``symbol_ids`` has the numbers given so far, 0 to its
     length - 1, and is not changed.
     """
     if len(array) <= FEW:
-        return _assign_few(array.to_pylist(), known)
+        return _assign_few(array.to_pylist(), symbol_ids)
     coded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
-    entries, count = coded.dictionary, len(known)
+    entries, count = coded.dictionary, len(symbol_ids)
     indices = coded.indices if coded.indices.type == pa.int32() else coded.indices.cast(pa.int32())
     codes = pc.fill_null(indices, len(entries)) if indices.null_count else indices
     # the dictionary may be in any order, have entries without rows, null among them, or one text twice
@@ -43,7 +43,7 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     if entries.null_count:
         used = used[~null_mask(entries)[used]]
     texts = pc.take(entries, positions(used)).to_numpy(zero_copy_only=False).tolist()
-    fresh = [text for text in texts if text not in known] if known else texts
+    fresh = [text for text in texts if text not in symbol_ids] if symbol_ids else texts
     new = dict(zip(fresh, range(count, count + len(fresh)), strict=True))
     if len(new) < len(fresh):
         new = dict(zip(new, range(count, count + len(new)), strict=True))
@@ -52,17 +52,17 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     if len(new) == len(texts):
         table[used] = np.arange(count, count + len(new))
     else:
-        table[used] = [new[text] if text in new else known[text] for text in texts]
+        table[used] = [new[text] if text in new else symbol_ids[text] for text in texts]
     return gathered(table, codes.to_numpy().view(np.uint32)).view(np.uint8).data, list(new)
 
 
-def _assign_few(texts: Sequence[str | None], known: Mapping[str, int]) -> tuple[memoryview, list[str]]:
+def _assign_few(texts: Sequence[str | None], symbol_ids: Mapping[str, int]) -> tuple[memoryview, list[str]]:
     new: dict[str, int] = {}
     for text in texts:
-        if text is not None and text not in known:
-            new.setdefault(text, len(known) + len(new))
-    _require_room(len(known) + len(new))
-    numbers = [INT_NULL if text is None else new[text] if text in new else known[text] for text in texts]
+        if text is not None and text not in symbol_ids:
+            new.setdefault(text, len(symbol_ids) + len(new))
+    _require_room(len(symbol_ids) + len(new))
+    numbers = [INT_NULL if text is None else new[text] if text in new else symbol_ids[text] for text in texts]
     return np.array(numbers, "<i4").view(np.uint8).data, list(new)
 
 
@@ -71,29 +71,29 @@ def _require_room(count: int) -> None:
         raise SchemaMismatchError("symbol table is full", expected=f"at most {MAX_SYMBOLS} symbols")
 
 
-def symbol_place(index: int) -> str:
+def symbol_position(index: int) -> str:
     """The default position of a symbol in errors: its index among those given."""
     return f"symbol {index}"
 
 
 def encode_symbols(
-    new: Sequence[str] | pa.Array, encoding: str, base_end: int, *, place: Place = symbol_place
+    new: Sequence[str] | pa.Array, encoding: str, base_end: int, *, locate: ValuePosition = symbol_position
 ) -> tuple[memoryview, memoryview]:
     """What to append to ``.sym`` and ``.sym.bytes`` for new symbols.
 
     ``new``: texts, or a string array without null. ``base_end`` is the committed length of ``.sym.bytes``. A text
-    that the charset cannot encode is a SchemaMismatchError at ``place(index)``.
+    that the charset cannot encode is a SchemaMismatchError at ``locate(index)``.
     """
     try:
         array = new if isinstance(new, pa.Array) else pa.array(new, pa.large_string())
     except UnicodeEncodeError as error:
         raise SchemaMismatchError(
             "text contains a lone surrogate",
-            where=place(new.index(error.object)),
+            where=locate(new.index(error.object)),
             found=ascii(error.object)[:80],
             hint="reject the row",
         ) from None
-    ends, data = encode_values(array, encoding, place)
+    ends, data = encode_values(array, encoding, locate)
     return encode_ends(ends, base_end), data
 
 

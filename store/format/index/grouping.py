@@ -99,11 +99,11 @@ def write_map(writer: Writer, ranges: GroupRanges) -> None:
     writer.map_end()
 
 
-def read_map(found: JMap, data_type: DataType, where: object) -> GroupRanges:
+def read_map(java_map: JMap, data_type: DataType, where: object) -> GroupRanges:
     """Ranges from a map of a stream; mixed or wrong key or range types are a CorruptFileError. Check them next."""
     box = _BOXES.get(data_type.name)
-    kinds = {type(key) for key, _ in found.entries if key is not None}
-    shapes = {value.class_name if type(value) is JNumbers else type(value).__name__ for _, value in found.entries}
+    kinds = {type(key) for key, _ in java_map.entries if key is not None}
+    shapes = {value.class_name if type(value) is JNumbers else type(value).__name__ for _, value in java_map.entries}
     if box is None or not kinds <= {box} or len(shapes) > 1 or not shapes <= {"[J", "[I"}:
         raise CorruptFileError(
             "grouping map has keys or ranges of mixed or wrong types",
@@ -112,11 +112,11 @@ def read_map(found: JMap, data_type: DataType, where: object) -> GroupRanges:
             found=f"keys {sorted(k.__name__ for k in kinds)}, ranges {sorted(shapes)}",
             hint=HINT,
         )
-    pairs = [value.values for _, value in found.entries]
+    pairs = [value.values for _, value in java_map.entries]
     if any(len(pair) != 2 for pair in pairs):
         raise CorruptFileError("grouping range does not have two ends", where=where, expected="2 numbers", hint=HINT)
     table = np.array(pairs, np.int64).reshape(-1, 2)
-    keys = tuple(None if key is None else _PLAIN[type(key)](key) for key, _ in found.entries)
+    keys = tuple(None if key is None else _PLAIN[type(key)](key) for key, _ in java_map.entries)
     return GroupRanges(keys, table[:, 0].copy(), table[:, 1].copy(), data_type)
 
 
@@ -129,21 +129,21 @@ def encode_ovr(ranges: GroupRanges) -> bytes:
 
 def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
     """Ranges of an ``.ovr`` file; anything else than one map is a CorruptFileError."""
-    found = loads(data, where)
-    if type(found) is not JMap:
+    decoded = loads(data, where)
+    if type(decoded) is not JMap:
         raise CorruptFileError(
             "overflow file does not contain a map",
             where=where,
             expected="a LinkedHashMap",
-            found=type(found).__name__,
+            found=type(decoded).__name__,
             hint=HINT,
         )
-    ranges = read_map(found, data_type, where)
-    if dumps(found) != data:
+    ranges = read_map(decoded, data_type, where)
+    if dumps(decoded) != data:
         raise CorruptFileError(
             "overflow file is damaged. Its bytes differ from the canonical encoding of its content",
             where=where,
-            expected=f"{len(dumps(found))} bytes of this map",
+            expected=f"{len(dumps(decoded))} bytes of this map",
             found=f"{len(data)} other bytes",
             hint=HINT,
         )

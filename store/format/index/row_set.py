@@ -44,14 +44,14 @@ def encode_rows(starts: Positions, stops: Positions) -> bytes:
     before = np.concatenate((np.full(min(1, len(stops)), -1, np.int64), stops[:-1]))
     if bool((starts <= before).any() or (stops <= starts).any()):
         raise ValueError("ranges of a row set do not ascend")
-    found = _distances(starts, stops)
+    distances = _distances(starts, stops)
     parts: list[bytes] = []
     first = 0
-    for alone in np.flatnonzero(np.abs(found) >= ALONE).tolist():
-        _queue(found[first:alone], parts)
-        parts.append(_command(OFFSET, int(found[alone])))
+    for alone in np.flatnonzero(np.abs(distances) >= ALONE).tolist():
+        _queue(distances[first:alone], parts)
+        parts.append(_command(OFFSET, int(distances[alone])))
         first = alone + 1
-    _queue(found[first:], parts)
+    _queue(distances[first:], parts)
     return b"".join([*parts, bytes((END,))])
 
 
@@ -69,12 +69,12 @@ def encode_range(start: int, stop: int) -> bytes:
 
 def _distances(starts: Positions, stops: Positions) -> Positions:
     lasts = stops - 1
-    found = np.zeros((len(starts), 2), np.int64)
-    found[:, 0] = starts - np.concatenate((np.zeros(min(1, len(lasts)), np.int64), lasts[:-1]))
-    found[:, 1] = starts - lasts
-    kept = np.ones_like(found, np.bool_)
-    kept[:, 1] = found[:, 1] != 0
-    return found[kept]
+    pairs = np.zeros((len(starts), 2), np.int64)
+    pairs[:, 0] = starts - np.concatenate((np.zeros(min(1, len(lasts)), np.int64), lasts[:-1]))
+    pairs[:, 1] = starts - lasts
+    kept = np.ones_like(pairs, np.bool_)
+    kept[:, 1] = pairs[:, 1] != 0
+    return pairs[kept]
 
 
 def _command(command: int, number: int) -> bytes:
@@ -84,25 +84,25 @@ def _command(command: int, number: int) -> bytes:
     return bytes((command | kind,)) + _NUMBERS[kind].pack(number)
 
 
-def _queue(found: Positions, parts: list[bytes]) -> None:
+def _queue(distances: Positions, parts: list[bytes]) -> None:
     """Commands for distances below ``ALONE``: long runs of small ones as bytes, others as shorts."""
-    narrow = (found >= -(2**7)) & (found < 2**7)
+    narrow = (distances >= -(2**7)) & (distances < 2**7)
     edges = np.flatnonzero(np.diff(narrow.astype(np.int8), prepend=0, append=0))
     first = 0
     for start, stop in edges.reshape(-1, 2).tolist():
-        last = stop == len(found)
+        last = stop == len(distances)
         if stop - start >= BYTE_RUN or (last and (stop - start >= 2 or start == first)):
-            _array(SHORTS, found[first:start], parts)
-            _array(BYTES, found[start:stop], parts)
+            _array(SHORTS, distances[first:start], parts)
+            _array(BYTES, distances[start:stop], parts)
             first = stop
-    _array(SHORTS, found[first:], parts)
+    _array(SHORTS, distances[first:], parts)
 
 
-def _array(command: int, found: Positions, parts: list[bytes]) -> None:
-    if len(found) == 1:
-        parts.append(_command(OFFSET, int(found[0])))
-    elif len(found):
-        parts.append(_command(command, len(found)) + found.astype(">i2" if command == SHORTS else ">i1").tobytes())
+def _array(command: int, numbers: Positions, parts: list[bytes]) -> None:
+    if len(numbers) == 1:
+        parts.append(_command(OFFSET, int(numbers[0])))
+    elif len(numbers):
+        parts.append(_command(command, len(numbers)) + numbers.astype(">i2" if command == SHORTS else ">i1").tobytes())
 
 
 def decode_rows(data: bytes, where: object = "row set", rows: int | None = None) -> tuple[Positions, Positions]:
@@ -111,18 +111,18 @@ def decode_rows(data: bytes, where: object = "row set", rows: int | None = None)
     ``rows`` of the location bounds the positions. CorruptFileError: an unknown command, no end, bytes after the end,
     distances that are no ranges, or a position beyond the location.
     """
-    found = _numbers(data, where)
-    if not len(found):
-        return found, found
-    if found[0] < 0 or bool((found[1:] == 0).any()) or bool(((found[1:] < 0) & (found[:-1] < 0)).any()):
+    distances = _numbers(data, where)
+    if not len(distances):
+        return distances, distances
+    if distances[0] < 0 or bool((distances[1:] == 0).any()) or bool(((distances[1:] < 0) & (distances[:-1] < 0)).any()):
         raise _wrong(
             "distances of a row set are not those of ranges",
             where,
             "first rows, each with one last row at most",
             "others",
         )
-    positions = np.cumsum(np.abs(found))
-    ends = found < 0
+    positions = np.cumsum(np.abs(distances))
+    ends = distances < 0
     starts = positions[~ends]
     stops = starts + 1
     stops[np.cumsum(~ends)[ends] - 1] = positions[ends] + 1
@@ -135,25 +135,25 @@ def decode_rows(data: bytes, where: object = "row set", rows: int | None = None)
 def _numbers(data: bytes, where: object) -> Positions:
     """All distances; raises for commands that are none."""
     parts: list[npt.NDArray[Any]] = []
-    at = 0
+    start = 0
     while True:
-        if at >= len(data):
-            raise _wrong("row set has no end", f"{where}, byte {at}", "command 20", "end of the bytes")
-        byte = data[at]
+        if start >= len(data):
+            raise _wrong("row set has no end", f"{where}, byte {start}", "command 20", "end of the bytes")
+        byte = data[start]
         if byte == END:
-            if at + 1 != len(data):
+            if start + 1 != len(data):
                 raise _wrong(
-                    "bytes follow the end of a row set", f"{where}, byte {at + 1}", "nothing", len(data) - at - 1
+                    "bytes follow the end of a row set", f"{where}, byte {start + 1}", "nothing", len(data) - start - 1
                 )
             return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
         command, kind = byte & ~0x07, byte & 0x07
         if command not in (OFFSET, SHORTS, BYTES) or kind not in _NUMBERS:
             raise _wrong(
-                "unknown command of a row set", f"{where}, byte {at}", "08, 10, 18 or 20, and a size", f"{byte:02x}"
+                "unknown command of a row set", f"{where}, byte {start}", "08, 10, 18 or 20, and a size", f"{byte:02x}"
             )
         number = _NUMBERS[kind]
-        end = at + 1 + number.size
-        count = int(number.unpack_from(data, at + 1)[0]) if end <= len(data) else -1
+        end = start + 1 + number.size
+        count = int(number.unpack_from(data, start + 1)[0]) if end <= len(data) else -1
         if command == OFFSET and end <= len(data):
             parts.append(np.array([count], np.int64))
         else:
@@ -161,15 +161,15 @@ def _numbers(data: bytes, where: object) -> Positions:
             if count < 0 or end + count * width > len(data):
                 raise _wrong(
                     "row set is cut short",
-                    f"{where}, byte {at}",
+                    f"{where}, byte {start}",
                     "the numbers of the command",
-                    f"{len(data) - at} bytes",
+                    f"{len(data) - start} bytes",
                 )
             parts.append(np.frombuffer(data, f">i{width}", count, end))
             end += count * width
-        at = end
+        start = end
 
 
-def _wrong(what: str, where: object, expected: object, found: object) -> CorruptFileError:
+def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
     hint = "merge the date again with --rewrite, which writes its indexes again"
-    return CorruptFileError(what, where=where, expected=expected, found=found, hint=hint)
+    return CorruptFileError(problem, where=where, expected=expected, found=found, hint=hint)

@@ -55,8 +55,10 @@ class _Parser:
         self.where = where
         self.pos = 0
 
-    def fail(self, what: str, *, expected: object = None, found: object = None) -> CorruptFileError:
-        return CorruptFileError(what, where=f"{self.where}, byte {self.pos}", expected=expected, found=found, hint=HINT)
+    def fail(self, fault: str, *, expected: object = None, found: object = None) -> CorruptFileError:
+        return CorruptFileError(
+            fault, where=f"{self.where}, byte {self.pos}", expected=expected, found=found, hint=HINT
+        )
 
     def take(self, count: int) -> bytes:
         part = self.data[self.pos : self.pos + count]
@@ -73,7 +75,7 @@ class _Parser:
             raise self.fail("text is not modified UTF-8", found=str(error)) from None
 
     def entries(self, count: int, *, with_format: bool) -> list[IndexEntry]:
-        found: dict[LocationKey, IndexEntry] = {}
+        entries: dict[LocationKey, IndexEntry] = {}
         for _ in range(count):
             internal, value = self.text(), self.text()
             try:
@@ -94,12 +96,12 @@ class _Parser:
             rows, modified = _TAIL.unpack(self.take(_TAIL.size))
             if rows < 0 and rows != UNKNOWN_ROWS:
                 raise self.fail("negative row count", found=rows)
-            if key in found:
+            if key in entries:
                 raise self.fail("duplicate location in the location index", found=f"{internal}/{value}")
-            found[key] = IndexEntry(key, rows, modified, kind)
+            entries[key] = IndexEntry(key, rows, modified, kind)
         if self.pos != len(self.data):
             raise self.fail("bytes after the last entry", found=f"{len(self.data) - self.pos} bytes")
-        return list(found.values())
+        return list(entries.values())
 
 
 def decode_tlmi(data: bytes, where: object, *, keep_empty: bool = False) -> list[IndexEntry]:

@@ -21,22 +21,22 @@ class StreamCursor:
 
     # --- errors ----------------------------------------------------------------------------------------
 
-    def fail(self, what: str, at: int, *, expected: object = None, found: object = None) -> CorruptFileError:
+    def fail(self, fault: str, offset: int, *, expected: object = None, found: object = None) -> CorruptFileError:
         """The error for damage at a byte."""
-        return CorruptFileError(what, where=f"{self.where}, byte {at}", expected=expected, found=found, hint=HINT)
+        return CorruptFileError(fault, where=f"{self.where}, byte {offset}", expected=expected, found=found, hint=HINT)
 
-    def _cut(self, at: int, needed: int) -> CorruptFileError:
+    def _cut(self, offset: int, needed: int) -> CorruptFileError:
         return self.fail(
             "Java stream ends inside an element",
-            at,
+            offset,
             expected=f"{needed} more bytes" if needed >= 0 else "a non-negative length",
-            found=f"{max(0, len(self.data) - at)} bytes left",
+            found=f"{max(0, len(self.data) - offset)} bytes left",
         )
 
-    def _unknown(self, name: str, at: int) -> UnsupportedVersionError:
+    def _unknown(self, name: str, offset: int) -> UnsupportedVersionError:
         return UnsupportedVersionError(
             f"Java class {name!r} is not allowed in this file",
-            where=f"{self.where}, byte {at}",
+            where=f"{self.where}, byte {offset}",
             expected="a class of the format reference",
             found=name,
             hint="the file comes from another writer or a newer version. It cannot be read here",

@@ -72,12 +72,12 @@ class Descriptor:
     @property
     def lineage(self) -> tuple[Descriptor, ...]:
         """This class and its superclasses, the topmost first."""
-        found: list[Descriptor] = []
+        classes: list[Descriptor] = []
         level: Descriptor | None = self
         while level is not None:
-            found.append(level)
+            classes.append(level)
             level = level.parent
-        return tuple(reversed(found))
+        return tuple(reversed(classes))
 
 
 @frozen
@@ -103,8 +103,8 @@ class JMap:
         """The entries by name; None if a key is no String or comes twice."""
         if not all(type(key) is str for key, _ in self.entries):
             return None
-        found = dict(self.entries)
-        return found if len(found) == len(self.entries) else None
+        entries = dict(self.entries)
+        return entries if len(entries) == len(self.entries) else None
 
 
 @frozen

@@ -111,19 +111,19 @@ class Reader(StreamCursor):
     def header(self) -> None:
         """Takes the four bytes that start a stream."""
         if self.data[:4] != STREAM_HEADER:
-            found = self.data[:4].hex(" ") or "an empty file"
-            raise self.fail("file does not start with a Java stream header", 0, expected="ac ed 00 05", found=found)
+            head = self.data[:4].hex(" ") or "an empty file"
+            raise self.fail("file does not start with a Java stream header", 0, expected="ac ed 00 05", found=head)
         self.pos = 4
 
     def value(self) -> Any:
         """Takes one object, string, array, class, reference or null."""
-        at = self.pos
+        offset = self.pos
         tag = self._tag()
         read = self._readers.get(tag)
         if read is None:
-            raise self.fail("unexpected type tag", at, expected="a value", found=f"tag {tag:02X}")
+            raise self.fail("unexpected type tag", offset, expected="a value", found=f"tag {tag:02X}")
         if self._depth >= MAX_DEPTH:
-            raise self.fail("values are nested too deeply", at, expected=f"at most {MAX_DEPTH} levels")
+            raise self.fail("values are nested too deeply", offset, expected=f"at most {MAX_DEPTH} levels")
         self._depth += 1
         value = read()
         self._depth -= 1
@@ -131,15 +131,15 @@ class Reader(StreamCursor):
 
     def items(self) -> list[Any]:
         """Takes everything to the end of the data: values, blocks and RESET marks."""
-        found: list[Any] = []
+        items: list[Any] = []
         while self.pos < len(self.data):
             if self.data[self.pos] == 0x79:
                 self.pos += 1
                 self._handles.clear()
-                found.append(RESET)
+                items.append(RESET)
             else:
-                found.append(self._item())
-        return found
+                items.append(self._item())
+        return items
 
     def _item(self) -> Any:
         tag = self.data[self.pos] if self.pos < len(self.data) else self._tag()
@@ -151,13 +151,15 @@ class Reader(StreamCursor):
         return OpaqueBytes(self._bytes(length), start)
 
     def _reference(self) -> Any:
-        at = self.pos
+        offset = self.pos
         index = self._number(_I4) - FIRST_HANDLE
         if not 0 <= index < len(self._handles):
-            raise self.fail("reference to a handle that does not exist", at, found=f"handle {index + FIRST_HANDLE:X}")
+            raise self.fail(
+                "reference to a handle that does not exist", offset, found=f"handle {index + FIRST_HANDLE:X}"
+            )
         value = self._handles[index]
         if value is _UNFINISHED:
-            raise self.fail("value refers to an enclosing value", at, found=f"handle {index + FIRST_HANDLE:X}")
+            raise self.fail("value refers to an enclosing value", offset, found=f"handle {index + FIRST_HANDLE:X}")
         return value
 
     def _string(self) -> str:
@@ -176,25 +178,27 @@ class Reader(StreamCursor):
         return token
 
     def _descriptor(self) -> Descriptor:
-        found = self._descriptor_or_null()
-        if found is None:
+        descriptor = self._descriptor_or_null()
+        if descriptor is None:
             raise self.fail("class descriptor is null", self.pos - 1)
-        return found
+        return descriptor
 
     def _descriptor_or_null(self) -> Descriptor | None:
-        at = self.pos
+        offset = self.pos
         tag = self._tag()
         if tag == 0x70:
             return None
         if tag == 0x71:
-            known = self._reference()
-            if type(known) is not Descriptor:
-                raise self.fail("reference is not to a class descriptor", at, found=type(known).__name__)
-            return known
+            referenced = self._reference()
+            if type(referenced) is not Descriptor:
+                raise self.fail("reference is not to a class descriptor", offset, found=type(referenced).__name__)
+            return referenced
         if tag != 0x72:
-            raise self.fail("byte does not start a class descriptor", at, expected="70, 71 or 72", found=f"{tag:02X}")
+            raise self.fail(
+                "byte does not start a class descriptor", offset, expected="70, 71 or 72", found=f"{tag:02X}"
+            )
         if self._depth >= MAX_DEPTH:
-            raise self.fail("values are nested too deeply", at, expected=f"at most {MAX_DEPTH} levels")
+            raise self.fail("values are nested too deeply", offset, expected=f"at most {MAX_DEPTH} levels")
         self._depth += 1
         name = self._utf()
         slot = self._keep(_UNFINISHED)
@@ -206,46 +210,46 @@ class Reader(StreamCursor):
         fields = tuple(self._field() for _ in range(count))
         if self._tag() != 0x78:
             raise self.fail("class descriptor has annotations", self.pos - 1, expected="78")
-        made = Descriptor(name, suid, flags, fields, self._descriptor_or_null())
-        if len(made.lineage) > MAX_DEPTH:
-            raise self.fail("class has too many superclasses", at, expected=f"at most {MAX_DEPTH}")
-        self._check(made, at)
-        self._handles[slot] = made
+        descriptor = Descriptor(name, suid, flags, fields, self._descriptor_or_null())
+        if len(descriptor.lineage) > MAX_DEPTH:
+            raise self.fail("class has too many superclasses", offset, expected=f"at most {MAX_DEPTH}")
+        self._check(descriptor, offset)
+        self._handles[slot] = descriptor
         self._depth -= 1
-        return made
+        return descriptor
 
     def _field(self) -> Field:
-        at = self.pos
+        offset = self.pos
         letter = chr(self._tag())
         name = self._utf()
         if letter in _PRIMITIVES:
             return (letter, name)
         if letter not in "[L":
-            raise self.fail("field has an unknown type letter", at, found=repr(letter))
+            raise self.fail("field has an unknown type letter", offset, found=repr(letter))
         signature = self.value()
         if type(signature) is not str:
-            raise self.fail("field signature is not a string", at, found=type(signature).__name__)
+            raise self.fail("field signature is not a string", offset, found=type(signature).__name__)
         return (letter, name, signature)
 
-    def _check(self, made: Descriptor, at: int) -> None:
+    def _check(self, descriptor: Descriptor, offset: int) -> None:
         """A class that we know by name must be declared as we know it; ``int`` and the like have no number."""
-        row = ALL_CLASSES.get(made.name)
+        row = ALL_CLASSES.get(descriptor.name)
         if row is None or row.suid == 0:
             return
-        if made.suid != row.suid:
+        if descriptor.suid != row.suid:
             raise self.fail(
-                f"class {made.name} has an unexpected serialVersionUID",
-                at,
+                f"class {descriptor.name} has an unexpected serialVersionUID",
+                offset,
                 expected=f"{row.suid:016X}",
-                found=f"{made.suid:016X}",
+                found=f"{descriptor.suid:016X}",
             )
-        parent = made.parent.name if made.parent else None
-        same_fields = sorted(f[:2] for f in made.fields) == sorted(f[:2] for f in row.fields)
-        if made.flags != row.flags or not same_fields or parent != row.parent:
-            raise self.fail(f"class {made.name} is declared with other fields", at)
+        parent = descriptor.parent.name if descriptor.parent else None
+        same_fields = sorted(f[:2] for f in descriptor.fields) == sorted(f[:2] for f in row.fields)
+        if descriptor.flags != row.flags or not same_fields or parent != row.parent:
+            raise self.fail(f"class {descriptor.name} is declared with other fields", offset)
 
     def _object(self) -> Any:
-        at = self.pos - 1
+        offset = self.pos - 1
         descriptor = self._descriptor()
         name = descriptor.name
         box = _BOXES.get(name)
@@ -258,9 +262,9 @@ class Reader(StreamCursor):
         content: list[Any] = []
         for level in descriptor.lineage:
             if level.name not in self._allowed and not self._accepts(level):
-                raise self._unknown(level.name, at)
+                raise self._unknown(level.name, offset)
             if level.flags not in (0x02, 0x03, 0x0C):
-                raise self.fail(f"class {level.name} has invalid class flags", at, found=f"{level.flags:02X}")
+                raise self.fail(f"class {level.name} has invalid class flags", offset, found=f"{level.flags:02X}")
         # an Externalizable class writes everything itself, its superclasses write nothing
         for level in (descriptor,) if descriptor.flags & 0x04 else descriptor.lineage:
             for letter, field_name, *_ in level.fields if level.flags & 0x02 else ():
@@ -268,10 +272,10 @@ class Reader(StreamCursor):
                 fields[field_name] = self._number(layout) if layout else self.value()
             if level.flags != 0x02:
                 self._content(content)
-        value = self._map(name, content, at) if name in (HASH_MAP, LINKED_HASH_MAP) else None
-        made = JObject(descriptor, fields, content) if value is None else value
-        self._handles[slot] = made
-        return made
+        value = self._map(name, content, offset) if name in (HASH_MAP, LINKED_HASH_MAP) else None
+        instance = JObject(descriptor, fields, content) if value is None else value
+        self._handles[slot] = instance
+        return instance
 
     def _content(self, content: list[Any]) -> None:
         while True:
@@ -280,38 +284,38 @@ class Reader(StreamCursor):
                 return
             content.append(self._item())
 
-    def _map(self, name: str, content: list[Any], at: int) -> JMap:
+    def _map(self, name: str, content: list[Any], offset: int) -> JMap:
         head = content[0] if content else None
         if type(head) is not OpaqueBytes or len(head.data) != 8:
-            raise self.fail("map header is not 8 bytes long", at)
+            raise self.fail("map header is not 8 bytes long", offset)
         count = _I4.unpack_from(head.data, 4)[0]
         values = content[1:]
         if len(values) != 2 * count or any(type(value) is OpaqueBytes for value in values):
             raise self.fail(
-                "number of map entries differs from the map header", at, expected=count, found=len(values) / 2
+                "number of map entries differs from the map header", offset, expected=count, found=len(values) / 2
             )
         return JMap(list(zip(values[::2], values[1::2], strict=True)), name)
 
     def _array(self) -> JArray | JNumbers:
-        at = self.pos - 1
+        offset = self.pos - 1
         descriptor = self._descriptor()
         name = descriptor.name
         if not name.startswith("[") or (name not in self._allowed and not self._accepts(descriptor)):
-            raise self._unknown(name, at)
+            raise self._unknown(name, offset)
         slot = self._keep(_UNFINISHED)
         length = self._number(_I4)
         element = _ELEMENTS.get(name)
-        made: JArray | JNumbers
+        array: JArray | JNumbers
         if element is not None:
             dtype = np.dtype(element)
             data = self._bytes(length * dtype.itemsize)
-            made = JNumbers(name, np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
+            array = JNumbers(name, np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
         else:
             if length < 0 or length > len(self.data) - self.pos:
                 raise self._cut(self.pos, length)
-            made = JArray(name, [self.value() for _ in range(length)])
-        self._handles[slot] = made
-        return made
+            array = JArray(name, [self.value() for _ in range(length)])
+        self._handles[slot] = array
+        return array
 
 
 def loads(data: bytes, where: object) -> Any:

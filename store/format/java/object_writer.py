@@ -117,9 +117,9 @@ class Writer:
 
     def descriptor(self, name: str) -> None:
         """Writes a class descriptor, or a reference to it when the stream already has it."""
-        known = self._classes.get(name)
-        if known is not None:
-            self.reference(known)
+        handle = self._classes.get(name)
+        if handle is not None:
+            self.reference(handle)
             return
         row = java_class(name)
         self.out.append(0x72)
@@ -137,9 +137,9 @@ class Writer:
             self.descriptor(row.parent)
 
     def _signature(self, text: str) -> None:
-        known = self._signatures.get(text)
-        if known is not None:
-            self.reference(known)
+        handle = self._signatures.get(text)
+        if handle is not None:
+            self.reference(handle)
         else:
             self._signatures[text] = self.string(text)
 

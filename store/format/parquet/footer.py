@@ -39,21 +39,21 @@ class Footer:
 
 def encode_footer(footer: Footer) -> bytes:
     """The value of the entry."""
-    found: dict[str, Any] = {"version": footer.version}
+    members: dict[str, Any] = {"version": footer.version}
     if footer.indexes:
-        found["dataIndexes"] = [
+        members["dataIndexes"] = [
             {"columns": list(columns), "indexTablePath": path} for columns, path in footer.indexes.items()
         ]
     if footer.codecs:
-        found["columnTypes"] = [
+        members["columnTypes"] = [
             {"columnName": name, "codec": {"codecName": codec, "dataType": kind}}
             for name, (codec, kind) in footer.codecs.items()
         ]
     if footer.sorting:
-        found["sortingColumns"] = [
+        members["sortingColumns"] = [
             {"columnName": name, "sortDirection": direction} for name, direction in footer.sorting.items()
         ]
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def decode_footer(data: bytes | None, where: object) -> Footer:
@@ -64,12 +64,12 @@ def decode_footer(data: bytes | None, where: object) -> Footer:
     if data is None:
         return Footer()
     try:
-        found = json.loads(data)
+        entry = json.loads(data)
         footer = Footer(
-            {tuple(_texts(each["columns"])): _text(each["indexTablePath"]) for each in found.get("dataIndexes", ())},
-            {each["columnName"]: _codec(each["codec"]) for each in found.get("columnTypes", ()) if "codec" in each},
-            {_text(each["columnName"]): _text(each["sortDirection"]) for each in found.get("sortingColumns", ())},
-            _text(found["version"]),
+            {tuple(_texts(m["columns"])): _text(m["indexTablePath"]) for m in entry.get("dataIndexes", ())},
+            {m["columnName"]: _codec(m["codec"]) for m in entry.get("columnTypes", ()) if "codec" in m},
+            {_text(m["columnName"]): _text(m["sortDirection"]) for m in entry.get("sortingColumns", ())},
+            _text(entry["version"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _wrong(
@@ -95,6 +95,6 @@ def _codec(value: Any) -> tuple[str, str]:
     return _text(value["codecName"]), _text(value["dataType"])
 
 
-def _wrong(what: str, where: object, expected: object, found: object) -> CorruptFileError:
+def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:
     hint = "restore the file from a copy, or merge the date again with --rewrite"
-    return CorruptFileError(what, where=where, expected=expected, found=found, hint=hint)
+    return CorruptFileError(problem, where=where, expected=expected, found=found, hint=hint)

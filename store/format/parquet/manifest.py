@@ -76,22 +76,22 @@ class Manifest:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The bytes of the file."""
-    found = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
-    del found["sums"]
+    members = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+    del members["sums"]
     if manifest.sums:
-        found["version"] = WITH_SUMS
-        found["sums"] = {path: [state.size, state.crc] for path, state in manifest.sums.items()}
-        found["checksum"] = zlib.crc32(dump(found))
-    return json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
+        members["version"] = WITH_SUMS
+        members["sums"] = {path: [state.size, state.crc] for path, state in manifest.sums.items()}
+        members["checksum"] = zlib.crc32(dump(members))
+    return json.dumps(members, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def decode_manifest(data: bytes, where: object) -> Manifest:
     """The content of a file. CorruptFileError: it is damaged. UnsupportedVersionError: another version."""
     try:
-        found = json.loads(data)
-        if found["format"] != FORMAT:
-            raise ValueError(f"format {found['format']!r}")
-        version = found["version"]
+        record = json.loads(data)
+        if record["format"] != FORMAT:
+            raise ValueError(f"format {record['format']!r}")
+        version = record["version"]
         if version not in (VERSION, WITH_SUMS):
             raise UnsupportedVersionError(
                 "manifest has a version that this release cannot read",
@@ -102,27 +102,27 @@ def decode_manifest(data: bytes, where: object) -> Manifest:
             )
         sums: dict[str, FileState] = {}
         if version == WITH_SUMS:
-            checksum = _number(found.pop("checksum"))
-            if zlib.crc32(dump(found)) != checksum:
-                raise ValueError(f"checksum {zlib.crc32(dump(found))}, not {checksum}")
-            sums = {_text(path): FileState(_number(size), _number(crc)) for path, (size, crc) in found["sums"].items()}
+            checksum = _number(record.pop("checksum"))
+            if zlib.crc32(dump(record)) != checksum:
+                raise ValueError(f"checksum {zlib.crc32(dump(record))}, not {checksum}")
+            sums = {_text(path): FileState(_number(size), _number(crc)) for path, (size, crc) in record["sums"].items()}
         return Manifest(
-            table=_text(found["table"]),
-            layout=_text(found["layout"]),
-            leaf=_text(found["leaf"]),
-            codec=_text(found["codec"]),
-            id=_text(found["id"]),
-            epochs={_text(stream): _number(epoch) for stream, epoch in found["epochs"].items()},
+            table=_text(record["table"]),
+            layout=_text(record["layout"]),
+            leaf=_text(record["leaf"]),
+            codec=_text(record["codec"]),
+            id=_text(record["id"]),
+            epochs={_text(stream): _number(epoch) for stream, epoch in record["epochs"].items()},
             columns=tuple(
-                ExportedColumn(_text(c["name"]), _text(c["type"]), _number(c["id"])) for c in found["columns"]
+                ExportedColumn(_text(c["name"]), _text(c["type"]), _number(c["id"])) for c in record["columns"]
             ),
-            rows=_number(found["rows"]),
-            digests=_texts(found["digests"]),
+            rows=_number(record["rows"]),
+            digests=_texts(record["digests"]),
             files=tuple(
                 TreeLeaf(
                     _text(f["path"]), _text(f["value"]), _number(f["rows"]), _number(f["bytes"]), _texts(f["digests"])
                 )
-                for f in found["files"]
+                for f in record["files"]
             ),
             sums=sums,
         )

@@ -28,6 +28,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
 PARQUET, DEEPHAVEN = "PARQUET", "DEEPHAVEN"
+_NAMES = ("Filename", "Size", "Format", "LastModifiedNanos", "ColumnVersion")  # behind the partitioning column
 _FIXED = ("Size", "long"), ("LastModifiedNanos", "long"), ("ColumnVersion", "int")
 
 
@@ -45,13 +46,12 @@ class LocationEntry:
 
 def locations_schema(partitioning: str, table: TableSchema) -> TableSchema:
     """The definition of the Locations table of a table."""
-    names = (partitioning, "Filename", "Size", "Format", "LastModifiedNanos", "ColumnVersion")
     types = dict(_FIXED)
     columns = tuple(
         Column(name, BY_NAME[types[name]], Kind.NORMAL, Storage.FIXED, number)
         if name in types
         else Column(name, BY_NAME["String"], Kind.NORMAL, Storage.BLOB, number, "UTF_8")
-        for number, name in enumerate(names, 1)
+        for number, name in enumerate((partitioning, *_NAMES), 1)
     )
     return TableSchema(table.namespace, table.name, columns, nested=False)
 
@@ -66,14 +66,14 @@ def encode_locations(entries: Sequence[LocationEntry], schema: TableSchema) -> p
         [e.modified for e in entries],
         [e.version for e in entries],
     ]
-    arrays = [pa.array(each, column.type.arrow) for each, column in zip(values, schema.columns, strict=True)]
+    arrays = [pa.array(array, column.type.arrow) for array, column in zip(values, schema.columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in schema.columns])
 
 
 def decode_locations(columns: Mapping[str, Sequence[Any]], partitioning: str, where: object) -> list[LocationEntry]:
     """The leaves, of each the last row, in the order of these. CorruptFileError: a row says what cannot be."""
-    names = (partitioning, "Filename", "Size", "Format", "LastModifiedNanos", "ColumnVersion")
-    found: dict[str, LocationEntry] = {}
+    names = (partitioning, *_NAMES)
+    entries: dict[str, LocationEntry] = {}
     for number, row in enumerate(zip(*(columns[name] for name in names), strict=True)):
         value, filename, rows, kind, modified, version = row
         parts = filename.split("/") if isinstance(filename, str) else []
@@ -81,9 +81,9 @@ def decode_locations(columns: Mapping[str, Sequence[Any]], partitioning: str, wh
             raise _wrong(where, number, "a value, and a path below the root", f"{value!r}, {filename!r}")
         if rows is None or rows < 0 or kind not in (PARQUET, DEEPHAVEN):
             raise _wrong(where, number, f"rows, and {PARQUET} or {DEEPHAVEN}", f"{rows}, {kind!r}")
-        found.pop(filename, None)
-        found[filename] = LocationEntry(value, filename, rows, kind, modified or 0, version)
-    return list(found.values())
+        entries.pop(filename, None)
+        entries[filename] = LocationEntry(value, filename, rows, kind, modified or 0, version)
+    return list(entries.values())
 
 
 def _wrong(where: object, row: int, expected: str, found: str) -> CorruptFileError:

@@ -31,7 +31,7 @@ class SizeForm:
         numbers = (rows, modified_ms, epoch, *sizes, *checksums)
         parts: list[bytes | int] = [b""] * (2 * len(numbers) + 1)
         parts[::2] = self.pieces
-        parts[1::2] = [numbers[place] for place in self.order]
+        parts[1::2] = [numbers[index] for index in self.order]
         return self.layout.pack(*parts)
 
 
@@ -46,8 +46,8 @@ def size_form(stream: str, names: tuple[str, ...], schema_version: int, truncate
         stream=stream,
         schema_version=schema_version,
         truncated=truncated,
-        data_file_sizes={name: _MARK + _FIXED + place for place, name in enumerate(names)},
-        checksums={name: _MARK + _FIXED + count + place for place, name in enumerate(names)},
+        data_file_sizes={name: _MARK + _FIXED + index for index, name in enumerate(names)},
+        checksums={name: _MARK + _FIXED + count + index for index, name in enumerate(names)},
     )
     first, *rest = _MARKED.split(encode(record))
     order = tuple(int.from_bytes(number, "big") for number in rest[::2])

@@ -89,8 +89,8 @@ class _Keys:
         self.where = where
 
     def error(self, key: str, expected: str, found: object) -> CorruptFileError:
-        what = f"{NAME} has a wrong value for {key!r}"
-        return CorruptFileError(what, where=self.where, expected=expected, found=found, hint=HINT)
+        problem = f"{NAME} has a wrong value for {key!r}"
+        return CorruptFileError(problem, where=self.where, expected=expected, found=found, hint=HINT)
 
     def take(self, key: str, kind: type, *, optional: bool = False) -> Any:
         value = self.entries.get(key)
@@ -105,22 +105,22 @@ class _Keys:
         return value
 
     def named(self, key: str, kind: type, *, optional: bool = True) -> dict[str, Any] | None:
-        found = self.take(key, JMap, optional=optional)
-        if found is None:
+        java_map = self.take(key, JMap, optional=optional)
+        if java_map is None:
             return None
-        named: dict[str, Any] | None = found.named()
+        named: dict[str, Any] | None = java_map.named()
         if named is None or any(type(value) is not kind for value in named.values()):
             raise self.error(key, f"a map of String to {kind.__name__}", "other keys or values, or a key twice")
         return named
 
     def counts(self, key: str, *, optional: bool = True) -> dict[str, int]:
-        found = {name: int(value) for name, value in (self.named(key, JLong, optional=optional) or {}).items()}
-        for name, value in found.items():
+        counts = {name: int(value) for name, value in (self.named(key, JLong, optional=optional) or {}).items()}
+        for name, value in counts.items():
             if value < 0:
                 raise self.error(key, "0 or more", f"{name}: {value}")
             if "/" in name or "\\" in name or name in ("", ".", ".."):
                 raise self.error(key, "a plain file name", repr(name))
-        return found
+        return counts
 
 
 def decode(data: bytes, where: object) -> TableSize:
@@ -130,11 +130,11 @@ def decode(data: bytes, where: object) -> TableSize:
     """
     if not data:
         raise CorruptFileError(f"{NAME} is empty", where=where, expected="a Java stream", found="0 bytes", hint=HINT)
-    found = loads(data, where)
-    entries = found.named() if type(found) is JMap else None
+    decoded = loads(data, where)
+    entries = decoded.named() if type(decoded) is JMap else None
     if entries is None:
         raise UnsupportedVersionError(
-            f"{NAME} of another writer", where=where, expected="a map by name", found=type(found).__name__, hint=HINT
+            f"{NAME} of another writer", where=where, expected="a map by name", found=type(decoded).__name__, hint=HINT
         )
     keys = _Keys(entries, where)
     version = keys.take("version", JInt)
@@ -173,11 +173,11 @@ def published(data: bytes, where: object) -> tuple[str | None, int]:
     In records of our writer the two entries are adjacent and are searched for: decoding takes a hundred times as long.
     Damage elsewhere in the record is not detected.
     """
-    found = _PUBLISHED.search(data)
-    if found is not None:
-        name = data[found.end() : found.end() + int.from_bytes(found[2], "big")]
+    match = _PUBLISHED.search(data)
+    if match is not None:
+        name = data[match.end() : match.end() + int.from_bytes(match[2], "big")]
         try:
-            return name.decode("ascii"), int.from_bytes(found[1], "big", signed=True)
+            return name.decode("ascii"), int.from_bytes(match[1], "big", signed=True)
         except UnicodeDecodeError:
             pass
     record = decode(data, where)

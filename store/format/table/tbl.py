@@ -95,13 +95,13 @@ def column_sets() -> bytes:
     writer = Writer(blocks(bytes((OBJECT,))))
     writer.array_head(f"[L{COLUMN_SET};", len(_SETS))
     classes: dict[str, int] = {}
-    for one in _SETS:
-        _write_set(writer, one, classes)
+    for column_set in _SETS:
+        _write_set(writer, column_set, classes)
     writer.reset()
     return bytes(writer.out)
 
 
-def _write_set(writer: Writer, one: _Set, classes: dict[str, int]) -> None:
+def _write_set(writer: Writer, column_set: _Set, classes: dict[str, int]) -> None:
     def write_class(name: str) -> None:
         if name in classes:
             writer.reference(classes[name])
@@ -111,10 +111,10 @@ def _write_set(writer: Writer, one: _Set, classes: dict[str, int]) -> None:
     columns: dict[str, int] = {}
     names: dict[str, int] = {}
     writer.object_head(COLUMN_SET)
-    writer.array_head(f"[L{DATA_COLUMN};", len(one.columns))
-    for index, (name, (java_type, wire_type)) in enumerate(one.columns):
+    writer.array_head(f"[L{DATA_COLUMN};", len(column_set.columns))
+    for index, (name, (java_type, wire_type)) in enumerate(column_set.columns):
         columns[name] = writer.object_head(DATA_COLUMN)
-        writer.out += _FLAGS.pack(index, name in one.keys, False, True)
+        writer.out += _FLAGS.pack(index, name in column_set.keys, False, True)
         names[name] = writer.string(name)  # abbreviation, label and name are one string
         writer.null()
         write_class(java_type)
@@ -122,15 +122,15 @@ def _write_set(writer: Writer, one: _Set, classes: dict[str, int]) -> None:
         writer.reference(names[name])
         write_class(wire_type)
     writer.null()
-    writer.array_head(f"[L{DATA_COLUMN};", len(one.keys))
-    for key in one.keys:
+    writer.array_head(f"[L{DATA_COLUMN};", len(column_set.keys))
+    for key in column_set.keys:
         writer.reference(columns[key])
-    writer.map_head(len(one.columns), HASH_MAP)
-    for name in one.map_order:
+    writer.map_head(len(column_set.columns), HASH_MAP)
+    for name in column_set.map_order:
         writer.reference(names[name])
         writer.reference(columns[name])
     writer.map_end(HASH_MAP)
-    writer.string(one.name)
+    writer.string(column_set.name)
 
 
 def _text(text: str | None) -> bytes:

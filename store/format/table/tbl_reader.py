@@ -54,10 +54,10 @@ def _accepts(descriptor: Descriptor) -> bool:
     name = descriptor.name
     element = name[2:-1] if name.startswith("[L") else name
     fields = {field[1] for field in descriptor.fields}
-    known = element in _TABLE_NAMES or element in _COLUMN_NAMES
+    named = element in _TABLE_NAMES or element in _COLUMN_NAMES
     shaped = fields >= {"columns_", "nameToColumn_", "name_"} or fields >= _COLUMN_FIELDS
     # an array shows no fields: its elements are looked at when they come
-    return known or shaped or name.startswith("[L")
+    return named or shaped or name.startswith("[L")
 
 
 class _Cursor:
@@ -69,9 +69,9 @@ class _Cursor:
         self._pos = 0
         self._where = where
 
-    def fail(self, what: str, *, expected: object = None, found: object = None) -> CorruptFileError:
-        at = self._block.offset + self._pos
-        return CorruptFileError(what, where=f"{self._where}, byte {at}", expected=expected, found=found, hint=HINT)
+    def fail(self, fault: str, *, expected: object = None, found: object = None) -> CorruptFileError:
+        offset = self._block.offset + self._pos
+        return CorruptFileError(fault, where=f"{self._where}, byte {offset}", expected=expected, found=found, hint=HINT)
 
     def take(self, count: int) -> bytes:
         parts: list[bytes] = []
@@ -111,10 +111,10 @@ class _Cursor:
     def tagged_object(self) -> Any:
         """An object at the top: FE, the object, RESET."""
         self.tag(_OBJECT)
-        found = self.item()
+        item = self.item()
         if self.item() is not RESET:
             raise self.fail("top-level object is not followed by RESET")
-        return found
+        return item
 
     def tag(self, expected: int) -> None:
         tag = self.take(1)[0]
@@ -147,13 +147,13 @@ class _Layout:
         return values
 
 
-def _layouts(found: Any, cursor: _Cursor) -> dict[str, _Layout]:
-    sets = found.items if type(found) is JArray else []
-    if not sets or any(type(one) is not JObject or not one.fields.keys() >= _SET_FIELDS for one in sets):
-        raise cursor.fail("file does not start with column sets", found=type(found).__name__)
+def _layouts(array: Any, cursor: _Cursor) -> dict[str, _Layout]:
+    sets = array.items if type(array) is JArray else []
+    if not sets or any(type(part) is not JObject or not part.fields.keys() >= _SET_FIELDS for part in sets):
+        raise cursor.fail("file does not start with column sets", found=type(array).__name__)
     layouts = {}
-    for one in sets:
-        columns, name = one.fields["columns_"], one.fields["name_"]
+    for part in sets:
+        columns, name = part.fields["columns_"], part.fields["name_"]
         items: list[Any] = columns.items if type(columns) is JArray else [None]
         if type(name) is not str or any(type(c) is not JObject or not c.fields.keys() >= _COLUMN_FIELDS for c in items):
             raise cursor.fail("column set contains an entry that is not a column", found=repr(name))
@@ -177,9 +177,9 @@ def decode_tbl(data: bytes, where: object) -> Definition:
     UnsupportedVersionError.
     """
     if data[:1] != b"\x77":
-        found = data[:1].hex() or "an empty file"
+        head = data[:1].hex() or "an empty file"
         raise CorruptFileError(
-            "file is not a table.tbl", where=f"{where}, byte 0", expected="77", found=found, hint=HINT
+            "file is not a table.tbl", where=f"{where}, byte 0", expected="77", found=head, hint=HINT
         )
     reader = Reader(data, where, allowed=ALL_CLASSES, accepts=_accepts)
     cursor = _Cursor(reader.items(), where)
@@ -201,9 +201,9 @@ def decode_tbl(data: bytes, where: object) -> Definition:
     return Definition(_name(values, "Namespace", cursor), _name(values, "Name", cursor), columns, storage)
 
 
-def _unsupported(what: str, found: object, known: tuple[int, ...], where: object) -> UnsupportedVersionError:
+def _unsupported(label: str, value: object, codes: tuple[int, ...], where: object) -> UnsupportedVersionError:
     return UnsupportedVersionError(
-        f"unknown {what} in a table definition", where=where, expected=f"one of {known}", found=found, hint=HINT
+        f"unknown {label} in a table definition", where=where, expected=f"one of {codes}", found=value, hint=HINT
     )
 
 
@@ -214,11 +214,11 @@ def _name(values: dict[str, Any], key: str, cursor: _Cursor) -> str:
     return value
 
 
-def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: object) -> tuple[ColumnDefinition, ...]:
-    if type(found) is not JArray or any(type(one) is not JObject for one in found.items):
-        raise cursor.fail("definition has no array of columns", found=type(found).__name__)
+def _columns(array: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: object) -> tuple[ColumnDefinition, ...]:
+    if type(array) is not JArray or any(type(column) is not JObject for column in array.items):
+        raise cursor.fail("definition has no array of columns", found=type(array).__name__)
     layout = _layout(layouts, "ColumnDefinition", cursor)
-    columns = tuple(_column(one, layout, where) for one in found.items)
+    columns = tuple(_column(column, layout, where) for column in array.items)
     names = [column.name for column in columns]
     doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if doubled:
@@ -226,11 +226,11 @@ def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: ob
     return columns
 
 
-def _column(one: JObject, layout: _Layout, where: object) -> ColumnDefinition:
-    cursor = _Cursor(one.content, where)
-    if one.class_name not in _COLUMN_NAMES:
+def _column(column: JObject, layout: _Layout, where: object) -> ColumnDefinition:
+    cursor = _Cursor(column.content, where)
+    if column.class_name not in _COLUMN_NAMES:
         raise cursor.fail(
-            "element of the column array is not a column", expected=COLUMN_DEFINITION, found=one.class_name
+            "element of the column array is not a column", expected=COLUMN_DEFINITION, found=column.class_name
         )
     values = layout.read(cursor, cursor.item)
     cursor.finish()

@@ -101,11 +101,11 @@ def deployment(
     pause: Callable[[float], None] = time.sleep,
 ) -> Deployment:
     """Deploys as ``deploy`` and returns what has changed; with ``dry_run`` nothing is written, the errors are equal."""
-    given = parse_schema(source, "") if isinstance(source, bytes) else load_schema(fs, source)
-    file = given.materialised()
+    source_file = parse_schema(source, "") if isinstance(source, bytes) else load_schema(fs, source)
+    file = source_file.materialised()
     check_supported(file)
     table = TableName(file.schema.namespace, file.schema.name)
-    name = given.name or str(layout.schema(table))
+    name = source_file.name or str(layout.schema(table))
     history = _deployed(TablePlace(fs, layout, table))
     if history and history[-1].sha256 == sha256(file.to_bytes()).hexdigest() and consent == ADDITIONS:
         if not dry_run:
@@ -131,8 +131,8 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
     history = _deployed(place)  # without later ones, whose deployment was cut short
     before = history[-1].version if history else None
     data_exist = _has_data(place)
-    held = data_exist or _has_rows(place)
-    if not history and held:  # the schema file was lost: the columns of the data keep their ids
+    stored = data_exist or _has_rows(place)
+    if not history and stored:  # the schema file was lost: the columns of the data keep their ids
         history = load_history(place)
         if not history and _has_rows(place):
             raise _lost(place)
@@ -144,21 +144,21 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         deployed = _schema_of(fs, layout, file.schema, history, before)
         rename |= renamed_back(file.schema, history, consent)
         change = compare(file.schema, deployed, history, rename)
-        if held:
+        if stored:
             consent = replace(consent, rename=tuple(rename.items()))
             require_sensible(change, consent, history, name)
-        running = running_streams(place) if held and not data_exist else []
+        running = running_streams(place) if stored and not data_exist else []
         if data_exist or running:
             refuse_conflicts(file, name, deployed, history, rename, running)
-        if held and not (refused := refused_by(change, consent, history)).additive:
+        if stored and not (refused := refused_by(change, consent, history)).additive:
             raise refusal(deployed, name, place.schema, history, change, refused)
         new = [gone for gone in consent.drop if gone not in change.dropped]
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
         if standing and not new and same_meaning(file.schema, deployed, change):
             return Deployment(deployed, change, before), history
-        if held:
+        if stored:
             refuse_unstored(file.schema, change.added)
-        numbers = ids(file.schema, history, rename, returning=held)
+        numbers = ids(file.schema, history, rename, returning=stored)
         if data_exist or running:
             refuse_taken_names(file, name, numbers, history)
     columns = tuple(ColumnVersion.of(column, numbers[column.name]) for column in file.schema.columns)
@@ -169,10 +169,10 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
 
 
 def _schema_of(
-    fs: Fs, layout: Layout, given: TableSchema, history: Sequence[Version], standing: int | None
+    fs: Fs, layout: Layout, schema: TableSchema, history: Sequence[Version], standing: int | None
 ) -> TableSchema:
-    """The schema that is deployed, or was before its file was lost; ``given`` replaces it."""
-    table = TableName(given.namespace, given.name)
+    """The schema that is deployed, or was before its file was lost; ``schema`` replaces it."""
+    table = TableName(schema.namespace, schema.name)
     if standing is not None:
         return numbered(load_schema(fs, layout.schema(table), deployed=True).schema, history)
     text = history[-1].text
@@ -181,11 +181,11 @@ def _schema_of(
     # only its columns are known: nothing else can be compared
     columns = [
         replace(new, name=old.name, type=old.type, kind=old.kind, storage=old.storage, encoding=old.encoding, id=old.id)
-        if (new := given.column(old.name)) is not None
+        if (new := schema.column(old.name)) is not None
         else old
         for old in recorded_schema(table, history[-1]).columns
     ]
-    return replace(given, columns=tuple(columns), version=history[-1].version)
+    return replace(schema, columns=tuple(columns), version=history[-1].version)
 
 
 def load_deployed(place: TablePlace) -> TableSchema:
@@ -214,15 +214,15 @@ def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:
     Other names are ignored.
     """
     names = {n for n in fs.names(layout.schemas()) if n[0] != "."}
-    found = {n.removesuffix(end) for n in names for end in (".schema", ".history.json") if n.endswith(end)}
+    table_names = {n.removesuffix(end) for n in names for end in (".schema", ".history.json") if n.endswith(end)}
     intraday, systems = layout.root / "Intraday", layout.root / "Systems"
     for space in fs.names(intraday):
-        found |= {f"{space}.{name}" for name in fs.names(intraday / space) if _logs(fs, intraday / space / name)}
+        table_names |= {f"{space}.{name}" for name in fs.names(intraday / space) if _logs(fs, intraday / space / name)}
     for space in fs.names(systems):
         merges = [n[1:].removesuffix(".merges") for n in fs.names(systems / space / "MetadataIndex") if _is_merges(n)]
-        found |= {f"{space}.{name}" for name in merges}
+        table_names |= {f"{space}.{name}" for name in merges}
     tables = set()
-    for name in found:
+    for name in table_names:
         with suppress(InvalidNameError):
             tables.add(TableName.parse(name))
     return sorted(tables)
@@ -258,7 +258,7 @@ def _deployed(place: TablePlace) -> list[Version]:
     # the history is read second: it is written first, so it knows every file that can be there
     digest = sha256(place.fs.read(path)).hexdigest()
     history = load_history(place)
-    found = [v.version for v in history if v.sha256 == digest]
+    matching = [v.version for v in history if v.sha256 == digest]
     if not history:
         raise CorruptFileError(
             f"the history of the schema of {place.table} is missing",
@@ -267,7 +267,7 @@ def _deployed(place: TablePlace) -> list[Version]:
             found="no version",
             hint="restore the file from a copy. Column ids must not be given twice",
         )
-    if not found:
+    if not matching:
         raise SchemaMismatchError(
             f"the deployed schema of {place.table} is not the one that was deployed",
             where=path,
@@ -275,7 +275,7 @@ def _deployed(place: TablePlace) -> list[Version]:
             found=f"other bytes, SHA-256 {digest[:16]}…",
             hint="put the deployed file back, then deploy the change through a stream",
         )
-    return history[: found[-1]]
+    return history[: matching[-1]]
 
 
 def load_history(place: TablePlace) -> list[Version]:

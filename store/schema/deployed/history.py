@@ -174,8 +174,8 @@ def _require_order(versions: Sequence[Version], *, names_change: bool) -> None:
     for number, version in enumerate(versions, 1):
         if version.version != number:
             raise ValueError(f"version {version.version} stands where {number} should")
-        for part, found in (("id", [c.id for c in version.columns]), ("name", [c.name for c in version.columns])):
-            if len(set(found)) != len(found):
+        for part, entries in (("id", [c.id for c in version.columns]), ("name", [c.name for c in version.columns])):
+            if len(set(entries)) != len(entries):
                 raise ValueError(f"version {number} has a column {part} twice")
         for column in version.columns:
             identity = column.stored if names_change else column.identity

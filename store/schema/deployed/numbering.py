@@ -27,7 +27,7 @@ def renamed_back(schema: TableSchema, history: Sequence[Version], consent: Conse
 def dropped_ids(change: SchemaChange, consent: Consent, history: Sequence[Version]) -> tuple[int, ...]:
     """Ids that the consent drops: columns of now, and those that are gone already without having been dropped."""
     before = {column.name: column.id for column in history[-1].columns} if history else {}
-    gone = {one.record.name: number for number, one in retired_columns(history).items() if not one.declared}
+    gone = {retired.record.name: number for number, retired in retired_columns(history).items() if not retired.declared}
     late = [gone[name] for name in consent.drop if name in gone and name not in before]
     return (*(before[name] for name in change.dropped), *late)
 
@@ -84,10 +84,10 @@ def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
     gone = retired_columns(history)
     # a name that another column has had since names no file of the retired one: it was taken when there were none
     own = {
-        number: replace(_recorded(one.record), name=names[number][0]) for number, one in gone.items() if names[number]
+        number: replace(_recorded(old.record), name=names[number][0]) for number, old in gone.items() if names[number]
     }
     retired = tuple(_labelled(column, names) for column in own.values())
-    dropped = frozenset(number for number, one in gone.items() if one.declared)
+    dropped = frozenset(number for number, old in gone.items() if old.declared)
     return replace(schema, columns=columns, version=version.version, retired=retired, dropped=dropped)
 
 

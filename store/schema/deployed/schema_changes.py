@@ -92,13 +92,13 @@ class SchemaChange:
 
 
 def compare(
-    given: TableSchema,
+    schema: TableSchema,
     deployed: TableSchema,
     history: Sequence[Version],
     rename: Mapping[str, str] = {},
 ) -> SchemaChange:
     """What a schema would change. ``history`` ends with the deployed version; ``rename``: old name -> new name."""
-    names = [column.name for column in given.columns]
+    names = [column.name for column in schema.columns]
     before = {column.name: column for column in deployed.columns}
     retired = {gone.record.name for gone in retired_columns(history).values()}
     renamed = tuple((old, new) for old, new in rename.items() if old in before and new in names)
@@ -110,52 +110,52 @@ def compare(
         dropped=tuple(name for name in before if name not in kept),
         renamed=renamed,
         restored=tuple(name for name in new if name in retired),
-        changed=tuple(_changes(given, deployed, targets, kept)),
-        older=_older(given, history),
+        changed=tuple(_changes(schema, deployed, targets, kept)),
+        older=_older(schema, history),
     )
 
 
-def _older(given: TableSchema, history: Sequence[Version]) -> int | None:
-    columns = [(ColumnVersion.of(column, 0).identity, column.kind.name) for column in given.columns]
+def _older(schema: TableSchema, history: Sequence[Version]) -> int | None:
+    columns = [(ColumnVersion.of(column, 0).identity, column.kind.name) for column in schema.columns]
     for version in reversed(history[:-1]):
         if [(column.identity, column.kind) for column in version.columns] == columns:
             return version.version
     return None
 
 
-def _changes(given: TableSchema, deployed: TableSchema, targets: Mapping[str, str], kept: Sequence[str]) -> list[str]:
+def _changes(schema: TableSchema, deployed: TableSchema, targets: Mapping[str, str], kept: Sequence[str]) -> list[str]:
     """What differs beside the set of columns, in words."""
     before = {column.name: column for column in deployed.columns}
-    found = []
-    for column in given.columns:
+    changes = []
+    for column in schema.columns:
         old = before.get(targets.get(column.name, column.name))
         if old is not None and old.kind is not column.kind:
-            found.append(f"{column.name} from {old.kind.name.lower()} to {column.kind.name.lower()}")
+            changes.append(f"{column.name} from {old.kind.name.lower()} to {column.kind.name.lower()}")
     if list(kept) != [name for name in before if name in set(kept)]:
-        found.append("the order of columns")
-    for what, one, other in (
-        ("keyFormula", given.key_formula, deployed.key_formula),
-        ("defaultMergeFormat", given.merge_format, deployed.merge_format),
-        ("MergeAttributes", given.merge_codec, deployed.merge_codec),
-        ("ExtendedStorage", (given.extended, given.extended_format), (deployed.extended, deployed.extended_format)),
+        changes.append("the order of columns")
+    for setting, new, former in (
+        ("keyFormula", schema.key_formula, deployed.key_formula),
+        ("defaultMergeFormat", schema.merge_format, deployed.merge_format),
+        ("MergeAttributes", schema.merge_codec, deployed.merge_codec),
+        ("ExtendedStorage", (schema.extended, schema.extended_format), (deployed.extended, deployed.extended_format)),
     ):
-        if one != other:
-            found.append(what)
+        if new != former:
+            changes.append(setting)
     rules = Counter((rule.name, tuple(sorted(rule.attributes.items()))) for rule in deployed.rules)
-    if rules - Counter((rule.name, tuple(sorted(rule.attributes.items()))) for rule in given.rules):
-        found.append("Validator, which lacks rules of the deployed one")
-    indexes = {tuple(targets.get(name, name) for name in keys) for keys in given.data_indexes}
+    if rules - Counter((rule.name, tuple(sorted(rule.attributes.items()))) for rule in schema.rules):
+        changes.append("Validator, which lacks rules of the deployed one")
+    indexes = {tuple(targets.get(name, name) for name in keys) for keys in schema.data_indexes}
     if set(deployed.data_indexes) - indexes:
-        found.append("DataIndex, which lacks indexes of the deployed ones")
-    return found
+        changes.append("DataIndex, which lacks indexes of the deployed ones")
+    return changes
 
 
-def same_meaning(given: TableSchema, deployed: TableSchema, change: SchemaChange) -> bool:
+def same_meaning(schema: TableSchema, deployed: TableSchema, change: SchemaChange) -> bool:
     """Whether nothing differs but comments, descriptions and parts that have no effect."""
-    if change.added or not change.additive or len(given.rules) != len(deployed.rules):
+    if change.added or not change.additive or len(schema.rules) != len(deployed.rules):
         return False
-    return given.data_indexes == deployed.data_indexes and not any(
-        _kept_form(one) != _kept_form(other) for one, other in zip(given.columns, deployed.columns, strict=True)
+    return schema.data_indexes == deployed.data_indexes and not any(
+        _kept_form(new) != _kept_form(former) for new, former in zip(schema.columns, deployed.columns, strict=True)
     )
 
 
@@ -180,9 +180,9 @@ def require_sensible(change: SchemaChange, consent: Consent, history: Sequence[V
     before = {column.name for column in history[-1].columns} if history else set()
     for name in consent.drop:
         if name not in change.dropped and name not in retired:
-            found = "the file has it still" if name in before else "there is no such column"
+            fault = "the file has it still" if name in before else "there is no such column"
             hint = "remove it from the file first" if name in before else "names are case-sensitive"
-            raise SettingsError(f"--drop {name} drops nothing", where=where, found=found, hint=hint)
+            raise SettingsError(f"--drop {name} drops nothing", where=where, found=fault, hint=hint)
     for old, new in consent.rename:
         if (old, new) not in change.renamed:
             raise SettingsError(
@@ -236,7 +236,7 @@ def _version_with(names: Sequence[str], history: Sequence[Version], older: int |
     if older is not None:
         return older
     every = [v.version for v in history if set(names) <= {column.name for column in v.columns}]
-    gone = {one.record.name: one.version for one in retired_columns(history).values()}
+    gone = {retired.record.name: retired.version for retired in retired_columns(history).values()}
     return max(every, default=gone[names[0]])
 
 

@@ -13,5 +13,5 @@ from sparkhaven.store.schema.deployed.numbering import recorded_schema
 def definitions(place: TablePlace) -> Mapping[int, bytes]:
     """The content of ``table.tbl`` by schema version; raises what ``load_deployed`` raises."""
     deployed = load_deployed(place)
-    found = {v.version: encode_tbl(recorded_schema(place.table, v)) for v in load_history(place)}
-    return found | {deployed.version: encode_tbl(deployed)}
+    contents = {v.version: encode_tbl(recorded_schema(place.table, v)) for v in load_history(place)}
+    return contents | {deployed.version: encode_tbl(deployed)}

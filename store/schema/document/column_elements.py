@@ -152,8 +152,8 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
     )
 
 
-def _check_role(element: Element, kind: Kind, found: DataType, findings: FindingCollector) -> None:
-    if kind is Kind.PARTITIONING and found.name != "String":
+def _check_role(element: Element, kind: Kind, data_type: DataType, findings: FindingCollector) -> None:
+    if kind is Kind.PARTITIONING and data_type.name != "String":
         findings.add(
             "E114",
             element,
@@ -161,7 +161,7 @@ def _check_role(element: Element, kind: Kind, found: DataType, findings: Finding
             found=element.attributes["dataType"],
             hint="its values are names of directories. Keep the instant or number in a column of its own",
         )
-    if kind is Kind.GROUPING and not found.groupable:
+    if kind is Kind.GROUPING and not data_type.groupable:
         findings.add(
             "E115",
             element,
@@ -171,7 +171,7 @@ def _check_role(element: Element, kind: Kind, found: DataType, findings: Finding
         )
 
 
-def _width(element: Element, found: DataType, findings: FindingCollector) -> int | None:
+def _width(element: Element, data_type: DataType, findings: FindingCollector) -> int | None:
     """Fixed width that ``objectWidth`` or the arguments of a built-in codec give, or None; E117 when unfit."""
     attributes = element.attributes
     present = [a for a in ("objectCodec", "objectCodecArguments", "objectWidth") if a in attributes]
@@ -181,7 +181,7 @@ def _width(element: Element, found: DataType, findings: FindingCollector) -> int
     def refuse(expected: str, shown: str, hint: str) -> None:
         findings.add("E117", element, expected=expected, found=shown, hint=hint)
 
-    if found.numpy is not None or found.name in ("String", "StringSet"):
+    if data_type.numpy is not None or data_type.name in ("String", "StringSet"):
         shown = f"{present[0]} on {attributes['dataType']}"
         refuse("no codec: the type has its own storage", shown, "remove the attribute, or change dataType")
         return None
@@ -194,7 +194,7 @@ def _width(element: Element, found: DataType, findings: FindingCollector) -> int
     width: int | None = None
     if codec in _CODECS:
         fits, form, shape = _CODECS[codec]
-        if found.name not in fits:
+        if data_type.name not in fits:
             refuse(f"{codec} on {' or '.join(fits)}", attributes["dataType"], "take the codec of this type")
             return None
         if not form.fullmatch(arguments):

@@ -42,6 +42,10 @@ def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, A
         ],
         "findings": None if file is None else [finding.to_json() for finding in file.findings],
     }
+    return _stated(shown)
+
+
+def _stated(shown: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in shown.items() if value is not None}
 
 
@@ -60,19 +64,14 @@ def _column(column: Column) -> dict[str, Any]:
         "width": column.codec_width,
         "stored": column.type.stored,
     }
-    return {key: value for key, value in shown.items() if value is not None}
+    return _stated(shown)
 
 
 def _source(source: ImportSource) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "type": source.type,
-        "name": source.name,
-        "columns": [
-            {k: v for k, v in (("name", c.name), ("source", c.source_name), ("default", c.default)) if v is not None}
-            for c in source.columns.values()
-        ],
-    }
-    return {key: value for key, value in shown.items() if value is not None}
+    columns = [
+        _stated({"name": c.name, "source": c.source_name, "default": c.default}) for c in source.columns.values()
+    ]
+    return _stated({"type": source.type, "name": source.name, "columns": columns})
 
 
 def schema_text(schema: TableSchema) -> str:

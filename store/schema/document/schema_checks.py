@@ -40,8 +40,8 @@ def read_imports(root: Element, columns: tuple[Column, ...], findings: FindingCo
 def _import_column(
     element: Element, names: dict[str, Column], mapped: dict[str, ImportColumn], findings: FindingCollector
 ) -> ImportColumn | None:
-    given = element.attributes
-    name = given.get("name", "")
+    attributes = element.attributes
+    name = attributes.get("name", "")
     if name not in names or name in mapped:
         twice = name in mapped
         findings.add(
@@ -52,10 +52,10 @@ def _import_column(
             hint="remove one of them" if twice else meant(name, names) or "name a column, or remove the element",
         )
         return None
-    if set(given) == {"name"}:
+    if set(attributes) == {"name"}:
         hint = "add sourceName, sourceType or default, or remove the element"
         findings.add("W133", element, expected="an attribute beside name", found="only name", hint=hint)
-    return ImportColumn(name, given.get("sourceName"), given.get("default"))
+    return ImportColumn(name, attributes.get("sourceName"), attributes.get("default"))
 
 
 def check_indexes(
@@ -75,13 +75,13 @@ def check_indexes(
                 findings.add("W155", element, expected="a single grouping column", found=", ".join(keys), hint=effect)
             continue
         if unknown:
-            found, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
+            fault, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
         elif repeated:
-            found, hint = f"{repeated[0]} more than once", "name each column once"
+            fault, hint = f"{repeated[0]} more than once", "name each column once"
         else:
-            found, hint = "no columns", 'write columns="A" or columns="A,B"'
+            fault, hint = "no columns", 'write columns="A" or columns="A,B"'
         findings.add(
-            "E151", element, expected="columns of the table, each once", found=found, hint=hint or "name a column"
+            "E151", element, expected="columns of the table, each once", found=fault, hint=hint or "name a column"
         )
     return tuple(indexes)
 

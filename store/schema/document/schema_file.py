@@ -93,10 +93,10 @@ def _load(fs: Fs, path: Path, chain: tuple[Path, ...], *, deployed: bool = False
 def check_schema(fs: Fs, path: Path) -> tuple[FindingList, SchemaFile | None]:
     """Every finding of a file, and the file if it has no errors; raises only when it cannot be read."""
     try:
-        found = load_schema(fs, path)
+        file = load_schema(fs, path)
     except SchemaParseError as error:
         return error.findings, None
-    return FindingList(found.findings), found
+    return FindingList(file.findings), file
 
 
 def parse_schema(data: bytes, name: str, *, resolve: Resolve | None = None, deployed: bool = False) -> SchemaFile:
@@ -109,8 +109,8 @@ def parse_schema(data: bytes, name: str, *, resolve: Resolve | None = None, depl
     try:
         document = parse_document(data)
     except DocumentError as error:
-        at = (findings.file, error.line, error.column, "document")
-        raise_errors([SchemaFinding("E101", *at, error.expected, error.found, error.hint)])
+        position = (findings.file, error.line, error.column, "document")
+        raise_errors([SchemaFinding("E101", *position, error.expected, error.found, error.hint)])
         raise
     root = document.root
     if root.name not in ("Table", "CopyTable"):
@@ -159,8 +159,8 @@ def _identity(root: Element, file: str, findings: FindingCollector) -> tuple[str
 def _origin(root: Element, resolve: Resolve | None, findings: FindingCollector) -> SchemaFile | None:
     namespace, name = root.attributes.get("sourceNamespace", ""), root.attributes.get("sourceName", "")
     if not is_identifier(namespace) or not is_identifier(name):
-        found = f"sourceNamespace {namespace!r}, sourceName {name!r}"
-        findings.add("E108", root, expected="sourceNamespace and sourceName", found=found, hint="state both")
+        stated = f"sourceNamespace {namespace!r}, sourceName {name!r}"
+        findings.add("E108", root, expected="sourceNamespace and sourceName", found=stated, hint="state both")
         return None
     origin = resolve(namespace, name) if resolve else None
     if origin is None:
@@ -218,8 +218,8 @@ def _check_partitioning(
     if extended is not None:  # extended layouts may have any number of partitioning columns
         if nested and len(chosen) != 1:
             hint = "make the others Normal. Streams and merges refuse the table, because their values would be lost"
-            found = ", ".join(chosen) or "none"
-            findings.add("W113", named[1] if len(named) > 1 else root, expected="one", found=found, hint=hint)
+            partitioning = ", ".join(chosen) or "none"
+            findings.add("W113", named[1] if len(named) > 1 else root, expected="one", found=partitioning, hint=hint)
         return
     if len(chosen) == wanted:
         return
@@ -293,9 +293,9 @@ def _extended(root: Element, findings: FindingCollector) -> str | None:
 
 def _extended_format(root: Element, extended: str | None, findings: FindingCollector) -> str:
     """The format of the leaves of a tree beside history, of which only ``coreplus:hive`` trees have a choice."""
-    found = next((one_of(each, "format", MERGE_FORMATS, findings) for each in root.all("ExtendedStorage")), None)
-    if found not in (None, "Parquet") and extended != "coreplus:hive":
+    chosen = next((one_of(element, "format", MERGE_FORMATS, findings) for element in root.all("ExtendedStorage")), None)
+    if chosen not in (None, "Parquet") and extended != "coreplus:hive":
         (element,) = root.all("ExtendedStorage")[:1]
         hint = "leave format out, or choose coreplus:hive"
         findings.add("E154", element, expected='type="coreplus:hive" with this format', found=extended, hint=hint)
-    return found or "Parquet"
+    return chosen or "Parquet"

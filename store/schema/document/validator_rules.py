@@ -34,36 +34,23 @@ _NUMBERS = (*_INTEGERS, *_FLOATS, "BigDecimal", "BigInteger")
 _ORDERED = (*_NUMBERS, "Instant", "LocalDate", "String")
 
 
+Fits = Callable[[DataType], bool]
+
+
+def _one_of(*names: str) -> Fits:
+    return lambda data_type: data_type.name in names
+
+
 def _any(_: DataType) -> bool:
     return True
 
 
-def _scalar(found: DataType) -> bool:
-    return not found.name.endswith("[]") and found.name != "StringSet" and _known(found)
+def _array(data_type: DataType) -> bool:
+    return data_type.name.endswith("[]")
 
 
-def _known(found: DataType) -> bool:
-    return found.name in (*_ORDERED, "Boolean", "StringSet") or found.name.endswith("[]")
-
-
-def _ordered(found: DataType) -> bool:
-    return found.name in _ORDERED
-
-
-def _number(found: DataType) -> bool:
-    return found.name in _NUMBERS
-
-
-def _float(found: DataType) -> bool:
-    return found.name in _FLOATS
-
-
-def _array(found: DataType) -> bool:
-    return found.name.endswith("[]")
-
-
-def _set(found: DataType) -> bool:
-    return found.name == "StringSet"
+_scalar, _ordered, _number = _one_of(*_ORDERED, "Boolean"), _one_of(*_ORDERED), _one_of(*_NUMBERS)
+_float, _set = _one_of(*_FLOATS), _one_of("StringSet")
 
 
 @frozen
@@ -73,7 +60,7 @@ class RuleSpec:
     name: str
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
-    fits: Callable[[DataType], bool] = _any
+    fits: Fits = _any
     fit_text: str = "any type"
     evaluated: bool = False
 
@@ -92,7 +79,7 @@ def _rows() -> dict[str, RuleSpec]:
         *,
         nni: bool = False,
         optional: str = "",
-        fits: Callable[[DataType], bool] = _any,
+        fits: Fits = _any,
         text: str = "any type",
     ) -> None:
         for name in names.split():
@@ -139,28 +126,28 @@ def _rows() -> dict[str, RuleSpec]:
 RULE_SPECS: dict[str, RuleSpec] = _rows()
 
 
-def parse_value(text: str, found: DataType) -> Bound:
+def parse_value(text: str, data_type: DataType) -> Bound:
     """A value as a rule states it, for comparison with a column: int, float, Decimal, str, date or ns since the epoch.
 
     Raises ValueError when the text is not a value of the type, or NaN.
     """
     bare = text.strip()
-    if found.name in ("String", "StringSet"):
+    if data_type.name in ("String", "StringSet"):
         return text
-    if found.name == "char":
+    if data_type.name == "char":
         if len(bare) == 1 and ord(bare) < 0x10000:
             return ord(bare)
         raise ValueError("one character")
-    if found.name == "Instant":
+    if data_type.name == "Instant":
         return parse_instant(bare)
-    if found.name == "LocalDate":
+    if data_type.name == "LocalDate":
         return date.fromisoformat(bare)
-    if found.name == "Boolean":
+    if data_type.name == "Boolean":
         return {"true": True, "false": False}[bare] if bare in ("true", "false") else _fail("true or false")
-    if found.name in _FLOATS:
+    if data_type.name in _FLOATS:
         value = float(bare)
         return _fail("a number that is not NaN") if math.isnan(value) else value
-    if found.name in ("BigDecimal", "BigInteger"):
+    if data_type.name in ("BigDecimal", "BigInteger"):
         return _decimal(bare)
     # the bound of an integer column may have a fraction: it bounds all the same
     return int(bare) if re.fullmatch(r"[+-]?\d{1,40}", bare) else _decimal(bare)
@@ -196,12 +183,12 @@ def check_rule(element: Element, columns: tuple[Column, ...], findings: FindingC
         misspelt = next((a for a in unknown if missing and a.lower() == missing[0].lower()), None)
         advice = "state it" if missing else meant(unknown[0], spec.attributes) or "remove it"
         optional = (*spec.optional, "modes")
-        found = f"no attribute {missing[0]}" if missing else f"attribute {unknown[0]}"
+        fault = f"no attribute {missing[0]}" if missing else f"attribute {unknown[0]}"
         findings.add(
             "E141",
             element,
             expected=f"attributes {', '.join(spec.required) or '(none)'}, optional {', '.join(optional)}",
-            found=found,
+            found=fault,
             hint=f"attributes are case-sensitive. Write {missing[0]}, not {misspelt}" if misspelt else advice,
         )
         return
@@ -250,15 +237,15 @@ def _check_columns(element: Element, spec: RuleSpec, by_name: dict[str, Column],
 
 
 def _check_bounds(element: Element, by_name: dict[str, Column], findings: FindingCollector) -> None:
-    given = element.attributes
-    column = by_name.get(given.get("column", ""))
-    numbers = [a for a in ("min", "max", "partitionsBefore", "partitionsAfter", "percentile") if a in given]
+    stated = element.attributes
+    column = by_name.get(stated.get("column", ""))
+    numbers = [a for a in ("min", "max", "partitionsBefore", "partitionsAfter", "percentile") if a in stated]
     values: dict[str, Bound] = {}
-    for attribute in (*numbers, *(a for a in ("minValue", "maxValue", "value") if a in given)):
+    for attribute in (*numbers, *(a for a in ("minValue", "maxValue", "value") if a in stated)):
         try:
             typed = column is not None and attribute not in numbers
             values[attribute] = (
-                parse_value(given[attribute], column.type) if typed and column else _decimal(given[attribute].strip())
+                parse_value(stated[attribute], column.type) if typed and column else _decimal(stated[attribute].strip())
             )
         except ValueError as error:
             kind = column.type.name if column is not None and attribute not in numbers else "number"
@@ -266,11 +253,11 @@ def _check_bounds(element: Element, by_name: dict[str, Column], findings: Findin
                 "E143",
                 element,
                 expected=f"{attribute} is a value of type {kind}",
-                found=f'{attribute}="{given[attribute]}"',
+                found=f'{attribute}="{stated[attribute]}"',
                 hint=f"write {error}" if attribute not in numbers else "write a number",
             )
             return
-    if column is not None and "expectedValues" in given and not _check_list(element, column, findings):
+    if column is not None and "expectedValues" in stated and not _check_list(element, column, findings):
         return
     for low, high in (("min", "max"), ("minValue", "maxValue")):
         if low in values and high in values and values[low] > values[high]:  # type: ignore[operator]
@@ -278,7 +265,7 @@ def _check_bounds(element: Element, by_name: dict[str, Column], findings: Findin
                 "E143",
                 element,
                 expected=f"{low} not above {high}",
-                found=f'{low}="{given[low]}" {high}="{given[high]}"',
+                found=f'{low}="{stated[low]}" {high}="{stated[high]}"',
                 hint="exchange the two",
             )
             return

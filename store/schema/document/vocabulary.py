@@ -77,11 +77,11 @@ def check_words(root: Element, findings: FindingCollector) -> None:
             for name in element.attributes:
                 # a declaration of an XML namespace belongs to XML, not to us
                 if name not in word.attributes and not name.startswith("xmlns"):
-                    known = ", ".join(sorted(word.attributes)) or "no attribute"
+                    allowed = ", ".join(sorted(word.attributes)) or "no attribute"
                     findings.add(
                         "W106",
                         element,
-                        expected=known,
+                        expected=allowed,
                         found=f"attribute {name}",
                         hint=meant(name, word.attributes) or "it has no effect. Remove it if it is a typo",
                     )

@@ -107,9 +107,9 @@ class ParquetSource(ColumnSource):
     def _encoded(self, first: int, stop: int) -> tuple[npt.NDArray[np.int64], memoryview]:
         if self.absent:
             return np.zeros(stop - first + 1, np.int64), memoryview(b"")
-        place = f"{self._rows.found.path}, row "
+        prefix = f"{self._rows.found.path}, row "
         ends, data = encode_blobs(
-            self._file.read(first, stop), charset_of(self.column), 0, place=lambda index: place + str(first + index)
+            self._file.read(first, stop), charset_of(self.column), 0, locate=lambda n: prefix + str(first + n)
         )
         return np.concatenate((np.zeros(1, np.int64), np.frombuffer(ends, f"<i{WIDTH}"))), data
 

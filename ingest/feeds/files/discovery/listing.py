@@ -83,14 +83,14 @@ class _Directory:
 
 
 class FeedListing:
-    """Files below ``path``, a plain path or a pattern, that are new or not ``known`` since the last look.
+    """Files below ``path``, a plain path or a pattern, that are new or not taken (``is_taken``) since the last look.
 
     Names that begin with a dot or an underscore, and names that end as one of ``unfinished`` does (unless the pattern
     itself ends so), are passed over; and below the output of Spark's streaming file sink what its log does not name.
     """
 
-    def __init__(self, fs: Fs, path: str, unfinished: tuple[str, ...], known: Callable[[str], bool]) -> None:
-        self._fs, self._path, self._known = fs, path, known
+    def __init__(self, fs: Fs, path: str, unfinished: tuple[str, ...], is_taken: Callable[[str], bool]) -> None:
+        self._fs, self._path, self._is_taken = fs, path, is_taken
         self.root, self._parts = split_pattern(fs, path)
         last = Path(path).name.lower()
         self._unfinished = tuple(end.lower() for end in unfinished if not last.endswith(end.lower()))
@@ -98,7 +98,7 @@ class FeedListing:
         self._listed: dict[Path, _Directory] = {}
         self._walked: dict[tuple[int, int, int], Path] = {}  # by device, inode, parts of the pattern that are left
         self._links: deque[_Step] = deque()  # to directories
-        self._sinks = Sinks(fs, known)
+        self._sinks = Sinks(fs, is_taken)
         self._own = Passed()  # what is of no listed directory
         self._matched = self._looked = False
 
@@ -216,9 +216,9 @@ class FeedListing:
         names = self._names(directory)
         refuse_managed(self._fs, directory, names)
         own = self._sinks.of(directory, names)
-        seen = np.fromiter(map(hash, names), np.int64, len(names))
-        seen.sort()
-        listing = _Directory(stat.mtime_ns, now_ns - stat.mtime_ns > SETTLED_NS, seen, own, _version(own or above))
+        hashes = np.fromiter(map(hash, names), np.int64, len(names))
+        hashes.sort()
+        listing = _Directory(stat.mtime_ns, now_ns - stat.mtime_ns > SETTLED_NS, hashes, own, _version(own or above))
         for name in names:
             self._sort_in(directory, name, listing, before, own or above)
         self._listed[directory] = self._directories[directory] = listing
@@ -232,7 +232,7 @@ class FeedListing:
             listing.passed.add(HIDDEN, str(path))
             return
         _check_text(directory, name)
-        if self._known(str(path)):
+        if self._is_taken(str(path)):
             self._matched = True
             return
         stat = self._fs.stat(path, follow=False)

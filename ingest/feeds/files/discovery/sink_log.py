@@ -153,11 +153,11 @@ class SinkLog:
 class Sinks:
     """The outputs of Spark's streaming file sinks in and above a feed; each log is looked at once a ``begin``.
 
-    ``known``: whether a file was taken.
+    ``is_taken``: whether a file was taken.
     """
 
-    def __init__(self, fs: Fs, known: Callable[[str], bool]) -> None:
-        self._fs, self._known = fs, known
+    def __init__(self, fs: Fs, is_taken: Callable[[str], bool]) -> None:
+        self._fs, self._is_taken = fs, is_taken
         self._logs: dict[Path, SinkLog] = {}
         self._looked: set[Path] = set()
         self._gone: dict[Path, tuple[int, Passed]] = {}  # by directory, with the version of its log
@@ -197,7 +197,7 @@ class Sinks:
             if version != log.version:
                 missing = Passed()
                 for path in log.paths():
-                    if not self._known(str(path)) and self._fs.stat(path) is None:
+                    if not self._is_taken(str(path)) and self._fs.stat(path) is None:
                         missing.add(GONE, str(path))
                 self._gone[directory] = log.version, missing
             whole.merge(missing)

@@ -153,14 +153,14 @@ class BatchClient:
 
     def _make_room(self, count: int) -> None:
         """Places for further messages: at the front, where messages were given back, or in larger arrays."""
-        handles, held = self._handles, slice(self._handles.first, self._handles.stop)
-        number = held.stop - held.start
-        if held.stop + count <= len(handles.pointers):
+        handles, window = self._handles, slice(self._handles.first, self._handles.stop)
+        number = window.stop - window.start
+        if window.stop + count <= len(handles.pointers):
             return
         size = max(len(handles.pointers), 2 * (number + count))
         pointers, facts = np.empty(size, np.uint64), MessageFacts.room(size)
-        pointers[:number] = handles.pointers[held]
-        facts.part(slice(number)).take(self._facts.part(held))
+        pointers[:number] = handles.pointers[window]
+        facts.part(slice(number)).take(self._facts.part(window))
         handles.pointers, handles.first, handles.stop = pointers, 0, number
         self._facts = facts
 
