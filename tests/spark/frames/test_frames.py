@@ -231,7 +231,7 @@ def test_frames_that_do_not_fit_are_refused_before_any_task(spark: SparkSession,
         write(frame, positions={"offset": "N"})
     with pytest.raises(SettingsError):
         write(frame, internal={"colum": "Sym"})
-    with pytest.raises(SettingsError, match="no batch of a streaming query"):
+    with pytest.raises(SettingsError, match="not a batch of a streaming query"):
         deephaven_writer(tmp_path, str(TABLE), STREAM, **ROUTE)(frame, 0)
     write(frame.withColumn("More", frame.N), ignore=("More",))
     assert numbers(tmp_path) == [*range(4)]

@@ -129,7 +129,7 @@ def test_tasks_that_only_looked_are_not_committed(root: Path) -> None:
     other = Write(options(root), query="q", batch=0)
     looked = other.tasks([rows(range(4, 6))])
     other._batch = 1
-    with pytest.raises(EpochConflictError, match="wrote nothing"):
+    with pytest.raises(EpochConflictError, match="but the log does not have it"):
         other.commit(looked)
     assert epochs(root) == 1
 
@@ -203,7 +203,7 @@ def test_the_rows_of_no_query_are_refused(root: Path) -> None:
     begun = Write(options(root), query="q")
     begun.properties.clear()
     messages = begun.tasks([rows(range(4))])
-    with pytest.raises(SettingsError, match="no batch of a streaming query"):
+    with pytest.raises(SettingsError, match="not a batch of a streaming query"):
         stream_writer(options(root), TYPES, False).commit([pickle.loads(each) for each in messages], 0)
 
 

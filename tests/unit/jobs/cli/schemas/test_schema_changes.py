@@ -316,7 +316,7 @@ def test_a_stream_that_runs_on_an_older_schema_says_so(site: Site) -> None:
     assert watch.news() is None
     streams = {line["stream"]: line.get("schemaBehind") for line in site.do("stats", TABLE)["streams"]}
     assert streams == {"s": {"writes": 1, "deployed": 2}, "t": None}
-    assert "s writes schema version 1; deployed is 2." in run(site.root, "stats", TABLE).stdout
+    assert "s writes schema version 1. Deployed is 2." in run(site.root, "stats", TABLE).stdout
     site.night()  # rows of both versions
     assert [row["D"] for row in site.rows()] == [None, 4]
 
