@@ -63,9 +63,9 @@ def encode_internal(value: str) -> str:
     return check_partition("internal partition", name)
 
 
-def stream_of(path: Path) -> str:
-    """``NS.T STREAM``, as commands take it, of the commit log or another file of a stream."""
-    return f"{'.'.join(path.parts[-4:-2])} {path.stem}"
+def stream_of(path: Path) -> tuple[str, str]:
+    """Table and stream, as commands take them, of the commit log or another file of a stream."""
+    return ".".join(path.parts[-4:-2]), path.stem
 
 
 def table_of(location: Path) -> str:

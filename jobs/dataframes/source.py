@@ -63,7 +63,7 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
             return reader
         if options.max_rows:
             raise SettingsError(
-                "this release of Spark lets no source limit its batches",
+                "this release of Spark cannot limit the batches of a source",
                 where="option maxRowsPerTrigger",
                 expected="pyspark 4.2 or later",
                 found=f"pyspark {installed_spark().version}",

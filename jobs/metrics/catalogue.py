@@ -37,7 +37,7 @@ GAPS = Metric("offset_gap_total", "counter", "Missing offsets that were skipped,
 REJECTED = Metric(
     "quarantine_total",
     "counter",
-    "Rows written to quarantine, by reason. See `sparkhaven quarantine list`.",
+    "Rows written to quarantine, by reason.",
     (*STREAM, "reason"),
 )
 LATE = Metric("late_rows_total", "counter", "Rows rejected because their date was truncated or deleted.")

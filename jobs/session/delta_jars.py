@@ -30,7 +30,7 @@ def delta_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
             "Delta has no jars for the Spark that is installed",
             expected=f"pyspark of one of {', '.join(SPARKS)}",
             found=f"pyspark {release}",
-            hint="`sparkhaven quarantine` lists and requeues rejected rows without Spark",
+            hint="list and requeue rejected rows without Spark, see `sparkhaven quarantine list --help`",
         )
     names = (f"delta-spark_{release}_2.13", *BESIDE)
     artifacts = [Artifact("io.delta", name, VERSION, alone=True) for name in names]  # the rest comes with Spark

@@ -48,7 +48,7 @@ def settle(place: TablePlace, state: StreamState, quarantine: Quarantine, where:
     moved = ledger is not None and ledger.place not in ("", str(quarantine.directory))
     if ledger is not None and moved and is_table(place.fs, Path(ledger.place)):
         raise SettingsError(
-            "the stream's quarantine is in another place than its settings name",
+            "the stream's quarantine is in another place than its settings say",
             where=where,
             expected=ledger.place,
             found=quarantine.directory,

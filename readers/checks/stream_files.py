@@ -108,7 +108,7 @@ def check_positions(place: TablePlace, state: StreamState) -> Iterator[CheckFind
             "the commit log was rebuilt and its source positions are unknown. The stream ingests nothing",
             expected=f"positions up to epoch {open_since.stop}",
             found=f"positions up to epoch {open_since.last_start}",
-            hint=settle_hint(f"{place.table} {state.stream}"),
+            hint=settle_hint(place.table, state.stream),
         )
 
 

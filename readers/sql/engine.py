@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,8 +77,8 @@ def not_a_select(text: str) -> SettingsError:
     )
 
 
-def refusal(error: Exception, query: str) -> SparkhavenError:
-    """DuckDB's refusal of a query as one of ours."""
+def refusal(error: Exception, query: str, tables: Sequence[str] = ()) -> SparkhavenError:
+    """DuckDB's refusal of a query of these tables as one of ours."""
     message, _, rest = str(error).strip().partition("\n")
     if isinstance(error, duckdb.OutOfMemoryException):
         hint = "allow more with --memory, or select fewer columns and rows"
@@ -88,7 +88,8 @@ def refusal(error: Exception, query: str) -> SparkhavenError:
         return RetryableStorageError(f"the query exceeds the free disk: {message}", where=query, hint=hint)
     if isinstance(error, duckdb.PermissionException):
         return SettingsError(f"the query reaches beyond the tables: {message}", where=query, hint=BEYOND)
-    hint = "`sparkhaven schema show` lists the columns of a table. Functions and types are those of DuckDB"
+    hint = "".join(f"`sparkhaven schema show {table}` lists columns. " for table in tables)
+    hint += "Functions and types are those of DuckDB"
     if "TIMESTAMPTZ_NS" in str(error):
         hint = 'an Instant is exact to the nanosecond. For date functions take microseconds, "At"::TIMESTAMPTZ'
     detail = " ".join(rest.partition("LINE ")[0].split())  # what follows is the query again

@@ -141,7 +141,7 @@ def _ours(error: Exception, query: str, scans: Sequence[TableScan]) -> Sparkhave
     for failure in (*(failure for scan in scans for failure in scan.failures), error):
         if isinstance(failure, SparkhavenError | OSError):
             return as_ours(failure)
-    return refusal(error, query)
+    return refusal(error, query, [scan.table.name for scan in scans])
 
 
 def _unique(schema: pa.Schema) -> pa.Schema:

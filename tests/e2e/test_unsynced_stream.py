@@ -57,7 +57,7 @@ def test_rows_that_were_never_synced(tmp_path: Path, durability: str) -> None:
     for words in (MERGE, (*MERGE, "--dry-run")):
         code, value, said = run_json(tmp_path, *words)
         assert (code, value["error"]["what"].split(";")[0]) == (3, "the rows of this date are not synced yet")
-        assert f"if the stream is stopped, run `sparkhaven --root {tmp_path} recover {TABLE}`" in said
+        assert f"If the stream is stopped, run `sparkhaven --root {tmp_path} recover {TABLE}`" in said
     code, value, _ = run_json(tmp_path, "recover", str(TABLE))
     assert (code, value["streams"][0]["epoch"], value["streams"][0]["lost_epochs"]) == (0, 1, [])
     code, value, _ = run_json(tmp_path, *MERGE)
@@ -71,7 +71,10 @@ def test_a_part_of_the_rows_was_synced(tmp_path: Path) -> None:
     for outcome, rows in (("merged", 10), ("nothing", 0)):
         code, value, said = run_json(tmp_path, *MERGE)
         assert (code, value["outcome"], value["rows_out"], value["waiting_rows"]) == (0, outcome, rows, 11)
-        assert f"{DAY}: 11 rows are not synced to disk yet and are left out. To do: wait for the stream's next sync" in said
+        assert (
+            f"{DAY}: 11 rows are not synced to disk yet and are left out. To do: wait for the stream's next sync"
+            in said
+        )
         assert f"run `sparkhaven --root {tmp_path} recover {TABLE}`, then merge again" in said
     assert run_json(tmp_path, "recover")[0] == 0
     code, value, said = run_json(tmp_path, *MERGE)

@@ -68,7 +68,7 @@ def plan_export(table: PinnedTable, options: ExportOptions) -> ExportPlan:
             "table is not partitioned",
             where=table.name,
             expected="a Partitioning column",
-            hint=f"write it to one file with `sparkhaven read {table.name} --out`",
+            hint=f"write it to one file with `sparkhaven read {table.name} --out FILE.parquet`",
         )
     if options.leaf == "deephaven" and options.layout != "hive":
         raise SettingsError(

@@ -111,7 +111,7 @@ def exported_before(fs: Fs, target: ExportTarget, table: str, id_: str, replace:
         return None
     if MANIFEST not in names:
         raise TableExistsError(
-            "the directory has something that no export has written",
+            "the directory has files that no export has written",
             where=target.path,
             expected=f"nothing, or an exported tree with {MANIFEST}",
             found=", ".join(names[:3]) or "a file",

@@ -64,7 +64,7 @@ def find_tree(
     chosen = _layout(fs, root, schema, layout)
     if value is not None and chosen not in ("kv", "metadata"):
         raise SettingsError(
-            f"--value is of trees with directories <key>=<value>, not of layout {chosen}",
+            f"--value is given for layout {chosen}, which has no directories <key>=<value>",
             where=root,
             expected="layout kv or metadata",
             found=chosen,

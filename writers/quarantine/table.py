@@ -215,7 +215,7 @@ class Quarantine:
                 return version, change.rows
             change.discard()
         raise CommitError(
-            "the quarantine cannot be written. Another program takes each version first",
+            "the quarantine cannot be written. Another program commits each version first",
             where=self.directory,
             found=f"{TRIES} attempts",
             hint="stop the other writer of this Delta table, then restart. Nothing of a running batch was committed",

@@ -81,9 +81,9 @@ def require_columns(counts: Iterable[ColumnCount], schema: TableSchema, value: s
         where=f"{table} {value}",
         expected="every value of every column in history, or dropped by a command",
         found=", ".join(f"{count.name}: {count.lost:,} values" for count in lost),
-        hint=f"to bring the columns back, take a version of `sparkhaven schema history {table}` for `sparkhaven schema"
-        f" deploy {table} --restore`. To drop them, run `sparkhaven schema deploy {table} {drops}`. Then run"
-        f" `sparkhaven merge {table} --dates {value} --rewrite`",
+        hint=f"to keep the columns, restore a version that `sparkhaven schema history {table}` lists, by schema deploy"
+        f" --restore. To lose them, run `sparkhaven schema deploy {table} {drops}`. Then run `sparkhaven merge {table}"
+        f" --dates {value} --rewrite`",
         phase="prove",
     )
 

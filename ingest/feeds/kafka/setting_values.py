@@ -55,5 +55,5 @@ def parse_pattern(value: object) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
+        raise ValueError(f"not a regular expression: {error}") from None
     return value

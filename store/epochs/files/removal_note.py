@@ -74,9 +74,10 @@ def _damaged(path: Path, found: str) -> CorruptFileError:
     """The error; a note beside logs names the commands that write it again."""
     hint = "restore it from a copy"
     if path.parent.name == ".streams":
+        table, stream = stream_of(path)
         hint += (
-            f" of {path.parent}. Without one, run `sparkhaven recover {stream_of(path)} --from-locations`, then"
-            f" `sparkhaven streams remove {stream_of(path)}`"
+            f" of {path.parent}. Without one, run `sparkhaven recover {table} {stream} --from-locations`, then"
+            f" `sparkhaven streams remove {table} {stream}`"
         )
     return CorruptFileError(
         "the note of a removed stream is damaged",

@@ -37,7 +37,8 @@ class EpochChanges:
 
     def __init__(self, files: LogFiles) -> None:
         self._files = files
-        listed = f"`sparkhaven epochs list {stream_of(files.path)}`"
+        table, stream = stream_of(files.path)
+        listed = f"`sparkhaven epochs list {table} {stream}`"
         self._anew = f"start with a new checkpoint, at `earliest`, `latest` or a kept epoch ({listed})"
         self._records = chain(files.records, files.epoch, None, files.path)
         self.floor = files.epoch

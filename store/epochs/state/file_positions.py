@@ -197,8 +197,8 @@ class FileWindow:
                 expected=f"at or before the clock of this machine, {moment(now_ns)}",
                 found=moment(self.horizon),
                 hint="if the clock is wrong now, set it and start again. If it was wrong when the last epochs were"
-                " made, roll back to an epoch before them with"
-                " `sparkhaven epochs rollback`. Their files are taken again",
+                " made, roll back to an epoch before them,"
+                " with epochs list and epochs rollback. Their files are taken again",
             )
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:

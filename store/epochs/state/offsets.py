@@ -51,10 +51,10 @@ GAP_HINT = (
 )
 
 
-def settle_hint(stream: str) -> str:
-    """The hint for a log that was rebuilt without positions; ``stream`` is ``NS.T STREAM``."""
+def settle_hint(table: object, stream: str) -> str:
+    """The hint for a log that was rebuilt without positions."""
     return (
-        f"state them with `sparkhaven recover {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET"
+        f"state them with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET"
         " (the next one to read), --taken-until TIME (of files), or --accept-positions"
     )
 
@@ -136,7 +136,7 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
                 where=log,
                 expected="positions of the rows up to the rebuilt epoch",
                 found=f"rows up to epoch {end.stop}, positions up to epoch {end.last_start}",
-                hint=settle_hint(stream_of(log)),
+                hint=settle_hint(*stream_of(log)),
             )
 
     def classify(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Resolution:

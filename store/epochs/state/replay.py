@@ -178,12 +178,13 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
     if epoch == base:
         return []
     if epoch not in kept:
+        table, stream = stream_of(Path(str(where)))
         raise TableNotFoundError(
             "this epoch is before the rollback floor, was rolled back, or does not exist",
             where=where,
             expected=f"one of the kept epochs, {base} to {kept[-1] if kept else base}",
             found=epoch,
-            hint=f"`sparkhaven epochs list {stream_of(Path(str(where)))}` shows the kept ones",
+            hint=f"`sparkhaven epochs list {table} {stream}` shows the kept ones",
         )
     return newest[: kept_index(newest, epoch) + 1]
 

@@ -9,7 +9,7 @@ from typing import Any
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.java import modified_utf8
 
-HINT = "`sparkhaven inspect` decodes the file. Restore it from a copy, or rebuild the location"
+HINT = "inspect the file, then restore it from a copy or rebuild the location"
 U2 = Struct(">H")
 
 

@@ -218,7 +218,7 @@ def merged_schema(place: TablePlace) -> TableSchema:
         )
     if schema.extended not in (None, *EXTENDED):
         raise UnsupportedVersionError(
-            "history of this table would have a layout that merges do not write",
+            "the schema asks for a layout of history that merges do not write",
             where=f"{place.table}, ExtendedStorage",
             expected=", ".join(EXTENDED),
             found=schema.extended,

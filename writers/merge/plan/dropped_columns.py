@@ -89,8 +89,8 @@ def _undeclared(schema: TableSchema, value: str, lost: Sequence[ColumnDrop]) -> 
         where=f"{schema.full_name} {value}",
         expected=f"columns of version {schema.version}, or columns without values",
         found=names,
-        hint=f"to keep them, take a version of `sparkhaven schema history {schema.full_name}` for `sparkhaven schema"
+        hint=f"to keep them, restore a version that `sparkhaven schema history {schema.full_name}` lists, by schema"
         " deploy"
-        f" {schema.full_name} --restore`. To lose them, run `sparkhaven schema deploy {schema.full_name} {drops}`",
+        f" --restore. To lose them, run `sparkhaven schema deploy {schema.full_name} {drops}`",
         phase="plan",
     )

@@ -194,7 +194,7 @@ class MessageRangeReader(ABC, Generic[Some]):
         if high < wanted.stop:
             return end_before_position(wanted.topic, wanted.partition, wanted.stop, high)
         return PositionGapError(
-            "the broker did not find our position",
+            "the broker did not find the committed position",
             where=wanted.path,
             expected=f"an offset between {low} and {high}",
             found=self._feed.client.hide(error.str()),

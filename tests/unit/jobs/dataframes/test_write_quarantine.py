@@ -115,7 +115,7 @@ def test_the_quarantine_stands_where_the_option_says(root: Path) -> None:
     place = root.parent / "elsewhere"
     write(root, [rows(range(3)), bad(3)], badRows=f'{{"max_fraction": 1.0, "quarantine": "{place}"}}')
     assert [reason for _, _, reason, _ in quarantined(root, place)] == ["overflow"]
-    with pytest.raises(SettingsError, match="in another place than its settings name"):
+    with pytest.raises(SettingsError, match="in another place than its settings say"):
         write(root, [rows(range(3, 5))], badRows=ANY)
     write(root, [rows(range(3, 5))])
     assert (numbers(root), epochs(root)) == ([0, 1, 2, 3, 4], 2)

@@ -289,7 +289,7 @@ def test_the_command_writes_a_file(small: SmallTable, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     code, value = run_json(small.root, "page", "NS.T", "--hours", "48", "--out", str(out))
     assert (code, value["out"], value["bytes"], value["tables"]) == (0, str(out), out.stat().st_size, ["NS.T"])
-    assert "epochs of the last 48 hours; 1 table." in parse(out.read_bytes()).one("header").text
+    assert "Epochs of the last 48 hours. 1 table." in parse(out.read_bytes()).one("header").text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "page.html"]
 
 

@@ -126,7 +126,7 @@ def test_protobuf_by_a_descriptor_set_that_is_held_against_the_columns(tmp_path:
         ('topics = ["a"]\npattern = "b"', "feed: give one of topics, pattern"),
         ("topics = []", "topics: list should have at least 1 item"),
         ('topics = ["a b"]', "topics: string should match pattern"),
-        ('pattern = "("', "pattern: no regular expression"),
+        ('pattern = "("', "pattern: not a regular expression"),
         ('topics = ["a"]\nstart = "first"', 'start: expected "earliest"'),
         ('topics = ["a"]\nstart = { "a" = 17 }', 'start: expected "earliest"'),
         ('topics = ["a"]\nstart = { "a:0" = -1 }', 'start: expected "earliest"'),

@@ -236,7 +236,7 @@ def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
         ({"maxRowsPerTrigger": "5"}, SettingsError, "'maxRowsPerTrigger' is for streams"),
         ({"taskBytes": "0"}, SettingsError, "is not a whole number from 1 on"),
         ({"taskBytes": "1"}, SettingsError, "'taskBytes' is not at least 1048576 (1 MiB)"),
-        ({"taskBytes": "1048575"}, SettingsError, "leave it out"),
+        ({"taskBytes": "1048575"}, SettingsError, "Leave it out"),
         ({"location": "NS.T"}, SettingsError, "CREATE TEMPORARY VIEW v USING deephaven OPTIONS (root"),
         ({"Owner": "me"}, SettingsError, "a table of Spark's catalog cannot have this format"),
         ({"option.root": "/db"}, SettingsError, "CREATE TEMPORARY VIEW"),

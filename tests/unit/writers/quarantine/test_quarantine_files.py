@@ -77,7 +77,7 @@ def test_a_program_that_takes_every_version_first_is_an_error(tmp_path: Path) ->
 
     open_log(Fs(), tmp_path).close()
     quarantine = quarantine_at(Always(), tmp_path)
-    with pytest.raises(CommitError, match="takes each version first"):
+    with pytest.raises(CommitError, match="commits each version first"):
         quarantine.add([rejected_at(tmp_path / "r", 1)], 1)
     assert [path.name for path in quarantine.directory.iterdir()] == [LOG] and FS.names(
         quarantine.directory / LOG

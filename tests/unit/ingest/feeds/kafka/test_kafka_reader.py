@@ -185,7 +185,7 @@ def test_access_that_is_denied_is_not_waited_for() -> None:
     [
         ((6, 100), "Retention has passed", "first message has offset 6. 1 offsets are lost"),
         ((0, 8), "ends before the committed position", "end at offset 8"),
-        ((5, 9), "did not find our position", "no ***"),
+        ((5, 9), "did not find the committed position", "no ***"),
     ],
 )
 def test_a_position_that_is_not_there(code: int, bounds: tuple[int, int], what: str, found: str) -> None:
