@@ -11,6 +11,7 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import SPLIT_OF, open_feed
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.local_stream import run_local
 from sparkhaven.writers.batch.stream_batches import StreamPlan, StreamTotals
 from sparkhaven.writers.spark.spark_tasks import jvm_gone
@@ -19,6 +20,18 @@ from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@frozen
+class StreamWork:
+    """An opened stream, where its rows go, and how it runs; ``stop``: end after the batch."""
+
+    fs: Fs
+    settings: StreamSettings
+    log: StreamLog
+    target: StreamTarget
+    plan: StreamPlan
+    stop: threading.Event
 
 
 class Runner(Protocol):
@@ -30,16 +43,8 @@ class Runner(Protocol):
     def can_restart(self) -> bool:
         """Whether a stream that failed could be run again."""
 
-    def run(
-        self,
-        fs: Fs,
-        settings: StreamSettings,
-        log: StreamLog,
-        target: StreamTarget,
-        plan: StreamPlan,
-        stop: threading.Event,
-    ) -> StreamTotals:
-        """Runs an opened stream to its end, or until ``stop`` is set; raises what stops it."""
+    def run(self, work: StreamWork) -> StreamTotals:
+        """Runs a stream to its end, or until it is stopped; raises what stops it."""
 
     def cause(self, error: Exception) -> Exception:
         """The error to report for one that was raised while a stream ran."""
@@ -59,19 +64,11 @@ class SparkRunner:
         """Not without a JVM."""
         return is_alive(self.spark)
 
-    def run(
-        self,
-        fs: Fs,
-        settings: StreamSettings,
-        log: StreamLog,
-        target: StreamTarget,
-        plan: StreamPlan,
-        stop: threading.Event,
-    ) -> StreamTotals:
+    def run(self, work: StreamWork) -> StreamTotals:
         """As a streaming query."""
-        feed = open_feed(self.spark, target.layout, settings, once=plan.ends)
-        plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
-        return run_stream(self.spark, feed.source, fs, log, target, plan, stop=stop)
+        feed = open_feed(self.spark, work.target.layout, work.settings, once=work.plan.ends)
+        plan = replace(work.plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
+        return run_stream(self.spark, feed.source, work.fs, work.log, work.target, plan, stop=work.stop)
 
     def cause(self, error: Exception) -> Exception:
         """The end of the JVM shows as many errors."""
@@ -88,22 +85,14 @@ class LocalRunner:
         """A run of what is available now is not repeated."""
         return False
 
-    def run(
-        self,
-        fs: Fs,
-        settings: StreamSettings,
-        log: StreamLog,
-        target: StreamTarget,
-        plan: StreamPlan,
-        stop: threading.Event,
-    ) -> StreamTotals:
+    def run(self, work: StreamWork) -> StreamTotals:
         """One batch after the other, each as one task."""
         from sparkhaven.ingest.feeds.local_trigger import AvailableNow  # PySpark's classes of sources take their time
 
-        feed = settings.feed
-        plan = replace(plan, split_of=SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)
-        planner = AvailableNow(feed.source(target.layout.root, 1))
-        return run_local(planner, fs, log, target, plan, stop=stop)
+        feed = work.settings.feed
+        plan = replace(work.plan, split_of=SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)
+        planner = AvailableNow(feed.source(work.target.layout.root, 1))
+        return run_local(planner, work.fs, work.log, work.target, plan, stop=work.stop)
 
     def cause(self, error: Exception) -> Exception:
         """The error itself."""

@@ -29,7 +29,7 @@ from sparkhaven.jobs.streams.reports.progress import Progress
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.jobs.streams.reports.source_watch import SourceState
 from sparkhaven.jobs.streams.restarts import keep_running
-from sparkhaven.jobs.streams.runners import Runner
+from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
@@ -224,7 +224,7 @@ def run_one(app: Application, run: StreamRun) -> None:
         if quarantine is not None:
             where = f"{settings.file}: bad_rows.quarantine"
             settle(TablePlace(fs, layout, settings.table), run.log.state, quarantine, where)
-        run.totals = app.runner.run(fs, settings, run.log, target, plan, app.stop)
+        run.totals = app.runner.run(StreamWork(fs, settings, run.log, target, plan, app.stop))
         reporter.ended(run.totals)
     except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
         run.error = app.runner.cause(error)
