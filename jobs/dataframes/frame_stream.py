@@ -129,8 +129,8 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
         catch_up(place, log.state)
         if quarantine is not None:
             settle(place, log.state, quarantine, f"stream {options.stream}: bad_rows.quarantine")
-    except BaseException as error:
-        log.__exit__(type(error), error, error.__traceback__)
+    except BaseException:
+        log.abandon()
         stream.remove_unwritten(fs)
         raise
     return stream
@@ -165,8 +165,8 @@ def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: 
     )
     try:
         require_writable(fs, place.layout, schema)
-    except BaseException as error:
-        log.__exit__(type(error), error, error.__traceback__)
+    except BaseException:
+        log.abandon()
         raise
     return FrameStream(options, log, schema)
 

@@ -213,5 +213,5 @@ class FrameWriter:
         """
         if self._stream is not None:
             stream, self._stream = self._stream, None
-            stream.log.__exit__(BaseException, None, None)
+            stream.log.abandon()
             stream.remove_unwritten(self._fs)
