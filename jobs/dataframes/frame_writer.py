@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, quarantine_of
-from sparkhaven.jobs.dataframes.interpreter import refuse_remote
+from sparkhaven.jobs.session.interpreter import refuse_remote
 from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_options
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.store.epochs.retention import DEFAULTS

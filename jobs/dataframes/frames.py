@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkhaven.jobs.dataframes.interpreter import settle_interpreter
 from sparkhaven.jobs.dataframes.source import DeephavenSource
+from sparkhaven.jobs.session.interpreter import settle_interpreter
 from sparkhaven.readers.spark.option_texts import option_text
 
 _FOUND_BY_ITSELF = "DATA_SOURCE_ALREADY_EXISTS"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import PassedFiles, Remote, WaitingCounts
 from sparkhaven.ingest.spec.stream_spec import DAY_S
+from sparkhaven.jobs.session.interpreter import require_program
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatch
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.split_rows import SplitOf, file_of, range_of
-from sparkhaven.writers.spark.workers import require_planner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings, *, 
     from sparkhaven.readers.spark.source_api import HAS_LIMITS  # imports PySpark
     from sparkhaven.readers.spark.without_limits import planned_source
 
-    require_planner(spark.sparkContext)
+    require_program(spark.sparkContext)
     feed = settings.feed
     source = feed.source(layout.root, spark.sparkContext.defaultParallelism)
     kind = source.kind if HAS_LIMITS else planned_source(source.kind, once=once)

@@ -80,22 +80,6 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
         tell(remark)
 
 
-def require_planner(context: SparkContext) -> None:
-    """SettingsError: the driver has no program of the name that the workers' interpreter has.
-
-    Spark starts the planner of a Python source on the driver, by that name.
-    """
-    if shutil.which(context.pythonExec) is None:
-        raise SettingsError(
-            "the driver cannot start the workers' interpreter, which plans the batches of a stream there",
-            where="PYSPARK_PYTHON",
-            expected=f"a program on this machine, as seen from {Path.cwd()}",
-            found=context.pythonExec,
-            hint="unpack the environment of the workers where the job is submitted. Or name an"
-            " interpreter that has the same path on all machines",
-        )
-
-
 def require_capable(root: Path, workers: Sequence[Worker]) -> None:
     """Raises what ``check_workers`` raises, for the workers' answers."""
     for worker in workers:

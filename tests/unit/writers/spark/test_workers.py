@@ -27,7 +27,6 @@ from sparkhaven.writers.spark.workers import (
     differences,
     installed,
     require_capable,
-    require_planner,
 )
 from sparkhaven.writers.task.notes import SplitNotes
 from tests.support.streams.stream_kit import open_log, put_file, record, target_of
@@ -102,20 +101,6 @@ def test_a_worker_answers_for_its_compiled_core_and_for_every_package(
     worker = Worker(*found)
     core.cache_clear()
     assert (worker.sees, worker.versions[-1]) == (False, "none")
-
-
-def test_an_interpreter_that_only_the_workers_have_is_refused_before_spark_asks_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    context = SimpleNamespace(pythonExec="./environment/bin/python")
-    with pytest.raises(SettingsError) as caught:
-        require_planner(context)  # type: ignore[arg-type]
-    assert (caught.value.found, caught.value.exit_code) == ("./environment/bin/python", EXIT_USAGE)
-    assert str(tmp_path) in str(caught.value)
-    (tmp_path / "environment" / "bin").mkdir(parents=True)
-    (tmp_path / "environment" / "bin" / "python").symlink_to(sys.executable)
-    require_planner(context)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("clock", "words"), [(90.0, "9.0 seconds behind"), (140.5, "39.5 seconds ahead")])

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkhaven.store.errors import SettingsError
@@ -39,8 +40,8 @@ def settle_interpreter(spark: SparkSession) -> None:
 
 
 def require_interpreter(context: SparkContext) -> None:
-    """SettingsError: the driver cannot run the interpreter, it lacks what reading needs, or is of another version."""
-    program = shutil.which(context.pythonExec)
+    """SettingsError: the driver cannot run the interpreter, it lacks what reading needs, or its version is another."""
+    program = require_program(context)
     trouble = None if program == sys.executable else _trouble(program)
     if trouble is None:
         return
@@ -48,9 +49,27 @@ def require_interpreter(context: SparkContext) -> None:
         "Spark runs another Python than this program, and that one cannot read tables",
         where="PYSPARK_PYTHON",
         expected=f"a Python {_version()} with sparkhaven, like {sys.executable}",
-        found=f"{program or context.pythonExec}: {trouble}",
+        found=f"{program}: {trouble}",
         hint=f"set PYSPARK_PYTHON={sys.executable}, or the setting spark.pyspark.python, before the session starts",
     )
+
+
+def require_program(context: SparkContext) -> str:
+    """The program on the driver that has the name of the workers' interpreter; Spark plans a Python source with it.
+
+    SettingsError: there is none.
+    """
+    program: str | None = shutil.which(context.pythonExec)
+    if program is None:
+        raise SettingsError(
+            "the driver cannot start the workers' interpreter, with which Spark plans there",
+            where="PYSPARK_PYTHON",
+            expected=f"a program on this machine, as seen from {Path.cwd()}",
+            found=context.pythonExec,
+            hint="unpack the environment of the workers where the job is submitted. Or name an"
+            " interpreter that has the same path on all machines",
+        )
+    return program
 
 
 def is_remote(spark: SparkSession) -> bool:
@@ -70,10 +89,8 @@ def refuse_remote(spark: SparkSession) -> None:
         )
 
 
-def _trouble(program: str | None) -> str | None:
+def _trouble(program: str) -> str | None:
     """What is wrong with an interpreter, None if nothing is; asked once."""
-    if program is None:
-        return "no such program"
     if program not in _ASKED:
         _ASKED[program] = _ask(program)
     return _ASKED[program]
