@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sparkhaven.readers.sql.engine import Tree
+from sparkhaven.store.expressions.predicate.building import comparison, is_null, joined, member, negated
+from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.expressions.predicate.nodes import MIRROR, SORTS, Literal
+from sparkhaven.store.expressions.predicate.syntax import MAX_LITERALS
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
@@ -24,7 +28,6 @@ SIGNS = {
     "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }
-MIRROR = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 WHOLE = ("byte", "short", "int", "long", "char")
 LAST_BEFORE_SURROGATES = 0xD7FE
 
@@ -33,7 +36,7 @@ LAST_BEFORE_SURROGATES = 0xD7FE
 class Condition:
     """A where-expression, and whether it keeps the very rows of the condition that it stands for."""
 
-    text: str
+    where: Predicate
     exact: bool
 
 
@@ -62,12 +65,12 @@ def _condition(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
 def _both(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     """A conjunction inside of another condition; parts that are not understood make it inexact."""
     parts, complete = _understood(tree, columns)
-    return Condition(_joined(" && ", parts), complete and all(part.exact for part in parts)) if parts else None
+    return Condition(_joined("&&", parts), complete and all(part.exact for part in parts)) if parts else None
 
 
 def _either(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     parts, complete = _understood(tree, columns)
-    return Condition(_joined(" || ", parts), all(part.exact for part in parts)) if complete else None
+    return Condition(_joined("||", parts), all(part.exact for part in parts)) if complete else None
 
 
 def _understood(tree: Tree, columns: Mapping[str, Column]) -> tuple[list[Condition], bool]:
@@ -78,18 +81,20 @@ def _understood(tree: Tree, columns: Mapping[str, Column]) -> tuple[list[Conditi
 
 def _not(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     inner = _condition(tree["children"][0], columns)
-    return Condition(f"!({inner.text})", True) if inner is not None and inner.exact else None
+    return Condition(negated(inner.where), True) if inner is not None and inner.exact else None
 
 
 def _flag(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     column = _column(tree, columns)
-    return Condition(f"{column.name} == true", True) if column and column.type.name == "Boolean" else None
+    return Condition(comparison(column, "==", True), True) if column and column.type.name == "Boolean" else None
 
 
 def _null(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     column = _column(tree["children"][0], columns)
-    sign = "!" if tree["type"] == "OPERATOR_IS_NOT_NULL" else ""
-    return None if column is None else Condition(f"{sign}isNull({column.name})", True)
+    if column is None:
+        return None
+    where = is_null(column)
+    return Condition(negated(where) if tree["type"] == "OPERATOR_IS_NOT_NULL" else where, True)
 
 
 def _between(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
@@ -99,18 +104,16 @@ def _between(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
         return None
     bounds = [_compared(column, ">=", tree["lower"]), _compared(column, "<=", tree["upper"])]
     parts = [part for part in bounds if part is not None]
-    return Condition(_joined(" && ", parts), False) if parts else None
+    return Condition(_joined("&&", parts), False) if parts else None
 
 
 def _member(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     column, *listed = tree["children"]
     column = _column(column, columns)
-    if column is None or column.type.name not in (*WHOLE, "String", "Instant"):
+    if column is None or column.type.name not in (*WHOLE, "String", "Instant") or len(listed) > MAX_LITERALS:
         return None
-    values = [_literal(column, literal) for literal in listed]
-    if any(value is None for value in values):
-        return None
-    return Condition(f"{column.name} in ({', '.join(map(str, values))})", True)
+    values = [value for item in listed if (value := _literal(column, item)) is not None]
+    return Condition(member(column, values), True) if len(values) == len(listed) else None
 
 
 def _function(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
@@ -121,10 +124,10 @@ def _function(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     column, text = _column(of, columns), _string(start)
     if column is None or column.type.name != "String" or not text:
         return None
-    low = f"{column.name} >= {_quoted(text)}"
-    if ord(text[-1]) > LAST_BEFORE_SURROGATES:
-        return Condition(low, False)
-    return Condition(f"{low} && {column.name} < {_quoted(text[:-1] + chr(ord(text[-1]) + 1))}", False)
+    bounds = [comparison(column, ">=", text)]
+    if ord(text[-1]) <= LAST_BEFORE_SURROGATES:
+        bounds.append(comparison(column, "<", text[:-1] + chr(ord(text[-1]) + 1)))
+    return Condition(joined("&&", bounds, bracketed=False), False)
 
 
 _MAKERS: dict[str, Callable[[Tree, Mapping[str, Column]], Condition | None]] = {
@@ -140,14 +143,16 @@ _MAKERS: dict[str, Callable[[Tree, Mapping[str, Column]], Condition | None]] = {
 }
 
 
-def _joined(sign: str, parts: Sequence[Condition]) -> str:
-    return parts[0].text if len(parts) == 1 else sign.join(f"({part.text})" for part in parts)
+def _joined(sign: str, parts: Sequence[Condition]) -> Predicate:
+    return joined(sign, (part.where for part in parts))
 
 
 def _column(tree: Tree, columns: Mapping[str, Column]) -> Column | None:
+    """The column that a tree names, of a type that where-expressions have."""
     if tree.get("type") != "COLUMN_REF" or len(tree["column_names"]) != 1:
         return None
-    return columns.get(tree["column_names"][0])
+    column = columns.get(tree["column_names"][0])
+    return column if column is not None and column.type.name in SORTS else None
 
 
 def _compared(column: Column, sign: str, tree: Tree) -> Condition | None:
@@ -156,7 +161,7 @@ def _compared(column: Column, sign: str, tree: Tree) -> Condition | None:
     if column.type.name == "Boolean" and sign not in ("==", "!="):
         return None
     value = _literal(column, tree)
-    return None if value is None else Condition(f"{column.name} {sign} {value}", True)
+    return None if value is None else Condition(comparison(column, sign, value), True)
 
 
 def _bounded(column: Column, sign: str, text: str | None) -> Condition | None:
@@ -169,23 +174,23 @@ def _bounded(column: Column, sign: str, text: str | None) -> Condition | None:
         low, high = float(np.nextafter(value, kind(-math.inf))), float(np.nextafter(value, kind(math.inf)))
     if not (math.isfinite(low) and math.isfinite(high)):
         return None
-    parts = [f"{column.name} >= {low!r}"] if sign in (">", ">=", "==") else []
-    parts += [f"{column.name} <= {high!r}"] if sign in ("<", "<=", "==") else []
-    return Condition(" && ".join(parts), False)
+    bounds = [comparison(column, ">=", low)] if sign in (">", ">=", "==") else []
+    bounds += [comparison(column, "<=", high)] if sign in ("<", "<=", "==") else []
+    return Condition(joined("&&", bounds, bracketed=False), False)
 
 
-def _literal(column: Column, tree: Tree) -> str | None:
+def _literal(column: Column, tree: Tree) -> Literal | None:
     """A constant as a literal beside that column; None if it is of another kind."""
     if column.type.name in WHOLE:
         text = _number(tree)
-        return text if text is not None and text.lstrip("-").isdigit() else None
+        return int(text) if text is not None and text.lstrip("-").isdigit() else None
     if column.type.name == "Instant":
         return _instant(tree)
     constant = _constant(tree)
     if column.type.name == "String" and constant and constant["kind"] == "STRING":
-        return _quoted(constant["text"])
-    if column.type.name == "Boolean" and constant and constant["kind"] == "BOOLEAN":
         return str(constant["text"])
+    if column.type.name == "Boolean" and constant and constant["kind"] == "BOOLEAN":
+        return bool(constant["text"] == "true")
     return None
 
 
@@ -209,7 +214,7 @@ def _number(tree: Tree) -> str | None:
     return str(constant["text"]) if constant and constant["kind"] in ("INTEGER", "NUMERIC") else None
 
 
-def _instant(tree: Tree) -> str | None:
+def _instant(tree: Tree) -> int | None:
     """Nanoseconds of ``'2026-11-21 09:30:00+00'::TIMESTAMPTZ_NS``."""
     if tree.get("type") != "OPERATOR_CAST" or tree["type_expr"].get("type_name") != "TIMESTAMPTZ_NS":
         return None
@@ -217,10 +222,6 @@ def _instant(tree: Tree) -> str | None:
     if text is None or not text.endswith("+00"):
         return None
     try:
-        return str(parse_instant(text.removesuffix("+00") + "Z"))
+        return parse_instant(text.removesuffix("+00") + "Z")
     except ValueError:
         return None
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sparkhaven.readers.sql.conditions import conjuncts
 from sparkhaven.readers.sql.engine import Tree
-from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
+from sparkhaven.store.expressions.predicate.building import joined
+from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.model import Column
 
 Parse = Callable[[str], Tree | None]  # a condition as a syntax tree
 SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
@@ -26,7 +26,6 @@ class ScannedTable:
 
     prefix: str
     columns: Mapping[str, Column]
-    schema: TableSchema
 
 
 @frozen
@@ -45,7 +44,7 @@ def pushed(plan: Tree, tables: Sequence[ScannedTable], parse: Parse) -> list[Pre
             scans[prefixes[0]].append(scan)
         elif leaf["name"] == SCAN or prefixes:  # which table it reads is not known: nothing can be skipped
             return [None] * len(tables)
-    return [_any_of([_condition(scan, table, parse) for scan in scans[table.prefix]], table) for table in tables]
+    return [_any_of([_condition(scan, table, parse) for scan in scans[table.prefix]]) for table in tables]
 
 
 def _leaves(node: Tree, above: tuple[str, ...]) -> Iterator[tuple[Tree, _Scan]]:
@@ -64,26 +63,14 @@ def _listed(value: object) -> tuple[str, ...]:
     return () if value is None else (str(value),)
 
 
-def _any_of(conditions: Sequence[str | None], table: ScannedTable) -> Predicate | None:
-    texts = dict.fromkeys(text for text in conditions if text is not None)
-    if not texts or None in conditions:
-        return None
-    return _parsed(next(iter(texts)) if len(texts) == 1 else " || ".join(f"({text})" for text in texts), table)
+def _any_of(conditions: Sequence[Predicate | None]) -> Predicate | None:
+    """What one of the conditions allows; None where one of them allows every row."""
+    distinct = dict.fromkeys(where for where in conditions if where is not None)
+    return joined("||", distinct) if distinct and None not in conditions else None
 
 
-def _condition(scan: _Scan, table: ScannedTable, parse: Parse) -> str | None:
+def _condition(scan: _Scan, table: ScannedTable, parse: Parse) -> Predicate | None:
     """What is understood of the conditions of one scan."""
     trees = [tree for tree in map(parse, scan.conditions) if tree is not None]
-    texts = [condition.text for tree in trees for condition in conjuncts(tree, table.columns)]
-    parsed = list(dict.fromkeys(text for text in texts if _parsed(text, table) is not None))
-    if not parsed:
-        return None
-    return parsed[0] if len(parsed) == 1 else " && ".join(f"({text})" for text in parsed)
-
-
-def _parsed(text: str, table: ScannedTable) -> Predicate | None:
-    """None for what our language does not have, like a column named ``in``."""
-    try:
-        return parse_predicate(text, table.schema)
-    except SchemaParseError:
-        return None
+    parts = dict.fromkeys(part.where for tree in trees for part in conjuncts(tree, table.columns))
+    return joined("&&", parts) if parts else None

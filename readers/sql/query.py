@@ -110,7 +110,7 @@ def _register(connection: duckdb.DuckDBPyConnection, scans: Sequence[TableScan])
 
 
 def _push(connection: duckdb.DuckDBPyConnection, query: str, scans: Sequence[TableScan]) -> None:
-    tables = [ScannedTable(scan.prefix, scan.by_name, scan.table.schema) for scan in scans]
+    tables = [ScannedTable(scan.prefix, scan.by_name) for scan in scans]
     conditions = pushed(plan_tree(connection, query), tables, lambda text: _condition(connection, text))
     for scan, where in zip(scans, conditions, strict=True):
         scan.where = where

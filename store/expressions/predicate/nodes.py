@@ -8,6 +8,7 @@ from enum import Enum
 from sparkhaven.store.expressions.tokens import Token
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
 
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
 Literal = int | float | str | bool
@@ -43,6 +44,9 @@ SORTS = {
 }
 
 
+_LITERALS = {bool: Sort.BOOLEAN, int: Sort.INTEGER, float: Sort.FLOAT, str: Sort.TEXT}
+
+
 @frozen
 class PredicateNode:
     """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``."""
@@ -67,6 +71,20 @@ class PredicateError(Exception):
     def __init__(self, kind: str, character: int, expected: str, found: str, hint: str | None = None) -> None:
         super().__init__(found)
         self.kind, self.character, self.expected, self.found, self.hint = kind, character, expected, found, hint
+
+
+def column_node(column: Column, character: int = 1) -> PredicateNode:
+    """The values of a column, which is named at that character."""
+    sort = SORTS.get(column.type.name)
+    if sort is None:
+        shown = f"{column.name} of type {column.type.name}"
+        raise PredicateError(TYPES, character, "a column of a basic type", shown, "only basic types can be compared")
+    return PredicateNode("column", sort, (), column.name)
+
+
+def literal_node(value: Literal) -> PredicateNode:
+    """A literal as it is written; ``comparable`` gives it the sort of what it is beside."""
+    return PredicateNode("literal", _LITERALS[type(value)], (), value)
 
 
 def asked(token: Token, node: PredicateNode) -> PredicateNode:

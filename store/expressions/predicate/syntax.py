@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable
 
 from sparkhaven.store.expressions.predicate.nodes import (
     COMPARISONS,
-    SORTS,
     SYNTAX,
     TYPES,
     UNKNOWN_COLUMN,
@@ -35,7 +34,9 @@ from sparkhaven.store.expressions.predicate.nodes import (
     Sort,
     arithmetic,
     asked,
+    column_node,
     comparable,
+    literal_node,
 )
 from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
 from sparkhaven.store.suggestions import meant
@@ -79,14 +80,8 @@ def parse(text: str, columns: Iterable[Column]) -> PredicateNode:
 
 def compared(sign: str, left: Column, right: Column) -> PredicateNode:
     """The comparison of two columns. Raises PredicateError where their types cannot be compared."""
-    sides = []
-    for column in (left, right):
-        sort = SORTS.get(column.type.name)
-        if sort is None:
-            shown = f"{column.name} of type {column.type.name}"
-            raise PredicateError(TYPES, 1, "a column of a basic type", shown, "only basic types can be compared")
-        sides.append(PredicateNode("column", sort, (), column.name))
-    return PredicateNode(sign, Sort.BOOLEAN, comparable(sides[0], sides[1], Token("sign", sign, 1)))
+    token = Token("sign", sign, 1)
+    return PredicateNode(sign, Sort.BOOLEAN, comparable(column_node(left), column_node(right), token))
 
 
 def _refused(character: int, sign: str) -> PredicateError:
@@ -213,7 +208,7 @@ class _Parser(Cursor):
         if token.kind == "number":
             return _number(token)
         if token.kind == "text":
-            return PredicateNode("literal", Sort.TEXT, (), _unquote(token))
+            return literal_node(_unquote(token))
         if token.kind == "sign" and token.text == "(":
             node = self.expression(depth)
             self.need(")")
@@ -235,7 +230,7 @@ class _Parser(Cursor):
             return asked(token, inner)
         column = self.columns.get(token.text)
         if column is None and token.text in ("true", "false"):
-            return PredicateNode("literal", Sort.BOOLEAN, (), token.text == "true")
+            return literal_node(token.text == "true")
         if column is None and token.text == "null":
             raise PredicateError(
                 SYNTAX, token.character, "isNull(column)", "null", "a comparison with null is never true"
@@ -245,24 +240,18 @@ class _Parser(Cursor):
             kind = SYNTAX if call else UNKNOWN_COLUMN
             expected = "isNull, isNaN or in" if call else "a column of the table"
             raise PredicateError(kind, token.character, expected, token.text, meant(token.text, names))
-        sort = SORTS.get(column.type.name)
-        if sort is None:
-            shown = f"{column.name} of type {column.type.name}"
-            raise PredicateError(
-                TYPES, token.character, "a column of a basic type", shown, "only basic types can be compared"
-            )
-        return PredicateNode("column", sort, (), column.name)
+        return column_node(column, token.character)
 
 
 def _number(token: Token) -> PredicateNode:
     if token.text.isdigit():
         if len(token.text) > 40:
             raise PredicateError(SYNTAX, token.character, "a number of at most 40 digits", f"{len(token.text)} digits")
-        return PredicateNode("literal", Sort.INTEGER, (), int(token.text))
+        return literal_node(int(token.text))
     value = float(token.text)
     if math.isinf(value):
         raise PredicateError(SYNTAX, token.character, "a number that a double can hold", token.text)
-    return PredicateNode("literal", Sort.FLOAT, (), value)
+    return literal_node(value)
 
 
 def _unquote(token: Token) -> str:

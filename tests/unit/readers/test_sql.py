@@ -22,6 +22,7 @@ from sparkhaven.store.errors import (
     SnapshotMovedError,
     TableNotFoundError,
 )
+from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
 from tests.support.writers.merge_cases import ARROW, random_row
 from tests.support.writers.merge_cases import SCHEMA as EVERY
@@ -69,7 +70,10 @@ def asked(root: Path, query: str, **options: Any) -> tuple[list[tuple[Any, ...]]
         found = result.batches.read_all()
         (scan,) = result.scans
         rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-        return rows, scan.rows_read, scan.where.text if scan.where else None
+        if scan.where is None:
+            return rows, scan.rows_read, None
+        assert scan.where == parse_predicate(scan.where.text, scan.table.schema)  # what is shown is what is done
+        return rows, scan.rows_read, scan.where.text
 
 
 @pytest.mark.slow

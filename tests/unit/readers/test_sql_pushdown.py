@@ -11,6 +11,7 @@ import pytest
 from sparkhaven.readers.sql.conditions import conjuncts
 from sparkhaven.readers.sql.engine import Tree, connected, syntax_tree
 from sparkhaven.readers.sql.pushdown import FILTER, SCAN, ScannedTable, pushed
+from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from tests.support.tables.small_tables import SCHEMA
 
@@ -23,7 +24,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def table(prefix: str = "t0") -> ScannedTable:
     schema = parse_schema(SCHEMA.encode(), "NS.T.schema").schema
-    return ScannedTable(prefix, {f"{prefix}_{column.name}": column for column in schema.columns}, schema)
+    return ScannedTable(prefix, {f"{prefix}_{column.name}": column for column in schema.columns})
 
 
 def tree(connection: duckdb.DuckDBPyConnection, text: str) -> Tree:
@@ -53,7 +54,9 @@ def tree(connection: duckdb.DuckDBPyConnection, text: str) -> Tree:
 def test_conditions_become_ours_or_nothing(
     connection: duckdb.DuckDBPyConnection, condition: str, expected: list[str]
 ) -> None:
-    assert [found.text for found in conjuncts(tree(connection, condition), table().columns)] == expected
+    found = [part.where for part in conjuncts(tree(connection, condition), table().columns)]
+    assert [where.text for where in found] == expected
+    assert found == [parse_predicate(text, table().columns.values()) for text in expected]
 
 
 def scan(*filters: str, names: list[str] | None = None) -> dict[str, Any]:
@@ -81,4 +84,4 @@ def test_only_what_every_scan_needs_is_pushed_down(
     connection: duckdb.DuckDBPyConnection, plan: dict[str, Any], expected: str | None
 ) -> None:
     (found,) = pushed(plan, [table()], lambda text: tree(connection, text))
-    assert (found.text if found else None) == expected
+    assert found == (parse_predicate(expected, table().columns.values()) if expected else None)
