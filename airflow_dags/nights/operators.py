@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -18,7 +19,7 @@ from .commands import Program
 from .configuration import Configuration, Spark
 from .readiness import removed
 from .results import BAD_DATA, Ended, Next, Result, has_error, help_of, standing, what_next, words_of
-from .running import STOP_SECONDS, Command, Kept
+from .running import STOP_SECONDS, Command, Kept, result_file
 
 LOOKS = 4  # of verify, at most
 NOTHING_THERE = "TableNotFoundError"  # no location that could be removed
@@ -132,7 +133,7 @@ class RemovalOperator(CommandOperator):
 
 
 class KeepingHook(SparkSubmitHook):
-    """Keeps what the job printed: spark-submit mixes it with lines of its own. Stops the job with SIGTERM first."""
+    """Keeps the job's results, which have a file, and its last lines. Stops the job with SIGTERM first."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -187,9 +188,13 @@ class JobOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> Result:
         """Submits the job and waits for its end."""
-        words = self.words(self.value, context["params"])
-        self.application_args = self.program.submitted(words)
+        with result_file() as results:
+            return self._submit(self.words(self.value, context["params"]), results, context)
+
+    def _submit(self, words: list[str], results: Path, context: Context) -> Result:
+        self.application_args = [*self.program.submitted(words), "--result", str(results)]
         hook = self._hook = self._get_hook()
+        hook.kept = Kept(results)
         failure: AirflowException | None = None
         try:
             super().execute(context)

@@ -39,7 +39,7 @@ class Ended:
 
 
 def results_in(lines: Iterable[str]) -> list[Result]:
-    """The JSON objects that end lines; spark-submit mixes its own lines with them, and may put one in front of them."""
+    """The JSON objects that end lines, in the file of ``--result`` or, without one, among all that was printed."""
     results = []
     for line in lines:
         text = line.strip()

@@ -6,7 +6,10 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from .results import Ended, Result, results_in
 
@@ -15,27 +18,36 @@ LINES_KEPT = 200
 
 
 class Kept:
-    """The results and the last lines of what a command prints."""
+    """The results of a command and the last lines of what it prints. ``results``: the file of its ``--result``."""
 
-    def __init__(self) -> None:
-        self._results: list[Result] = []
+    def __init__(self, results: Path | None = None) -> None:
+        self._file = results
+        self._printed: list[Result] = []
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
 
     def take(self, line: str) -> None:
         """One more line."""
         text = line.rstrip()
-        results = results_in([text])
-        self._results += results
-        if not results:
+        printed = results_in([text])
+        self._printed += printed
+        if not printed:
             self._lines.append(text)
 
     def ended(self, code: int) -> Ended:
-        """All of it, with the exit code."""
-        return Ended(code, tuple(self._results), tuple(self._lines))
+        """All of it, with the exit code. Of a command that was killed the results are those that it has printed."""
+        lines = self._file.read_text(encoding="utf-8").splitlines() if self._file and self._file.exists() else []
+        return Ended(code, tuple(results_in(lines) or self._printed), tuple(self._lines))
+
+
+@contextmanager
+def result_file() -> Iterator[Path]:
+    """A file for ``--result`` of one command."""
+    with TemporaryDirectory(prefix="sparkhaven-result-") as directory:
+        yield Path(directory) / "result.json"
 
 
 class Command:
-    """A command that runs at most once."""
+    """A command of sparkhaven that runs at most once; it gets a file for its results."""
 
     def __init__(self, line: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
         self._line = list(line)
@@ -45,10 +57,13 @@ class Command:
     def run(self, on_line: Callable[[str], object]) -> Ended:
         """Runs it to its end; an exception meanwhile, like a timeout, stops it. ``on_line`` receives each line of both
         outputs."""
-        kept = Kept()
+        with result_file() as results:
+            return self._run([*self._line, "--result", str(results)], Kept(results), on_line)
+
+    def _run(self, line: list[str], kept: Kept, on_line: Callable[[str], object]) -> Ended:
         try:
             self._process = subprocess.Popen(  # a session of its own, which ``stop`` ends as a whole
-                self._line,
+                line,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -58,13 +73,13 @@ class Command:
                 start_new_session=True,
             )
         except OSError as error:
-            return Ended(127, (), (f"{self._line[0]} cannot be started: {error}",))
+            return Ended(127, (), (f"{line[0]} cannot be started: {error}",))
         lines = self._process.stdout
         assert lines is not None  # noqa: S101  it is a pipe
         try:
-            for line in lines:
-                kept.take(line)
-                on_line(line.rstrip())
+            for text in lines:
+                kept.take(text)
+                on_line(text.rstrip())
             code = self._process.wait()
         except BaseException:
             self.stop()

@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command, get_group
 
 from sparkhaven.jobs.cli.context import Commands
-from sparkhaven.jobs.cli.options import RootOption
+from sparkhaven.jobs.cli.options import ResultOption, RootOption
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("sparkhaven.jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
@@ -73,28 +73,29 @@ def _registered(path: str) -> Mapping[str, Any]:
     gc.freeze()  # what was imported stays: no collection looks at it again
     commands = get_group(app).commands
     for command in commands.values():
-        _add_root(command)
+        _add_shared(command)
     return commands
 
 
-def _add_root(command: Any) -> None:
-    """Lets ``--root`` stand behind a command, and behind those below it."""
-    command.params.append(_root_option())
+def _add_shared(command: Any) -> None:
+    """Lets ``--root`` and ``--result`` stand behind a command, and behind those below it."""
+    command.params.extend(_shared_options())
     for inner in getattr(command, "commands", {}).values():
-        _add_root(inner)
+        _add_shared(inner)
 
 
 @cache
-def _root_option() -> Any:
+def _shared_options() -> tuple[Any, ...]:
     app = typer.Typer()
 
     @app.command()
-    def command(root: RootOption = None) -> None:
+    def command(root: RootOption = None, result: ResultOption = None) -> None:
         pass
 
-    (option,) = (option for option in get_command(app).params if option.name == "root")
-    option.expose_value = False
-    return option
+    options = tuple(option for option in get_command(app).params if option.name in ("root", "result"))
+    for option in options:
+        option.expose_value = False
+    return options
 
 
 class OnUse(Mapping[str, Any]):

@@ -1,8 +1,8 @@
 """The context of the command line: the root, the form of results, error handling and exit codes.
 
 Results go to standard output, as text or, with ``--json``, as JSON and nothing else; progress and messages go to
-standard error. An error is a sentence with where, expected, found and what to do, on standard error; with ``--json``
-it is also ``{"error": {...}}`` on standard output. A traceback appears only with ``-v``.
+standard error. ``--result FILE`` has the JSON lines too. An error is a sentence with where, expected, found and what
+to do, on standard error; as a result it is ``{"error": {...}}``. A traceback appears only with ``-v``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
@@ -41,6 +41,9 @@ from sparkhaven.store.extras import missing_extra
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 
+if TYPE_CHECKING:
+    from sparkhaven.jobs.cli.result_file import ResultFile
+
 EXIT_INTERRUPTED = 130
 _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
 
@@ -55,7 +58,8 @@ class CliContext:
     verbose: bool = False
     logs: bool = False
     words: tuple[str, ...] = ()  # the command with its arguments
-    results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged
+    result_file: ResultFile | None = None
+    results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged, or has a result file
 
     def layout(self) -> Layout:
         """The database root that the user has named, which may not exist yet; SettingsError without one."""
@@ -88,16 +92,18 @@ class CliContext:
 
     def result(self, record: dict[str, Any], show: Callable[[], object] | str) -> None:
         """Prints one result: ``record`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""
-        if logged_command(self.words):
-            self.results.append(record)
+        self._keep(record)
         self._print(record, show)
 
     def failure(self, record: dict[str, Any]) -> None:
         """Prints an error as a result with ``--json``; the message is printed by who calls this."""
-        if logged_command(self.words):
-            self.results.append(record)
+        self._keep(record)
         if self.json:
             self._print(record, "")
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        if self.result_file is not None or logged_command(self.words):
+            self.results.append(record)
 
     def log(self, code: int, seconds: float) -> None:
         """Adds what the command has done to the log tables, if it is one that they log."""
@@ -184,6 +190,10 @@ class Commands(TyperGroup):
         cli = extra.setdefault("obj", CliContext())
         cli.json = "--json" in words  # a usage error comes before the option is read
         try:
+            if any(word.startswith("--result") for word in words):
+                from sparkhaven.jobs.cli.result_file import open_result_file  # few commands have one
+
+                cli.result_file = open_result_file(words)
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
             code = code if isinstance(code, int) else EXIT_DONE
@@ -194,6 +204,11 @@ class Commands(TyperGroup):
             else:
                 code = exit_code(cli, error)
         cli.log(code, time.monotonic() - began)
+        try:
+            if cli.result_file is not None:
+                cli.result_file.write(map(json_text, cli.results))
+        except OSError as error:
+            code = exit_code(cli, error)
         if standalone_mode:
             sys.exit(code)
         return code

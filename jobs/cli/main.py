@@ -15,7 +15,7 @@ import typer
 
 from sparkhaven.jobs.cli.commands import LazyCommands
 from sparkhaven.jobs.cli.context import CliContext, quiet_libraries
-from sparkhaven.jobs.cli.options import Json, Verbose
+from sparkhaven.jobs.cli.options import Json, ResultOption, Verbose
 from sparkhaven.store.io.local_path import local_path
 
 COLLECT_EVERY = 50_000  # objects
@@ -59,6 +59,7 @@ def options(
     ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
+    result: ResultOption = None,
     logs: Annotated[
         bool,
         typer.Option("--logs/--no-logs", envvar="SPARKHAVEN_LOGS", help="Log to tables of SparkhavenInternal."),
@@ -67,7 +68,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options of every command; --root, --json and -v may stand behind it, too."""
+    """Options of every command; --root, --json, -v and --result may stand behind it, too."""
     if isinstance(ctx.obj, CliContext):
         source = ctx.get_parameter_source("root")
         ctx.obj.root, ctx.obj.logs = root, logs

@@ -91,6 +91,14 @@ RootOption = Annotated[
         callback=_set_root,
     ),
 ]
+ResultOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--result",
+        metavar="FILE",
+        help="Also write the JSON results to FILE, once the command has ended.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, change nothing.")]
 
 TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]

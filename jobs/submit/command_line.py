@@ -6,17 +6,17 @@ Only the standard library is imported before it is known that this interpreter h
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 EXIT_USAGE = 2  # as in ``store.errors``
 
 
 def submit(command: str, words: Sequence[str] | None = None) -> None:
-    """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the given words; ``--root`` may be anywhere among them."""
-    separate_outputs()
+    """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the given words; ``--root`` may be anywhere among them.
+
+    spark-submit joins both outputs of a driver; ``--result FILE`` has the results alone.
+    """
     try:
         from sparkhaven.jobs.cli.context import quiet_libraries
         from sparkhaven.jobs.cli.main import app
@@ -35,25 +35,6 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if words is None else words)
     quiet_libraries(given)
     app(arrange(command, given), prog_name=f"jobs/{command}")
-
-
-def separate_outputs() -> None:
-    """Separates standard error from standard output again: spark-submit joins both outputs of a driver.
-
-    The standard error of spark-submit is found through /proc, if it is a pipe or a terminal. A file would be opened a
-    second time and Spark would overwrite its lines: then both stay joined.
-    """
-    outer = Path(f"/proc/{os.getppid()}/fd/2")
-    try:
-        mode = outer.stat().st_mode
-        if not os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()):
-            return  # they are separate
-        if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
-            found = os.open(outer, os.O_WRONLY)
-            os.dup2(found, sys.stderr.fileno())
-            os.close(found)
-    except OSError:  # no /proc, or a process of another user
-        return
 
 
 def arrange(command: str, words: list[str]) -> list[str]:

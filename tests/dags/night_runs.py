@@ -12,9 +12,11 @@ import sqlite3
 import sys
 import threading
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag
@@ -28,6 +30,12 @@ from sqlalchemy.exc import OperationalError
 
 LOCAL = "Nyc13.Copy"
 DATES = ("2013-01-01", "2013-01-02", "2013-01-03")
+JOINED = """#!/bin/sh
+for last; do :; done
+echo '{"rows": 7}' > "$last"
+echo '{"rows": 7}26/11/22 INFO a line of Spark'
+echo '26/11/22 INFO a listener had {"rows": 8}'
+"""
 USUAL = {"date": None, "tables": None, "force": False, "dry_run": False}  # ``DAG.test`` keeps those of the run before
 
 
@@ -141,6 +149,25 @@ def conclusions() -> dict[str, str]:
     return found
 
 
+def joined_outputs() -> Any:
+    """What a submitted job returns whose result is lost in its output, and beside it another one's."""
+    from nights.configuration import load
+    from nights.operators import JobOperator
+
+    configuration = load()
+    assert configuration.spark is not None
+    with TemporaryDirectory() as directory:
+        submit = Path(directory) / "spark-submit"
+        submit.write_text(JOINED)
+        submit.chmod(0o755)
+        spark = replace(configuration.spark, submit=str(submit))
+        words = ["merge", LOCAL]
+        operator = JobOperator(
+            task_id="job", words=lambda value, params: words, program=configuration.program, entry="merge", spark=spark
+        )
+        return operator.execute({"params": {}})  # type: ignore[typeddict-item]
+
+
 def lock_until_retry(bag: DagBag, held: ExitStack) -> None:
     """Holds the lock of the table, as a merge does that was started by hand, until the task is to be tried again."""
     descriptor = os.open(os.environ["NIGHT_LOCK"], os.O_RDWR | os.O_CREAT)
@@ -157,6 +184,7 @@ def main() -> None:
     folder = Path(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
     bag = BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
     found: dict[str, Any] = {"structure": structure(bag), "conclusions": conclusions()}
+    found["joined"] = joined_outputs()
     for name in asked:
         match name:
             case "night":

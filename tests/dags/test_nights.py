@@ -142,6 +142,10 @@ def test_exit_codes_1_and_2_are_not_tried_again(found: Found) -> None:
     assert found.results["conclusions"] == {str(code): name for code, name in enumerate(ends)}
 
 
+def test_the_result_of_a_job_is_read_from_its_file_whatever_the_output_has(found: Found) -> None:
+    assert found.results["joined"] == {"rows": 7}
+
+
 def test_a_failed_validation_ends_the_night_before_anything_is_truncated(found: Found) -> None:
     run = found.results["backfill"][1]
     states = found.states(run, "Nyc13_Copy")

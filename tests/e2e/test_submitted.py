@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import REPOSITORY
-from tests.support.spark.place import PATIENCE, ROWS, Place, ended
+from tests.support.spark.place import PATIENCE, ROWS, Place
 
 TWO_DAYS = (0, 1, 30, 31)  # files with rows of the first day, and of the second
 ORDER = [(name, "ascending") for name in ("time_hour", "carrier", "flight", "origin", "dest")]
@@ -37,8 +37,9 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
     names = {
         "sparkhaven.zip": place.zip,
         "/data/db": str(place.base / "db"),
-        "my.toml": f"{place.stream} --once --json",
-        "MyNamespace.MyTable": "Nyc13.Flight --json",
+        "my.toml": f"{place.stream} --once",
+        "MyNamespace.MyTable": "Nyc13.Flight",
+        "result.json": str(place.base / "result.json"),
         "2026-11-20": "2013-01-01",
     }
     found = []
@@ -55,7 +56,7 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
             timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
-        found.append(json.loads(done.stdout))
+        found.append(json.loads((place.base / "result.json").read_text()))
     taken, merged = found
     assert (taken["rows"], taken["rejected"], taken["epoch"]) == (ROWS, 1, 1)
     assert (merged["rows_in"], merged["rows_out"]) == (ROWS, ROWS)
@@ -63,5 +64,7 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
 
 
 def test_a_wrong_name_is_wrong_usage(place: Place) -> None:
-    code, (reported,), err = ended(place.submit("merge_dates", "Nyc13.Flight", "--date", "../x"))
-    assert (code, reported["error"]["type"]) == (2, "InvalidNameError"), err
+    job = place.submit("merge_dates", "Nyc13.Flight", "--date", "../x")
+    code, (reported,), printed = place.ended(job, "merge_dates")
+    assert (code, reported["error"]["type"]) == (2, "InvalidNameError"), printed
+    assert any(line.endswith(json.dumps(reported)) for line in printed.splitlines()), "as --json prints it"

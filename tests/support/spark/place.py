@@ -84,7 +84,7 @@ class Place:
     def submit(
         self, entry: str, *words: str, options: tuple[str, ...] = (), log: Path | None = None
     ) -> subprocess.Popen[str]:
-        """A job under spark-submit; its standard error goes to ``log``, or into a pipe."""
+        """A job under spark-submit, with a file for its results; its outputs go to ``log``, or into pipes."""
         defaults = str(self.conf / "spark-defaults.conf")
         command = [
             SUBMIT,
@@ -96,17 +96,18 @@ class Place:
             str(REPOSITORY / "jobs" / f"{entry}.py"),
         ]
         with ExitStack() as opened:
+            output = subprocess.PIPE if log is None else opened.enter_context(log.open("a", encoding="utf-8"))
             return subprocess.Popen(
-                [*command, "--root", str(self.root), *words, "--json"],
+                [*command, "--root", str(self.root), *words, "--json", "--result", str(self.base / f"{entry}.result")],
                 cwd=self.base,
                 env=self.environ,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE if log is None else opened.enter_context(log.open("a", encoding="utf-8")),
+                stdout=output,
+                stderr=subprocess.STDOUT,
                 text=True,
             )
 
-
-def ended(job: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
-    """Exit code, JSON lines of standard output, standard error."""
-    out, err = job.communicate(timeout=PATIENCE)
-    return job.returncode, [json.loads(line) for line in out.splitlines()], err
+    def ended(self, job: subprocess.Popen[str], entry: str) -> tuple[int, list[dict[str, Any]], str]:
+        """Exit code, lines of the file of its results, what it has printed."""
+        out, _ = job.communicate(timeout=PATIENCE)
+        lines = (self.base / f"{entry}.result").read_text(encoding="utf-8").splitlines()
+        return job.returncode, [json.loads(line) for line in lines], out

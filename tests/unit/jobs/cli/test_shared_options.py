@@ -25,8 +25,13 @@ def test_json_is_taken_before_and_after_every_command(words: tuple[str, ...]) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [("-v",), ("--verbose",), ("--json",), ("--root", "/no/such"), ("--root=/no/such",)])
-def test_shared_options_are_taken_in_every_place(asked: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "asked", [("-v",), ("--verbose",), ("--json",), ("--root", "/no/such"), ("--root=/no/such",), ("--result", "r")]
+)
+def test_shared_options_are_taken_in_every_place(
+    asked: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for words in commands():
         for line in spread(words, asked):
             assert run(*line, "--help").exit_code == 0, line
