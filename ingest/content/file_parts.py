@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from sparkhaven.ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name, unread_packing
-from sparkhaven.ingest.content.raw_file import CHUNK, RawFile
+from sparkhaven.ingest.content.raw_file import CHUNK, PlannedFile, RawFile
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
@@ -33,9 +33,10 @@ def is_cuttable(fs: Fs, file: FileId) -> bool:
     return packing_of(head) is None and unread_packing(file.path, head) is None
 
 
-def part_lines(fs: Fs, part: FilePart, chunk: int = CHUNK) -> tuple[int, Iterator[bytes]]:
+def part_lines(file: PlannedFile, chunk: int = CHUNK) -> tuple[int, Iterator[bytes]]:
     """The number of the first line that begins in a part, and the bytes of its lines in pieces of ``chunk``."""
-    raw = RawFile(fs, part)
+    raw, part = file.stream(), file.split
+    assert isinstance(part, FilePart)  # noqa: S101  the caller has looked
     begin, number = _first_line(raw, part.start, chunk)
     if begin >= part.stop:
         return number, iter(())

@@ -28,34 +28,10 @@ from sparkhaven.ingest.content.packing import (
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.types.frozen import frozen
 
 CHUNK = 1 << 20
 _COMPLETE = "write a feed file under a hidden name (leading dot), and rename it when it is complete"
-
-
-def verify(fs: Fs, split: FileId) -> Stat:
-    """The file as it is now; PositionGapError if its size or time differ from the plan, FeedError if it is gone."""
-    path = Path(split.path)
-    try:
-        stat = fs.stat(path)
-    except OSError as error:
-        raise RetryableFeedError(
-            "the status of a feed file cannot be read",
-            where=path,
-            found=error,
-            hint="check its permissions, then start again",
-        ) from error
-    if stat is None:
-        raise FeedError(
-            "feed file is gone",
-            where=path,
-            expected=f"{split.size} bytes",
-            found="nothing",
-            hint="put the file back. A planned file is read before newer ones",
-        )
-    if (stat.size, stat.mtime_ns) != (split.size, split.mtime_ns):
-        raise changed(split, stat.size, stat.mtime_ns)
-    return stat
 
 
 def changed(split: FileId, size: int, mtime_ns: int) -> PositionGapError:
@@ -123,37 +99,72 @@ class RawFile(io.RawIOBase):
         return len(data)
 
 
-def chunks(fs: Fs, split: FileId) -> Iterator[bytes]:
-    """Unpacked content of a file in pieces of about ``CHUNK`` bytes; packings are known by their first bytes.
+@frozen
+class PlannedFile:
+    """A planned file that is read, as often as it takes: every layer of a decoder gets this."""
 
-    A file without a byte is empty, whatever its name promises.
-    """
-    raw = RawFile(fs, split)
-    magic = raw.read(MAGIC_BYTES)
-    raw.seek(0)
-    packing, promised = packing_of(magic), packing_of_name(split.path)
-    unread = unread_packing(split.path, magic) if magic else None
-    if unread is not None:
-        raise FeedError(
-            "feed file has an unknown packing",
-            where=split.path,
-            expected=f"a plain file, or one of {', '.join(p.name for p in PACKINGS)}",
-            found=unread,
-            hint=f"unpack it, or pack it with one of these, and deliver it under a new name. {_COMPLETE}",
-        )
-    if magic and promised is not None and packing is not promised:
-        raise FeedError(
-            "feed file is not packed as its name says",
-            where=split.path,
-            expected=f"first bytes {promised.magic.hex()}, of {promised.name}",
-            found=magic[: len(promised.magic)].hex(),
-            hint="pack the file again, or rename it",
-        )
-    if packing is not None:
-        yield from _unpack(raw, split, packing)
-        return
-    while piece := raw.read(CHUNK):
-        yield piece
+    fs: Fs
+    split: FileId
+
+    def stream(self) -> RawFile:
+        """The planned bytes from the first one on."""
+        return RawFile(self.fs, self.split)
+
+    def verify(self) -> Stat:
+        """The file as it is now; PositionGapError if its size or time differ from the plan, FeedError if it is gone."""
+        path = Path(self.split.path)
+        try:
+            stat = self.fs.stat(path)
+        except OSError as error:
+            raise RetryableFeedError(
+                "the status of a feed file cannot be read",
+                where=path,
+                found=error,
+                hint="check its permissions, then start again",
+            ) from error
+        if stat is None:
+            raise FeedError(
+                "feed file is gone",
+                where=path,
+                expected=f"{self.split.size} bytes",
+                found="nothing",
+                hint="put the file back. A planned file is read before newer ones",
+            )
+        if (stat.size, stat.mtime_ns) != (self.split.size, self.split.mtime_ns):
+            raise changed(self.split, stat.size, stat.mtime_ns)
+        return stat
+
+    def chunks(self) -> Iterator[bytes]:
+        """Unpacked content in pieces of about ``CHUNK`` bytes; packings are known by their first bytes.
+
+        A file without a byte is empty, whatever its name promises.
+        """
+        raw = self.stream()
+        magic = raw.read(MAGIC_BYTES)
+        raw.seek(0)
+        packing, promised = packing_of(magic), packing_of_name(self.split.path)
+        unread = unread_packing(self.split.path, magic) if magic else None
+        if unread is not None:
+            raise FeedError(
+                "feed file has an unknown packing",
+                where=self.split.path,
+                expected=f"a plain file, or one of {', '.join(p.name for p in PACKINGS)}",
+                found=unread,
+                hint=f"unpack it, or pack it with one of these, and deliver it under a new name. {_COMPLETE}",
+            )
+        if magic and promised is not None and packing is not promised:
+            raise FeedError(
+                "feed file is not packed as its name says",
+                where=self.split.path,
+                expected=f"first bytes {promised.magic.hex()}, of {promised.name}",
+                found=magic[: len(promised.magic)].hex(),
+                hint="pack the file again, or rename it",
+            )
+        if packing is not None:
+            yield from _unpack(raw, self.split, packing)
+            return
+        while piece := raw.read(CHUNK):
+            yield piece
 
 
 def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:

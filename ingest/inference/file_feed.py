@@ -8,7 +8,7 @@ from typing import Literal, Required, TypedDict
 
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.packing import packing_of_name
-from sparkhaven.ingest.content.raw_file import chunks
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
 from sparkhaven.ingest.feeds.files.header import first_records, header_doubt
 from sparkhaven.ingest.feeds.files.options import FilesOptions
@@ -74,14 +74,14 @@ def file_feed(fs: Fs, source: str) -> tuple[FileFeedKeys, tuple[str, ...]]:
         )
     feed: FileFeedKeys = {"type": "files", "path": text, "format": kind}
     if kind == "csv":
-        file = FileId(str(first.path), first.stat.size, first.stat.mtime_ns)
-        delimiter = _delimiter(fs, file)
+        file = PlannedFile(fs, FileId(str(first.path), first.stat.size, first.stat.mtime_ns))
+        delimiter = _delimiter(file)
         if delimiter != ",":
             feed["delimiter"] = delimiter
         dialect = replace(options, format="csv", csv=CsvOptions(delimiter=delimiter))
-        doubt = header_doubt(fs, file, dialect)
+        doubt = header_doubt(file, dialect)
         if doubt is not None and doubt.certain:
-            fields = len(first_records(fs, file, dialect)[0])
+            fields = len(first_records(file, dialect)[0])
             feed |= {"header": False, "names": [f"Column{number}" for number in range(1, fields + 1)]}
             names = "names the fields Column1, Column2, …"
             return feed, (f"the first line of {first.path.name} is taken for a row ({doubt}): header = false {names}",)
@@ -95,9 +95,9 @@ def format_of(path: Path) -> str | None:
     return FORMATS.get(path.suffix.lower())
 
 
-def _delimiter(fs: Fs, file: FileId) -> str:
+def _delimiter(file: PlannedFile) -> str:
     """The one that cuts the first line into most fields; a comma if none cuts it."""
-    for block in line_blocks(chunks(fs, file), block=1 << 16):
+    for block in line_blocks(file.chunks(), block=1 << 16):
         for index in range(len(block)):
             line = block.line(index).decode("utf-8", "replace")
             if line.strip():

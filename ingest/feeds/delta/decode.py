@@ -15,7 +15,8 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import SPARK_ZONE, partition_numbers, partition_values
 from sparkhaven.ingest.feeds.delta.planner import entries_of
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
-from sparkhaven.ingest.feeds.files.decode import KnownFile, file_blocks
+from sparkhaven.ingest.feeds.files.decode import file_blocks
+from sparkhaven.ingest.feeds.files.formats.decoding import KnownFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
 from sparkhaven.ingest.spec.stream_spec import StreamSpec

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetFile, no_parquet
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
@@ -57,6 +58,6 @@ def _number_type(declared: str | None) -> pa.DataType | None:
 
 def _writer(fs: Fs, file: FileId) -> str:
     try:
-        return ParquetFile(fs, file, True).writer
+        return ParquetFile(PlannedFile(fs, file), True).writer
     except (pa.ArrowException, OSError) as error:
         raise no_parquet(file.path, error, "restore the data file. Nothing of it was committed") from error

@@ -9,7 +9,7 @@ from sparkhaven.ingest.feeds.delta.errors import file_gone
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.partition_values import partition_values
 from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
-from sparkhaven.ingest.feeds.files.decode import KnownFile
+from sparkhaven.ingest.feeds.files.formats.decoding import KnownFile
 from sparkhaven.ingest.feeds.files.sample import sample_of
 from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
 from sparkhaven.ingest.sample_rows import Sample

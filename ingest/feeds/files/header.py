@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from sparkhaven.ingest.content.lines import line_blocks
-from sparkhaven.ingest.content.raw_file import chunks
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.csv_records import read_record
@@ -20,11 +20,11 @@ RECORDS = 200  # that are compared with the header
 BLOCK = 1 << 16
 
 
-def header_doubt(fs: Fs, file: FileId, options: FilesOptions) -> DoubtfulHeader | None:
-    """What speaks against the header of a file; None: nothing does, or it has none. Errors as ``chunks``."""
+def header_doubt(file: PlannedFile, options: FilesOptions) -> DoubtfulHeader | None:
+    """What speaks against the header of a file; None: nothing, or it has none. Errors as ``PlannedFile.chunks``."""
     if options.format != "csv" or not options.csv.header:
         return None
-    records = first_records(fs, file, options)
+    records = first_records(file, options)
     return doubtful_header(records[0], records[1:]) if records else None
 
 
@@ -37,16 +37,16 @@ def header_remark(file: FileId, doubt: DoubtfulHeader) -> str:
 def remarks_on(fs: Fs, file: FileId, options: FilesOptions) -> list[str]:
     """The remark, if there is one; none on a file that cannot be read: whoever decodes it says so."""
     try:
-        doubt = header_doubt(fs, file, options)
+        doubt = header_doubt(PlannedFile(fs, file), options)
     except (OSError, SparkhavenError):
         return []
     return [] if doubt is None else [header_remark(file, doubt)]
 
 
-def first_records(fs: Fs, file: FileId, options: FilesOptions) -> list[Sequence[str]]:
+def first_records(file: PlannedFile, options: FilesOptions) -> list[Sequence[str]]:
     """The texts of the first records of a file, each on a line of its own."""
     dialect = options.csv
-    pieces = utf8_chunks(chunks(fs, file), options.encoding, file.path)
+    pieces = utf8_chunks(file.chunks(), options.encoding, file.split.path)
     records: list[Sequence[str]] = []
     for block in islice(line_blocks(pieces, block=BLOCK), 1):
         for index, number in enumerate(block.numbers.tolist()):

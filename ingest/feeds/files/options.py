@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar, Literal
 
+from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.spec.feed_traits import FILE_META, FILES, Traits
 from sparkhaven.ingest.spec.payload_formats import UTF8, CsvOptions, Format, Limit, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Clock
@@ -47,5 +48,5 @@ class FilesOptions:
         Not in encodings where a line feed may be another byte's half, and not where the newest instant of a whole
         file is the clock.
         """
-        plain = self.format == "parquet" or self.encoding == UTF8
+        plain = not FORMATS[self.format].is_text or self.encoding == UTF8
         return plain and clock.kind != "batch"

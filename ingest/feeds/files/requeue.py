@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -12,12 +11,10 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.encodings import in_own_bytes, to_utf8
 from sparkhaven.ingest.feeds.base import RequeuedRows
-from sparkhaven.ingest.feeds.files.decode import FAR_FILE, unit_of
+from sparkhaven.ingest.feeds.files.decode import FAR_FILE
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
+from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.csv.csv_records import Header
-from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
-from sparkhaven.ingest.formats.json.json_rows import JsonRows, strict_object
-from sparkhaven.ingest.formats.parquet.repaired_types import from_row_text
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
@@ -25,8 +22,6 @@ from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_
 from sparkhaven.ingest.values.typed_rows import TypedRows, typed_array
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
-
-One = Callable[[bytes, RejectedRow, Rejects], "list[Value] | BadRow"]
 
 
 def requeue_file_rows(
@@ -40,8 +35,9 @@ def requeue_file_rows(
     path: str | None = None,
 ) -> RequeuedRows:
     """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``)."""
-    payload_targets = [target for target in targets if target.meta is None]
-    values_of, unit, encoding = _decoder(spec, options, payload_targets), unit_of(options.format), options.encoding
+    payload_targets = tuple(target for target in targets if target.meta is None)
+    form, encoding = FORMATS[options.format], options.encoding
+    values_of, unit = form.code.decode_one(Decoding(spec, options, payload_targets)), form.unit
     complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
     rejects.complete = complete
     strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]
@@ -70,46 +66,6 @@ def requeue_file_rows(
     numbers = np.array([row["Position"] for row in kept], np.int64)
     payloads = {row["Position"]: row["Payload"] or b"" for row in kept}
     return RequeuedRows(source, TypedRows(columns, numbers), payloads, unit, complete)
-
-
-def _decoder(spec: StreamSpec, options: FilesOptions, targets: Sequence[Target]) -> One:
-    """Exact values of one payload of the feed's format."""
-    alias, csv = spec.allow_null_alias, options.csv
-    if options.format == "csv":
-        csv_rows = CsvRows(targets, spec.ignore, csv, alias=alias)
-
-        def csv_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
-            names = csv.names if row["Header"] is None else tuple(json.loads(row["Header"]))
-            return csv_rows.values_of(payload, Header(names), row["SourcePartition"], row["Position"], rejects)
-
-        return csv_row
-    json_rows = JsonRows(targets, spec.ignore, alias=alias)
-
-    def json_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
-        return json_rows.values_of(payload, row["SourcePartition"], row["Position"], rejects)
-
-    def parquet_row(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
-        return _parquet_values(payload, row, targets, alias)
-
-    return parquet_row if options.format == "parquet" else json_row
-
-
-def _parquet_values(payload: bytes, row: RejectedRow, targets: Sequence[Target], alias: bool) -> list[Value] | BadRow:
-    source, number = row["SourcePartition"], row["Position"]
-    try:
-        record = strict_object(payload.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        shown = payload.decode("utf-8", "replace")
-        why = Refusal(Reason.NOT_JSON, "one JSON object", str(error))
-        return bad_row(source, number, None, why, shown, payload, unit="row")
-    values: list[Value] = []
-    for target in targets:
-        value = from_row_text(record.get(target.source), target, alias)
-        if isinstance(value, Refusal):
-            shown, column = str(record[target.source]), target.column.name
-            return bad_row(source, number, column, value, shown, payload, unit="row")
-        values.append(value)
-    return values
 
 
 def _meta(target: Target, source: str, kept: Sequence[RejectedRow], now_ns: int) -> pa.Array:

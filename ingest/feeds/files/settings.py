@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import UNFINISHED, FilesOptions, MissingDirectory
 from sparkhaven.ingest.settings.base_model import (
     DIALECT,
@@ -76,7 +77,7 @@ class FilesFeedModel(SettingsModel):
         dialect_keys = given_keys(self, FILE_DIALECT)
         if dialect_keys and self.format != "csv":
             raise ValueError(f'format is not "csv", which these settings are for: {", ".join(dialect_keys)}')
-        if self.encoding is not None and self.format == "parquet":
+        if self.encoding is not None and not FORMATS[self.format].is_text:
             raise ValueError('encoding is set, and format is neither "json" nor "csv"')
         if self.binary_as_text and self.format != "parquet":
             raise ValueError('binary_as_text is set, and format is not "parquet"')

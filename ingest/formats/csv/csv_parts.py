@@ -15,13 +15,12 @@ import numpy as np
 
 from sparkhaven.ingest.content.file_parts import pieces
 from sparkhaven.ingest.content.lines import BOM, LineBlock, line_blocks
-from sparkhaven.ingest.content.raw_file import RawFile
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.formats.csv.csv_records import commented, sort_lines
 from sparkhaven.ingest.formats.csv.spans import RecordEnd
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.store.epochs.state.log_values import FilePart
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 
 BLOCK = 1 << 20
@@ -87,15 +86,17 @@ class OutsideLines:
         return next_line
 
 
-def find_records(fs: Fs, part: FilePart, options: CsvOptions, start: Callable[[LineBlock], int]) -> RecordRange:
+def find_records(file: PlannedFile, options: CsvOptions, start: Callable[[LineBlock], int]) -> RecordRange:
     """The records that begin in a part. Those of parts that cover a file are all of its records, each once.
 
     ``start`` tells of each block the first line that may be a record.
     """
+    part = file.split
+    assert isinstance(part, FilePart)  # noqa: S101  the caller has looked
     cuts = {0: (0, 1)} | {part.size: (part.size, 0)}
     positions = [position for position in (part.start, part.stop) if position not in cuts]
     outside = OutsideLines(options)
-    for offset, block in _blocks(fs, part):
+    for offset, block in _blocks(file):
         mask = outside.of(block, start(block))
         starts = block.ends[:-1] + np.int64(offset)
         if len(block) and block.numbers[0] == 1:
@@ -109,16 +110,16 @@ def find_records(fs: Fs, part: FilePart, options: CsvOptions, start: Callable[[L
     return RecordRange(begin, cuts.get(part.stop, (part.size, 0))[0], number)
 
 
-def record_lines(fs: Fs, part: FilePart, records: RecordRange) -> tuple[int, Iterator[bytes]]:
+def record_lines(file: PlannedFile, records: RecordRange) -> tuple[int, Iterator[bytes]]:
     """The number of their first line, and their bytes in pieces."""
-    return records.number, pieces(RawFile(fs, part), records.begin, records.end)
+    return records.number, pieces(file.stream(), records.begin, records.end)
 
 
-def _blocks(fs: Fs, part: FilePart) -> Iterator[tuple[int, LineBlock]]:
+def _blocks(file: PlannedFile) -> Iterator[tuple[int, LineBlock]]:
     """The blocks of the whole file, with the place of their bytes."""
-    raw = RawFile(fs, part)
+    raw = file.stream()
     offset = len(BOM) if raw.read(len(BOM)) == BOM else 0
-    for block in line_blocks(pieces(raw, 0, part.size), block=BLOCK):
+    for block in line_blocks(pieces(raw, 0, file.split.size), block=BLOCK):
         offset += sum(line.size + 1 for line in block.too_long)
         yield offset, block
         offset += len(block.data)

@@ -24,13 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sparkhaven.ingest.content.raw_file import RawFile
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.store.conversions.int96 import old_timestamps
 from sparkhaven.store.conversions.logical_types import as_logical, logical_schema
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.format.parquet.chunks import checked_chunks
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
@@ -71,8 +70,8 @@ class ParquetFile:
     OSError: no Parquet file, or a damaged one.
     """
 
-    def __init__(self, fs: Fs, split: FileId, utc96: bool, batch_bytes: int = BATCH_BYTES) -> None:
-        self._fs, self._split, self._batch_bytes = fs, split, batch_bytes
+    def __init__(self, planned: PlannedFile, utc96: bool, batch_bytes: int = BATCH_BYTES) -> None:
+        self._planned, self._batch_bytes, split = planned, batch_bytes, planned.split
         self._file = self._open()
         self._metadata = checked_chunks(self._file.metadata, split.size)
         self._groups = self._groups_of(split)
@@ -124,7 +123,7 @@ class ParquetFile:
         return min((page.dictionary_page_offset or page.data_page_offset for page in pages), default=0)
 
     def _open(self, **options: object) -> pq.ParquetFile:
-        raw = pa.PythonFile(RawFile(self._fs, self._split), mode="r")
+        raw = pa.PythonFile(self._planned.stream(), mode="r")
         return pq.ParquetFile(raw, buffer_size=BUFFER, arrow_extensions_enabled=False, **options)
 
     def _plain(self, rows: pa.RecordBatch) -> pa.RecordBatch:

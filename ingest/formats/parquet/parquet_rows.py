@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_rows
 from sparkhaven.ingest.formats.parquet.file_constants import NO_CONSTANTS, FileConstants
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
@@ -28,8 +29,6 @@ from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows
-from sparkhaven.store.epochs.state.log_values import FileId
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.reasons import Reason
 
 _FLOATING = ("float", "double")
@@ -67,14 +66,15 @@ class ParquetDecoder:
         self._form = row_form(self._targets, bytes_too=bytes_too)
 
     def decode(
-        self, fs: Fs, split: FileId, rejects: Rejects, check: Callable[[Sequence[str]], None] = lambda names: None
+        self, planned: PlannedFile, rejects: Rejects, check: Callable[[Sequence[str]], None] = lambda names: None
     ) -> Iterator[TypedRows]:
         """Typed rows of a file in batches; FeedError if it is no Parquet file, damaged, or has a wanted column twice.
 
         ``check`` gets the names of all columns before the first row is read, and may refuse the file.
         """
+        split = planned.split
         try:
-            file = ParquetFile(fs, split, self._utc96)
+            file = ParquetFile(planned, self._utc96)
             declared = file.declared
             check([*declared.names, *self._constants])
             wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
@@ -84,7 +84,7 @@ class ParquetDecoder:
                 if target.source in wanted:
                     check_type(target, declared.field(target.source).type, split.path, bytes_too=self._bytes_too)
             extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
-            others = _Others(fs, split, [name for name in declared.names if name not in wanted], self._utc96)
+            others = _Others(planned, [name for name in declared.names if name not in wanted], self._utc96)
             path = self._path or split.path
             start = file.first_row
             for batch in file.batches(wanted):
@@ -97,9 +97,9 @@ class ParquetDecoder:
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise no_parquet(split.path, error, AGAIN) from error
 
-    def payload(self, fs: Fs, split: FileId) -> Callable[[int], bytes]:
+    def payload(self, planned: PlannedFile) -> Callable[[int], bytes]:
         """The whole of a row by its number, as text; numbers must not fall."""
-        others = _Others(fs, split, None, self._utc96)
+        others = _Others(planned, None, self._utc96)
 
         def text(number: int) -> bytes:
             return row_text(others.fields(number) | self._constants, self._form)
@@ -201,8 +201,8 @@ class ParquetDecoder:
 class _Others:
     """Further fields of a file (``names`` None: all of them), read only as far as a bad row asks for them."""
 
-    def __init__(self, fs: Fs, split: FileId, names: list[str] | None, utc96: bool) -> None:
-        self._fs, self._split, self._names, self._utc96 = fs, split, names, utc96
+    def __init__(self, planned: PlannedFile, names: list[str] | None, utc96: bool) -> None:
+        self._planned, self._names, self._utc96 = planned, names, utc96
         self._batches: Iterator[ParquetBatch] | None = None
         self._start = self._stop = 1  # numbers of the rows in ``_batch``
         self._batch: ParquetBatch | None = None
@@ -214,11 +214,11 @@ class _Others:
         try:
             return self._fields(number)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise no_parquet(self._split.path, error, AGAIN) from error
+            raise no_parquet(self._planned.split.path, error, AGAIN) from error
 
     def _fields(self, number: int) -> dict[str, pa.Scalar]:
         if self._batches is None or number < self._start:  # a block is decoded anew in parts
-            file = ParquetFile(self._fs, self._split, self._utc96)
+            file = ParquetFile(self._planned, self._utc96)
             self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
         while number >= self._stop:
             self._batch = next(self._batches, None)

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, ParquetFile, column_twice, no_parquet
 from sparkhaven.ingest.sample_rows import TypedPart
 from sparkhaven.ingest.values.typed_rows import decoded
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
-from sparkhaven.store.epochs.state.log_values import FileId
-from sparkhaven.store.io.fs import Fs
 
 
 def first_rows(
-    fs: Fs,
-    split: FileId,
+    planned: PlannedFile,
     rows: int,
     *,
     utc96: bool = False,
@@ -30,9 +28,9 @@ def first_rows(
     one text for all rows. FeedError for a file that is damaged, or has a column twice.
     """
     try:
-        file = ParquetFile(fs, split, utc96)
+        file = ParquetFile(planned, utc96)
         if file.twice:
-            raise column_twice(split.path, file.twice[0])
+            raise column_twice(planned.split.path, file.twice[0])
         batches: list[ParquetBatch] = []
         count = 0
         whole = True
@@ -45,7 +43,7 @@ def first_rows(
             if not whole:
                 break
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise no_parquet(split.path, error, "name a complete file") from error
+        raise no_parquet(planned.split.path, error, "name a complete file") from error
     texts = constants or {}
     declared = [name for name in file.declared.names if name not in texts]
     parts = {name: _joined(batches, name, file.declared.field(name).type, bytes_too) for name in declared}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.file_parts import part_lines
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.io.fs import Fs
@@ -94,7 +95,7 @@ def test_numbers_in_parts_are_those_of_the_lines_of_the_file(
     long: list[tuple[int, bytes, int]] = []
     for span in pairwise([0, *sorted(place for place in places if place < file.size), file.size]):
         block, chunk, count = sizes
-        first, pieces = part_lines(Fs(), FilePart(file.path, file.size, file.mtime_ns, *span), chunk)
+        first, pieces = part_lines(PlannedFile(Fs(), FilePart(file.path, file.size, file.mtime_ns, *span)), chunk)
         found = reported(line_blocks(pieces, block, max_line, count, first), count)
         whole, long = whole + found[0], long + found[1]
     assert (whole, long) == expected(content, max_line)

@@ -10,7 +10,8 @@ from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
-from sparkhaven.ingest.feeds.files.decode import NOTHING, KnownFile, file_blocks
+from sparkhaven.ingest.feeds.files.decode import file_blocks
+from sparkhaven.ingest.feeds.files.formats.decoding import NOTHING, KnownFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.router import Routed
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns

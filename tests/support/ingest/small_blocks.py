@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.content.raw_file import PlannedFile
 
 
 def small_blocks(
@@ -22,11 +23,9 @@ def small_blocks(
 ) -> None:
     """Limits in bytes of blocks, records, lines (default: as records) and chunks of a file; of blocks also in lines."""
     blocks = partial(line_blocks, block=block, max_line=max_line or max_record, lines=lines)
-    for module in ("feeds.files.decode", "formats.csv.csv_parts"):
+    for module in ("feeds.files.formats.decoding", "formats.csv.csv_parts"):
         patch.setattr(f"sparkhaven.ingest.{module}.line_blocks", blocks)
-    patch.setattr(
-        "sparkhaven.ingest.feeds.files.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk)
-    )
+    patch.setattr(PlannedFile, "chunks", lambda file: pieces(Path(file.split.path).read_bytes(), chunk))
     patch.setattr("sparkhaven.ingest.content.file_parts.CHUNK", chunk)
     patch.setattr("sparkhaven.ingest.formats.csv.csv_parts.BLOCK", block)
     patch.setattr("sparkhaven.ingest.formats.csv.spans.MAX_RECORD", max_record)

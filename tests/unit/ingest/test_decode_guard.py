@@ -14,6 +14,7 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import HELD_BYTES, Rejects, as_batch, bad_row
 from sparkhaven.ingest.content.lines import framed_block, line_blocks
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.decode_guard import FAILED_BLOCKS, GuardedRecords, guarded_file, guarded_rows, tried
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.options import FilesOptions
@@ -87,7 +88,7 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": at, "w": pa.array([7, 8, 9])}), tmp_path / "a.parquet")
     rejects = Rejects(PLENTY)
     split = file_id(tmp_path / "a.parquet")
-    (rows,) = ParquetDecoder([POISON, target("long", "w")], []).decode(Fs(), split, rejects)
+    (rows,) = ParquetDecoder([POISON, target("long", "w")], []).decode(PlannedFile(Fs(), split), rejects)
     assert (rows.columns[1].to_pylist(), bad(rejects)) == (
         [9],
         [(1, "v", "decoder-failed"), (2, "v", "decoder-failed")],

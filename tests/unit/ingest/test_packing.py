@@ -27,7 +27,7 @@ from sparkhaven.ingest.content.packing import (
     unpacked,
     unread_packing,
 )
-from sparkhaven.ingest.content.raw_file import chunks
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
@@ -135,8 +135,10 @@ def test_frames_that_are_skipped_come_anywhere(size: int) -> None:
 @pytest.mark.parametrize("name", ["a.json", "a"])
 def test_the_first_bytes_tell_the_packing(tmp_path: Path, name: str) -> None:
     for pack in (*PACK.values(), lambda data: SKIPPED + zstandard.compress(data)):
-        assert b"".join(chunks(Fs(), put(tmp_path / name, pack(b"{}\n")))) == b"{}\n"
-    assert b"".join(chunks(Fs(), put(tmp_path / "a.zst", SKIPPED + zstandard.compress(b"{}\n")))) == b"{}\n"
+        assert b"".join(PlannedFile(Fs(), put(tmp_path / name, pack(b"{}\n"))).chunks()) == b"{}\n"
+    assert (
+        b"".join(PlannedFile(Fs(), put(tmp_path / "a.zst", SKIPPED + zstandard.compress(b"{}\n"))).chunks()) == b"{}\n"
+    )
 
 
 def long_frame(window_log: int) -> bytes:
@@ -147,10 +149,10 @@ def long_frame(window_log: int) -> bytes:
 
 
 def test_long_windows_are_named_as_such(tmp_path: Path) -> None:
-    assert b"".join(chunks(Fs(), put(tmp_path / "27.zst", long_frame(27)))) == b"some text"
+    assert b"".join(PlannedFile(Fs(), put(tmp_path / "27.zst", long_frame(27))).chunks()) == b"some text"
     for window_log in (28, 31):
         with pytest.raises(FeedError, match="window of a feed file is larger") as caught:
-            list(chunks(Fs(), put(tmp_path / f"{window_log}.zst", SKIPPED + long_frame(window_log))))
+            list(PlannedFile(Fs(), put(tmp_path / f"{window_log}.zst", SKIPPED + long_frame(window_log))).chunks())
         assert "--long=27" in str(caught.value.expected)
 
 
@@ -174,7 +176,7 @@ UNREAD = {
 def test_other_packings_are_refused_by_name(tmp_path: Path, name: str) -> None:
     data, kind = UNREAD[name]
     with pytest.raises(FeedError, match="unknown packing") as caught:
-        list(chunks(Fs(), put(tmp_path / name, data)))
+        list(PlannedFile(Fs(), put(tmp_path / name, data)).chunks())
     assert caught.value.found == kind and "unpack it, or pack it with one of these" in str(caught.value.hint)
 
 
@@ -182,4 +184,4 @@ def test_other_packings_are_refused_by_name(tmp_path: Path, name: str) -> None:
 def test_plain_text_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
     for text in (b'{"a":1}\n', b"BZh91,x\n", b"PK,x\n", b"LZIP,x\n", b"7z,Rar!\n"):
         assert unread_packing(name, text[:MAGIC_BYTES]) is None
-        assert b"".join(chunks(Fs(), put(tmp_path / name, text))) == text
+        assert b"".join(PlannedFile(Fs(), put(tmp_path / name, text)).chunks()) == text

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
 from sparkhaven.ingest.feeds.files.options import FilesOptions
@@ -211,7 +212,7 @@ def test_a_sample_of_bytes_and_of_texts_that_are_not_utf8(tmp_path: Path) -> Non
     broken = pa.array([b"a", b"\xffb", None]).view(pa.string())
     fixed, odd = pa.array([b"IBM ", None, b"AAPL"], pa.binary(4)), pa.array([b"\xff", None, b"a"])
     pq.write_table(pa.table({"broken": broken, "fixed": fixed, "odd": odd}), path)
-    columns, count, whole = first_rows(Fs(), file_id(path), 10, bytes_too=True)
+    columns, count, whole = first_rows(PlannedFile(Fs(), file_id(path)), 10, bytes_too=True)
     assert (count, whole) == (3, True)
     assert columns["broken"].array.to_pylist() == ["a", "\ufffdb", None]
     assert columns["fixed"].array.to_pylist() == ["IBM ", None, "AAPL"]
@@ -222,7 +223,7 @@ def test_a_file_without_rows_has_its_types(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     columns = {"uuid": pa.array([], pa.uuid()), "view": pa.array([], pa.string_view()), "n": pa.array([], pa.int8())}
     pq.write_table(pa.table(columns), path)
-    found, count, _ = first_rows(Fs(), file_id(path), 10)
+    found, count, _ = first_rows(PlannedFile(Fs(), file_id(path)), 10)
     assert (
         count == 0 and {name: str(part.array.type) for name, part in found.items()}["uuid"] == "extension<arrow.uuid>"
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.formats.parquet.sample import first_rows
 from sparkhaven.store.errors import CorruptFileError, FeedError
 from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
@@ -69,7 +70,7 @@ def test_a_feed_refuses_the_file_by_name(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(damaged())
     with pytest.raises(FeedError, match="damaged") as caught:
-        first_rows(Fs(), file_id(path), 5)
+        first_rows(PlannedFile(Fs(), file_id(path)), 5)
     assert caught.value.where == str(path)
 
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.file_parts import is_cuttable, part_lines
+from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.payload_formats import Format
 from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec
@@ -48,7 +49,7 @@ def test_lines_of_all_parts_are_those_of_the_file(
     chunk = data.draw(st.sampled_from([1, 2, 1 << 20]))
     found: list[tuple[int, bytes]] = []
     for part in cut(file, *[place for place in places if place < file.size]):
-        number, pieces = part_lines(FS, part, chunk)
+        number, pieces = part_lines(PlannedFile(FS, part), chunk)
         found += list(enumerate(_lines(b"".join(pieces)), number))
     assert found == list(enumerate(_lines(content), 1))
 

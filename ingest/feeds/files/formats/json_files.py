@@ -1,0 +1,81 @@
+"""Files of JSON objects, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.content.file_parts import part_lines
+from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.feeds.files.formats.decoding import (
+    KEPT,
+    DecodeOne,
+    Decoding,
+    Payload,
+    SampledFiles,
+    name_of,
+    sampled_blocks,
+    text_blocks,
+)
+from sparkhaven.ingest.formats.json.json_rows import JsonRows
+from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
+from sparkhaven.ingest.sample_rows import Sample, Unreadable
+from sparkhaven.ingest.values.refusals import Value
+from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.store.epochs.state.log_values import FilePart
+from sparkhaven.store.quarantine.rejected_rows import RejectedRow
+
+
+def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
+    """Typed rows block by block, with the text of each line by number."""
+    json_rows = _json_rows(decoding)
+    first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks())
+    for block in text_blocks(pieces, decoding.options, file, first):
+        yield json_rows.decode(block, file.split.path, rejects), block.line_of
+
+
+def decode_one(decoding: Decoding) -> DecodeOne:
+    """Exact values of one payload."""
+    json_rows = _json_rows(decoding)
+
+    def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
+        return json_rows.values_of(payload, row["SourcePartition"], row["Position"], rejects)
+
+    return one
+
+
+def _json_rows(decoding: Decoding) -> JsonRows:
+    return JsonRows(decoding.targets, decoding.spec.ignore, alias=decoding.spec.allow_null_alias)
+
+
+def sample(sampled: SampledFiles) -> Sample:
+    """Objects as they stand."""
+    every = sampled.every
+    records: list[Record] = []
+    positions: list[str] = []
+    bad: list[Unreadable] = []
+    for file, _, share in sampled.shares():
+        most = len(records) + share(len(records))
+        for number, line in _lines(file, sampled):
+            record = record_of(line)
+            if isinstance(record, str):
+                bad.append(Unreadable(f"{name_of(file)} line {number}", record))
+            elif len(records) == most:
+                every = False
+                break
+            else:
+                records.append(record)
+                positions.append(f"{name_of(file)} line {number}")
+            if len(bad) == KEPT:
+                every = False
+                break
+    fields, unnamed = fields_of(records)
+    return Sample(sampled.origin, "json", fields, positions, every, tuple(bad), unnamed)
+
+
+def _lines(file: PlannedFile, sampled: SampledFiles) -> Iterator[tuple[int, bytes]]:
+    for block in sampled_blocks(file, sampled.options):
+        for index, number in enumerate(block.numbers.tolist()):
+            line = block.line(index)
+            if line.strip():
+                yield number, line
