@@ -20,6 +20,7 @@ import os, signal, sys
 from pathlib import Path
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 from tests.support.writers.merge_cases import DAY, TABLE
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
@@ -30,8 +31,8 @@ class Dying(Fs):
         if name == sys.argv[2]:
             os.kill(os.getpid(), signal.SIGKILL)
 
-list(merge_dates(Dying(), Layout(Path(sys.argv[1])), TABLE, [DAY], MergeOptions(), executor=LocalExecutor(),
-                 clock=lambda: 1.7e9))
+place = TablePlace(Dying(), Layout(Path(sys.argv[1])), TABLE)
+list(merge_dates(place, [DAY], MergeOptions(), executor=LocalExecutor(), clock=lambda: 1.7e9))
 """
 
 
