@@ -53,17 +53,17 @@ class Total:
 
 def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> list[dict[str, Any]]:
     """One object a table (default: all); a table that cannot be read has ``error`` instead of numbers."""
-    found: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
     for name in deployed_tables(fs, layout) if names is None else names:
         try:
             table = open_pinned(layout.root, str(name), skip_set_aside=True, fs=fs)
             slices = table.plan().slices
         except (SparkhavenError, OSError) as error:
-            found.append({"table": str(name), "error": str(error)})
+            summaries.append({"table": str(name), "error": str(error)})
             continue
         values = sorted({slice_.key.value for slice_ in slices})
-        aside = [asdict(each) for each in table.set_aside]
-        found.append(
+        aside = [asdict(note) for note in table.set_aside]
+        summaries.append(
             {
                 "table": str(name),
                 "rows": sum(slice_.stop - slice_.start for slice_ in slices),
@@ -74,7 +74,7 @@ def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> 
                 **({"set_aside": aside} if aside else {}),
             }
         )
-    return found
+    return summaries
 
 
 def table_stats(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any]:
@@ -107,10 +107,12 @@ def table_stats(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any
         "table": table.name,
         "rows": sum(slice_.stop - slice_.start for slice_ in whole),
         "bytes": used,
-        "waste": sum(_waste(live.get(at), _sizes(place.fs, at)) for at in _directories(place)) if is_newest else None,
+        "waste": sum(_waste(live.get(leaf), _sizes(place.fs, leaf)) for leaf in _directories(place))
+        if is_newest
+        else None,
         "tiers": {tier: total.to_json() for tier, total in totals.items()},
         "extended": _extended(place, table.schema.extended),
-        "set_aside": [asdict(each) for each in table.set_aside],
+        "set_aside": [asdict(note) for note in table.set_aside],
         "streams": [
             _stream(place.of_stream(stream), None if is_newest else epoch, table.schema.version)
             for stream, epoch in table.epochs.items()
@@ -158,7 +160,7 @@ def disk_use(place: TablePlace, *, most: int | None = None, partly: bool = True)
     table = open_pinned(place.layout.root, str(place.table), skip_set_aside=True, fs=place.fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
-    directories = sorted(_directories(place), key=lambda at: at.parts[-2], reverse=True)
+    directories = sorted(_directories(place), key=lambda path: path.parts[-2], reverse=True)
     files: Counter[str] = Counter()
     short = live.keys() - directories
     listed = len(directories) if most is None else most
@@ -211,9 +213,9 @@ def _symbols(slices: Iterable[Slice]) -> tuple[dict[str, Symbols], dict[str, dic
             if file.endswith(".sym"):
                 column = file.removesuffix(".sym")
                 tiers = growth.setdefault(column, {}).setdefault(slice_.key.value, {})
-                for found in (symbols.setdefault(column, Symbols()), tiers.setdefault(slice_.tier, Symbols())):
-                    found.ids += state.size // WIDTH
-                    found.rows += slice_.rows
+                for counts in (symbols.setdefault(column, Symbols()), tiers.setdefault(slice_.tier, Symbols())):
+                    counts.ids += state.size // WIDTH
+                    counts.rows += slice_.rows
     of_dates = {
         column: {date: tiers.get("history") or tiers["intraday"] for date, tiers in dates.items()}
         for column, dates in growth.items()
@@ -255,7 +257,7 @@ def _stream(place: StreamPlace, epoch: int | None = None, deployed: int = 0) -> 
     }
 
 
-def _rates(epochs: Sequence[EpochEntry], places: Iterable[str]) -> dict[str, float]:
+def _rates(epochs: Sequence[EpochEntry], partitions: Iterable[str]) -> dict[str, float]:
     """Offsets per second of these topic partitions in the minute before the newest epoch, which needs two epochs."""
     live = [entry for entry in epochs if entry.live and entry.kind == "commit"]
     last = [entry for entry in live if entry.time_ms >= live[-1].time_ms - RATE_MS]
@@ -266,12 +268,12 @@ def _rates(epochs: Sequence[EpochEntry], places: Iterable[str]) -> dict[str, flo
     for entry in last[1:]:
         for part in entry.ranges:
             taken[f"{part.topic}/{part.partition}"] += part.messages
-    return {place: round(taken[place] / passed, 3) for place in places if "/" in place}
+    return {partition: round(taken[partition] / passed, 3) for partition in partitions if "/" in partition}
 
 
 def _size(fs: Fs, path: Path) -> int:
-    found = fs.stat(path)
-    return found.size if found and not found.is_dir else 0
+    stat = fs.stat(path)
+    return stat.size if stat and not stat.is_dir else 0
 
 
 def _directories(place: TablePlace) -> Iterator[Path]:
@@ -290,12 +292,12 @@ def _directories(place: TablePlace) -> Iterator[Path]:
 
 
 def _inside(fs: Fs, path: Path) -> list[str]:
-    found = fs.stat(path)
-    return fs.names(path) if found and found.is_dir else []
+    stat = fs.stat(path)
+    return fs.names(path) if stat and stat.is_dir else []
 
 
 def _sizes(fs: Fs, directory: Path) -> dict[str, int]:
-    return {name: found.size for name, found in stats_below(fs, directory)}
+    return {name: stat.size for name, stat in stats_below(fs, directory)}
 
 
 def _is_short(live: Slice, sizes: Mapping[str, int]) -> bool:

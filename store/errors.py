@@ -259,13 +259,13 @@ def phase_of(error: BaseException) -> str | None:
 
 def refused(error: OSError, what: str, where: object) -> SparkhavenError:
     """Translates an OSError: SettingsError for permissions, else CommitError, which can be retried."""
-    place = error.filename or where
+    path = error.filename or where
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = "check owner and permissions of the file, and whether the file system is mounted read-only"
         hint += ". Nothing was changed"
-        return SettingsError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
+        return SettingsError(f"{what}: {error.strerror or error}", where=path, hint=hint, phase=phase_of(error))
     hint = "free space on the disk, or repair it, and restart. Delete nothing: recovery finds out what was committed"
-    return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
+    return CommitError(f"{what}: {error.strerror or error}", where=path, hint=hint, phase=phase_of(error))
 
 
 # --- through interfaces that pass only text --------------------------------------------------------------------
@@ -304,8 +304,8 @@ def carried_error(text: str) -> SparkhavenError | None:
 def _by_name(name: str) -> type[SparkhavenError]:
     todo = [SparkhavenError]
     while todo:
-        found = todo.pop()
-        if found.__name__ == name:
-            return found
-        todo.extend(found.__subclasses__())
+        error_class = todo.pop()
+        if error_class.__name__ == name:
+            return error_class
+        todo.extend(error_class.__subclasses__())
     raise KeyError(name)

@@ -21,10 +21,10 @@ def parse_instant(text: str) -> int:
 
     Raises ValueError when the form is another, the zone is missing or the time is outside the range of a long.
     """
-    found = _FORM.match(text)
-    if found is None:
+    match = _FORM.match(text)
+    if match is None:
         raise ValueError("an instant with zone, such as 2013-01-01T05:00:00Z")
-    day, clock, fraction, zone = found.groups()
+    day, clock, fraction, zone = match.groups()
     moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}")
     nanos = (moment - _EPOCH) // _SECOND * NS_PER_SECOND + int((fraction or "").ljust(9, "0"))
     if not MIN_NS <= nanos <= MAX_NS:

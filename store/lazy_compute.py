@@ -21,8 +21,8 @@ class _Kernels:
     """``pc.sum`` and all others, as in ``pyarrow.compute``; those ``BY_NAME`` without options."""
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = _found(name)  # the next call finds it without us
-        return found
+        kernel = self.__dict__[name] = _found(name)  # the next call finds it without us
+        return kernel
 
 
 def _found(name: str) -> Any:

@@ -42,8 +42,8 @@ def require_filled(fs: Fs, layout: Layout, namespace: str, names: Iterable[str])
     """
     for name in names:
         partition = layout.partitions(namespace) / name
-        found = fs.stat(partition)
-        if found is None or found.links > 2:  # subdirectories, where the file system counts them
+        stat = fs.stat(partition)
+        if stat is None or stat.links > 2:  # subdirectories, where the file system counts them
             continue
         error = absent_volume(fs, partition)
         if error is not None and (missing := _named(fs, layout, namespace, name)):

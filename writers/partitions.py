@@ -36,14 +36,14 @@ def writable_names(fs: Fs, layout: Layout, namespace: str) -> list[str]:
 def list_partitions(fs: Fs, layout: Layout, namespace: str) -> list[Partition]:
     """Every storage partition of a namespace, in formula order."""
     base, writable = layout.partitions(namespace), set(writable_names(fs, layout, namespace))
-    found = []
+    partitions = []
     for name in sort_partitions([*{*fs.names(base), *writable}]):
         path = base / name if fs.stat(base / name, follow=False) else layout.writable_partitions(namespace) / name
         target = fs.resolve(path)
         stat = fs.stat(target)
         free = fs.free_bytes(target) if stat else 0
-        found.append(Partition(name, str(target), name in writable, stat is None, free))
-    return found
+        partitions.append(Partition(name, str(target), name in writable, stat is None, free))
+    return partitions
 
 
 def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: Path | None = None) -> Partition:
@@ -67,18 +67,18 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
         raise SettingsError("volume does not exist", where=volume, expected="a directory", hint="mount it first")
     seen = fs.stat(base / name, follow=False)
     if seen is not None:
-        found = fs.resolve(base / name)
-        if volume is not None and found != fs.resolve(target):
+        kept_in = fs.resolve(base / name)
+        if volume is not None and kept_in != fs.resolve(target):
             raise TableExistsError(
                 "storage partition exists in another place",
                 where=base / name,
                 expected=target,
-                found=found,
+                found=kept_in,
                 hint="choose another name. A link does not move data",
             )
-        if fs.stat(found) is None:
+        if fs.stat(kept_in) is None:
             raise TableNotFoundError(
-                "the link of a storage partition is broken", where=base / name, found=found, hint="mount its volume"
+                "the link of a storage partition is broken", where=base / name, found=kept_in, hint="mount its volume"
             )
     fs.keep_dirs(base, layout.root)
     fs.keep_dirs(writable, layout.root)

@@ -191,23 +191,23 @@ def run(fs: Fs, write: LeasedWrite, rows: Iterator[pa.RecordBatch], *, streaming
     query, batch = (local_property(QUERY_ID), local_property(BATCH_ID)) if streaming else (None, None)
     identity = batch_of_query(query, int(batch)) if query is not None and batch is not None else None
     if is_on(local_property("spark.speculation")):
-        found: FrameResult | None = failed(speculation())
+        result: FrameResult | None = failed(speculation())
     else:
-        found = write_task(fs, _CACHE, write, identity, rows)
-    return TaskMessage(write.ticket, found, query)
+        result = write_task(fs, _CACHE, write, identity, rows)
+    return TaskMessage(write.ticket, result, query)
 
 
 def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: FrameSource) -> BatchOutcome:
     """Commits a write with the messages of all of its tasks."""
     frame, ticket = options.frame, sent[0].ticket
     schema = ticket.target.schema
-    found = [message.found for message in sent if message.found is not None]
+    results = [message.found for message in sent if message.found is not None]
     quarantine = quarantine_of(fs, frame)
     with take_over_stream(fs, frame, schema, ticket.lease).log as log:
         budget = ErrorBudget(frame.spec.bad_rows, earlier=partial(_earlier, fs, frame, source))
         decode = FrameDecoder(frame.spec, schema)
         plan = plan_of(frame, decode, budget, quarantine.add if quarantine else None)
-        outcome = commit_write(fs, log, ticket, found, plan, source)
+        outcome = commit_write(fs, log, ticket, results, plan, source)
         maintenance = Maintenance(log, frame.policy, lambda error: warnings.warn(str(error), stacklevel=1))
         maintenance.after_batch()
         maintenance.finish()
@@ -236,10 +236,10 @@ def _earlier(fs: Fs, frame: FrameOptions, source: FrameSource) -> tuple[int, int
 
 def _sent(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
     """The messages of all tasks; SettingsError: they are not of one write."""
-    found = [message for message in messages if isinstance(message, TaskMessage)]
-    if not found or len(found) < len(messages) or len({message.ticket.scratch for message in found}) > 1:
-        raise SettingsError("the messages of the tasks are not those of one write", found=f"{len(found)} messages")
-    return found
+    sent = [message for message in messages if isinstance(message, TaskMessage)]
+    if not sent or len(sent) < len(messages) or len({message.ticket.scratch for message in sent}) > 1:
+        raise SettingsError("the messages of the tasks are not those of one write", found=f"{len(sent)} messages")
+    return sent
 
 
 def _types(schema: StructType) -> Fields:

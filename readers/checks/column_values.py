@@ -81,7 +81,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[CheckFi
 def parts_of(all_stats: Sequence[RangeStats], rows: int) -> Iterator[tuple[int, int, RangeStats | None]]:
     """All rows, as the ranges that have statistics and those between them."""
     done = 0
-    for stats in sorted(all_stats, key=lambda each: each.start):
+    for stats in sorted(all_stats, key=lambda range_stats: range_stats.start):
         if done < stats.start:
             yield done, min(stats.start, rows), None
         yield stats.start, min(stats.stop, rows), stats
@@ -181,8 +181,8 @@ class SeenValues:
             plain = plain.filter(pc.fill_null(pc.invert(pc.is_nan(plain)), False)) if nans else plain
         if self._stats.low is None and self._stats.high is None:
             return
-        found = pc.min_max(plain)
-        low, high = found["min"].as_py(), found["max"].as_py()
+        bounds = pc.min_max(plain)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if low is not None:
             self._low = low if self._low is None else min(self._low, low)
             self._high = high if self._high is None else max(self._high, high)

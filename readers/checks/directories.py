@@ -27,7 +27,7 @@ def check_intraday_directories(
             key = LocationKey(internal, value or "")
             names = place.fs.names(root / internal / value) if value else []
             moved = list(_set_aside(place, key, names, aside))
-            yield from (found for found in moved if found is not None)
+            yield from (defect for defect in moved if defect is not None)
             if key in located or (moved and len(names) == len(moved)):
                 continue
             yield finding(
@@ -92,5 +92,5 @@ def check_history_directories(
 
 
 def _is_dir(fs: Fs, path: Path) -> bool:
-    found = fs.stat(path)
-    return found is not None and found.is_dir
+    stat = fs.stat(path)
+    return stat is not None and stat.is_dir

@@ -41,19 +41,19 @@ def check_extended(
             yield finding("note", root, what, hint="remove it if no other program reads it")
         return
     check = _Check(place.fs, place.table, root, EXTENDED[schema.extended], records, deep=deep)
-    found: list[CheckFinding] = []
+    findings: list[CheckFinding] = []
     for _ in range(ATTEMPTS):
         before = check.state()
-        found = list(check.run())
+        findings = list(check.run())
         if check.state() == before:
             break
     busy = place.fs.stat(staged(root)) is not None
-    for each in found:
-        if busy and each.severity == "error":
+    for defect in findings:
+        if busy and defect.severity == "error":
             hint = f"a merge is writing the tree or was interrupted. Verify again, or {check.again}"
-            yield replace(each, severity="warning", hint=hint)
+            yield replace(defect, severity="warning", hint=hint)
         else:
-            yield each
+            yield defect
 
 
 class _Check:
@@ -68,13 +68,13 @@ class _Check:
 
     def state(self) -> tuple[object, ...]:
         """Changes with each manifest, and where a merge begins or ends."""
-        found = self.fs.stat(self.root / MANIFEST)
-        return found and (found.inode, found.size, found.mtime_ns), self.fs.stat(staged(self.root)) is None
+        stat = self.fs.stat(self.root / MANIFEST)
+        return stat and (stat.inode, stat.size, stat.mtime_ns), self.fs.stat(staged(self.root)) is None
 
     def run(self) -> Iterator[CheckFinding]:
         """All findings."""
         due = {value: totals(record) for value, record in self.records.items()}
-        due = {value: each for value, each in due.items() if each[0]}
+        due = {value: total for value, total in due.items() if total[0]}
         if not self.fs.names(self.root):
             if due:
                 what = "the tree of the schema's ExtendedStorage is missing"
@@ -120,20 +120,18 @@ class _Check:
     def _leaves(self, manifest: Manifest) -> Iterator[CheckFinding]:
         """Sizes of the leaves of a tree without checksums."""
         for leaf in manifest.files:
-            sizes = [
-                found.size for path in files_below(self.fs, self.root / leaf.path) if (found := self.fs.stat(path))
-            ]
+            sizes = [stat.size for path in files_below(self.fs, self.root / leaf.path) if (stat := self.fs.stat(path))]
             if sum(sizes) != leaf.bytes:
                 yield self._other_size(self.root / leaf.path, leaf.bytes, sum(sizes))
 
     def _file(self, path: Path, state: FileState) -> Iterator[CheckFinding]:
-        found = self.fs.stat(path)
-        if found is None or found.is_dir:
-            there = "nothing" if found is None else "a directory"
+        stat = self.fs.stat(path)
+        if stat is None or stat.is_dir:
+            there = "nothing" if stat is None else "a directory"
             what = "a file of the tree is missing"
             yield finding("error", path, what, expected=f"{state.size} bytes", found=there, hint=self.again)
-        elif found.size != state.size:
-            yield self._other_size(path, state.size, found.size)
+        elif stat.size != state.size:
+            yield self._other_size(path, state.size, stat.size)
         elif self.deep and (crc := checksum(self.fs, path, 0, state.size)) != state.crc:
             what, expected = "the file differs from what was written", f"CRC-32 {state.crc:08x}"
             yield finding("error", path, what, expected=expected, found=f"{crc:08x}", hint=self.mend)
@@ -204,7 +202,7 @@ def extended_use(place: TablePlace, *, most: int | None = None) -> TreeUse | Non
     if not below:
         return None
     kept = {path, *(root / name for name in manifest.sums or _paths(place.fs, root, manifest))} if manifest else set()
-    sizes = {file: found.size for file in below if (found := place.fs.stat(file)) is not None}
+    sizes = {file: stat.size for file in below if (stat := place.fs.stat(file)) is not None}
     return TreeUse(len(sizes), sum(sizes.values()), sum(size for file, size in sizes.items() if file not in kept))
 
 

@@ -84,7 +84,7 @@ def from_error(error: Exception, path: object) -> CheckFinding:
     if not isinstance(error, SparkhavenError):
         return finding("error", path, f"cannot be read: {error}", hint="check permissions and the disk")
     where = error.where or ""
-    at = where.removeprefix(str(path)).removeprefix(" at ").strip(" :,") if where.startswith(str(path)) else where
+    position = where.removeprefix(str(path)).removeprefix(" at ").strip(" :,") if where.startswith(str(path)) else where
     extra = "; ".join(f"{name} {value}" for name, value in error.extra.items() if value is not None)
-    at = "; ".join(part for part in (at, extra) if part)
-    return CheckFinding("error", str(path), error.what, at or None, error.expected, error.found, error.hint)
+    position = "; ".join(part for part in (position, extra) if part)
+    return CheckFinding("error", str(path), error.what, position or None, error.expected, error.found, error.hint)

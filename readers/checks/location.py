@@ -62,9 +62,9 @@ def check_location(
     damaged: set[str] = set()
     unread: set[str] = set()
     for name, state in sorted(expected.files.items()):
-        for found in _file(fs, expected, name, state, unread, deep=deep and name not in sound):
-            yield found
-            if found.severity == "error":
+        for defect in _file(fs, expected, name, state, unread, deep=deep and name not in sound):
+            yield defect
+            if defect.severity == "error":
                 damaged.add(name)
     for column in columns:
         readable = unread.isdisjoint(column.files)  # else a mapping of it could end the process
@@ -80,10 +80,10 @@ def _definition(
     fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str], definitions: Collection[bytes]
 ) -> Iterator[CheckFinding]:
     """The location's ``table.tbl`` against the schemas that were deployed; readers here use the deployed schema."""
-    found = [name for name in (TABLE_DEFINITION, f"{schema.name}.tbl") if name in names]
-    path = expected.directory / (found[0] if found else TABLE_DEFINITION)
+    definition_names = [name for name in (TABLE_DEFINITION, f"{schema.name}.tbl") if name in names]
+    path = expected.directory / (definition_names[0] if definition_names else TABLE_DEFINITION)
     intraday = expected.tier == "intraday"
-    if not found:
+    if not definition_names:
         if not expected.truncated:
             hint = RECOVER if intraday else REMERGE
             yield finding("error", path, "definition is missing", expected=TABLE_DEFINITION, found="nothing", hint=hint)
@@ -113,8 +113,8 @@ def _file(
 ) -> Iterator[CheckFinding]:
     """Length of one file, and its checksum. To ``unread`` comes the name of one that the system does not read."""
     path = expected.directory / name
-    found = fs.stat(path)
-    if found is None:
+    stat = fs.stat(path)
+    if stat is None:
         yield finding(
             "error", path, "a committed file is missing", expected=f"{state.size} bytes", found="nothing", hint=RESTORE
         )
@@ -127,25 +127,25 @@ def _file(
             yield from_error(error, path)
             return
     length = offset + state.size
-    if found.size < length:
+    if stat.size < length:
         yield finding(
             "error",
             path,
             "file is shorter than its committed length",
-            at=f"byte {found.size}",
+            at=f"byte {stat.size}",
             expected=f"{length} bytes",
-            found=f"{found.size} bytes",
+            found=f"{stat.size} bytes",
             hint=RESTORE,
         )
         return
-    if found.size > length:
+    if stat.size > length:
         yield finding(
             "warning",
             path,
             "uncommitted tail: readers ignore it, the next recovery truncates it",
             at=f"byte {length}",
             expected=f"{length} bytes",
-            found=f"{found.size} bytes",
+            found=f"{stat.size} bytes",
             hint=RECOVER + " if no stream is running",
         )
     if deep:
@@ -224,6 +224,6 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
             "note" if temporary else "warning",
             path,
             "left over from an interrupted replace" if temporary else "file that no epoch has committed",
-            found=f"{(found := fs.stat(path)) and found.size} bytes",
+            found=f"{(stat := fs.stat(path)) and stat.size} bytes",
             hint=RECOVER if expected.tier == "intraday" else f"`sparkhaven inspect {path}` shows it. Then remove it",
         )

@@ -34,16 +34,16 @@ def check_index(
             yield finding(severity, path, "location index is missing", hint=reindex)
         return
     try:
-        found = {(e.key.internal, e.key.value): e for e in decode_tlmi(place.fs.read(path), path, keep_empty=True)}
+        index = {(e.key.internal, e.key.value): e for e in decode_tlmi(place.fs.read(path), path, keep_empty=True)}
     except (SparkhavenError, OSError) as error:
         failed = from_error(error, path)
         yield replace(failed, hint=reindex) if isinstance(error, SparkhavenError) else failed
         return
-    entries = {key: entry.rows for key, entry in found.items() if entry.rows}
+    entries = {key: entry.rows for key, entry in index.items() if entry.rows}
     wanted = {(o.internal, v): o.rows for v, r in records.items() for o in r.outputs if o.rows}
     for key in sorted({*entries, *wanted}):
         if entries.get(key) == wanted.get(key):
-            yield from _entry_time(place, path, found[key], times)
+            yield from _entry_time(place, path, index[key], times)
         else:
             yield finding(
                 severity,

@@ -65,8 +65,8 @@ def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[CheckFi
 
 
 def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[CheckFinding]:
-    found = fs.stat(path)
-    if found is None:
+    stat = fs.stat(path)
+    if stat is None:
         yield finding(
             "error",
             path,
@@ -75,13 +75,13 @@ def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[Check
             found="nothing",
             hint=REMERGE,
         )
-    elif found.size != state.size:
+    elif stat.size != state.size:
         yield finding(
             "error",
             path,
             "file of an index has another length than the merge wrote",
             expected=f"{state.size} bytes",
-            found=f"{found.size} bytes",
+            found=f"{stat.size} bytes",
             hint=REMERGE,
         )
     elif deep and (crc := checksum(fs, path, 0, state.size)) != state.crc:

@@ -40,8 +40,8 @@ class _DoubtError(Exception):
 def is_sound(fs: Fs, expected: Expected, column: Column) -> bool:
     """Whether each committed byte of a column with a ``.dat`` is as it should be; False: in doubt, also of errors."""
     try:
-        found = _Column(fs, expected, column)
-        {Storage.FIXED: found.fixed, Storage.SYMBOL: found.symbols, Storage.BLOB: found.texts}[column.storage]()
+        check = _Column(fs, expected, column)
+        {Storage.FIXED: check.fixed, Storage.SYMBOL: check.symbols, Storage.BLOB: check.texts}[column.storage]()
     except (_DoubtError, SparkhavenError, OSError, UnicodeEncodeError):
         return False
     return True
@@ -52,10 +52,10 @@ def _need(condition: object) -> None:
         raise _DoubtError
 
 
-def _sure(found: T | None) -> T:
-    if found is None:
+def _sure(known: T | None) -> T:
+    if known is None:
         raise _DoubtError
-    return found
+    return known
 
 
 class _Column:
@@ -84,8 +84,8 @@ class _Column:
         """The entries of the ``.dat``, each run with the number of its range; whoever takes them sums them up."""
         file, size = self._fs.open(self._path), self._size()
         row = number = 0
-        for at in range(0, size, BLOCK):
-            entries = np.frombuffer(file.view(self._offset + at, min(BLOCK, size - at)), kind)
+        for position in range(0, size, BLOCK):
+            entries = np.frombuffer(file.view(self._offset + position, min(BLOCK, size - position)), kind)
             while len(entries):
                 taken = min(len(entries), self._parts[number][1] - row)
                 yield number, entries[:taken]
@@ -154,8 +154,8 @@ class _Column:
                 stop = int(ends[fit - 1]) if fit else -1  # a text that does not fit is in doubt
                 _need(begin <= stop <= state.size)
                 data = np.frombuffer(file.view(begin, stop - begin), np.uint8)
-                found = verify_texts(ends[:fit], begin, data, bounds[number], crcs, ascii_only=bool(ascii_only))
-                nulls, crcs = _sure(found)
+                verified = verify_texts(ends[:fit], begin, data, bounds[number], crcs, ascii_only=bool(ascii_only))
+                nulls, crcs = _sure(verified)
                 self._nulls[number] += nulls
                 ends, begin = ends[fit:], stop
         self._finish(crcs[0])
@@ -169,8 +169,8 @@ def _outside(texts: pa.Array, stats: RangeStats | None) -> Entries | None:
         return None
     low, high = (bound.decode() if bound is not None else None for bound in (bounds.low, bounds.high))
     wrong = pc.less(texts, low) if high is None else pc.or_(pc.less(texts, low), pc.greater(texts, high))
-    found: Entries = wrong.to_numpy(zero_copy_only=False)
-    return found if found.any() else None
+    outside: Entries = wrong.to_numpy(zero_copy_only=False)
+    return outside if outside.any() else None
 
 
 def _texts(stats: RangeStats | None) -> TextBounds | None:

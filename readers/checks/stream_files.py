@@ -75,7 +75,7 @@ def check_log(place: StreamPlace) -> Iterator[CheckFinding]:
     for record in files.chain():
         if not isinstance(record, CommitRecord):
             continue
-        at = f"epoch {record.epoch}, byte {bytes_at[record.n]}"
+        position = f"epoch {record.epoch}, byte {bytes_at[record.n]}"
         for file in record.batch.files:
             before, epoch = taken.get(file.path, (None, 0))
             if before is not None and before.mtime_ns >= horizon:  # an older one was forgotten: its name may be reused
@@ -83,18 +83,18 @@ def check_log(place: StreamPlace) -> Iterator[CheckFinding]:
                     "error",
                     path,
                     f"a source file was ingested twice: {file.path}",
-                    at=at,
+                    at=position,
                     expected="once",
                     found=f"{before.size} bytes in epoch {epoch}, {file.size} bytes in epoch {record.epoch}",
                     hint="roll the stream back to the epoch before the second one",
                 )
             taken[file.path] = (file, record.epoch)
         horizon = record.horizon
-        yield from _offsets(path, at, offsets, record.batch)
+        yield from _offsets(path, position, offsets, record.batch)
         rows = sum(report.rows - report.base_rows for report in record.batch.reports)
         if rows != record.batch.rows:
             yield finding(
-                "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
+                "error", path, "rows of an epoch do not add up", at=position, expected=record.batch.rows, found=rows
             )
 
 
@@ -116,14 +116,14 @@ def check_removals(place: TablePlace, state: StreamState) -> Iterator[CheckFindi
     """Removals of a location that another epoch of the same number created: an older log was restored."""
     path = place.of_stream(state.stream).stream_removals
     for _, removal in read_removals(place.of_stream(state.stream)).entries:
-        at = state.locations.get(removal.key)
-        if at is not None and at.since == removal.since and not removal.means(at):
+        location = state.locations.get(removal.key)
+        if location is not None and location.since == removal.since and not removal.means(location):
             yield finding(
                 "warning",
                 path,
                 "the commit log was restored from an older copy and continued. Epoch numbers were reused",
                 at=f"{removal.phase} of {removal.key.internal}/{removal.key.value}, epoch {removal.epoch}",
-                expected=f"a location that epoch {at.since} created at {at.made_ms} ms",
+                expected=f"a location that epoch {location.since} created at {location.made_ms} ms",
                 found=f"one that it created at {removal.made_ms} ms",
                 hint="compare the table with the source. The removal does not apply to this location, and rows of"
                 " epochs that the copy lacks are lost unless their source was read again",
@@ -185,21 +185,19 @@ def check_head(place: StreamPlace) -> Iterator[CheckFinding]:
             return
 
 
-def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[CheckFinding]:
+def _offsets(path: Path, position: str, offsets: Offsets, batch: Batch) -> Iterator[CheckFinding]:
     """Ranges must continue those of the epoch before, except for gaps; adds them to ``offsets``."""
     try:
         resolution = offsets.classify(batch.ranges, batch.gaps)
     except PositionGapError as error:
         what = f"offsets of an epoch do not continue those of the one before: {error.what}"
-        found = f"{error.where}, {error.found}" if error.found else error.where
-        yield finding("error", path, what, at=at, expected=error.expected, found=found, hint=TWICE)
+        source = f"{error.where}, {error.found}" if error.found else error.where
+        yield finding("error", path, what, at=position, expected=error.expected, found=source, hint=TWICE)
     else:
         for proposed, rest in [*((again, None) for again in resolution.taken), *resolution.cut]:
             expected = f"from offset {rest.start} on" if rest else "no offset of them"
-            found = getattr(proposed, "path", None)
-            yield finding(
-                "error", path, "offsets were ingested twice", at=at, expected=expected, found=found, hint=TWICE
-            )
+            source, what = getattr(proposed, "path", None), "offsets were ingested twice"
+            yield finding("error", path, what, at=position, expected=expected, found=source, hint=TWICE)
     offsets.take(batch.ranges)
 
 

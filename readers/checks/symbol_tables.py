@@ -37,7 +37,7 @@ class SymbolTables:
 
     def duplicates(self, files: Iterable[SymbolFile]) -> dict[tuple[str, ...], float]:
         """Repeated entries by column, over the files that are known by now. Raises the errors of reading."""
-        read, found, known = 0, dict[tuple[str, ...], float](), dict[SymbolFile, int]()
+        read, repeated, known = 0, dict[tuple[str, ...], float](), dict[SymbolFile, int]()
         for file in files:
             if file not in self._known:
                 if read >= self._most:
@@ -46,9 +46,9 @@ class SymbolTables:
                 read += file.ends_size + file.texts_size
             known[file] = self._known[file]
             column = (file.path.name.removesuffix(".sym"),)
-            found[column] = found.get(column, 0) + known[file]
+            repeated[column] = repeated.get(column, 0) + known[file]
         self._known = known
-        return found
+        return repeated
 
     def _count(self, file: SymbolFile) -> int:
         if not file.ends_size:

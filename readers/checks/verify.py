@@ -67,10 +67,10 @@ def verify(
     if table is not None and table not in standing_tables(fs, layout):
         load_deployed(TablePlace(fs, layout, table))  # raises: no such table
     for name in [table] if table else standing_tables(fs, layout):
-        found = _settled(TablePlace(fs, layout, name), deep=deep, progress=progress)
-        report.findings += found.findings
+        checked = _settled(TablePlace(fs, layout, name), deep=deep, progress=progress)
+        report.findings += checked.findings
         if table is not None or name.namespace != INTERNAL_NAMESPACE:
-            report.count(found)
+            report.count(checked)
     return report
 
 
@@ -86,10 +86,10 @@ def _settled(place: TablePlace, *, deep: bool, progress: Callable[[str], None]) 
     for _ in range(LOOKS):
         check = _TableCheck(place, looked, deep=deep, progress=progress)
         findings = list(dict.fromkeys(check.run()))  # damage that two checks find is one finding
-        sightings = {each: check.sighting(each) for each in findings if each.severity == "error"}
-        new = {each for each, sighting in sightings.items() if sighting not in known}
+        sightings = {defect: check.sighting(defect) for defect in findings if defect.severity == "error"}
+        new = {defect for defect, sighting in sightings.items() if sighting not in known}
         check.report.findings = [
-            replace(each, severity="warning", hint=UNCONFIRMED) if each in new else each for each in findings
+            replace(defect, severity="warning", hint=UNCONFIRMED) if defect in new else defect for defect in findings
         ]
         if not new:
             break
@@ -123,9 +123,9 @@ class _TableCheck:
         self.aside: set[tuple[LocationKey, str]] = set()
         self.located_in: dict[CheckFinding, Hashable] = {}  # findings of locations: the state that each was found in
 
-    def sighting(self, found: CheckFinding) -> Hashable:
+    def sighting(self, defect: CheckFinding) -> Hashable:
         """What a finding is about, and the state that it was found in. Details change while a stream appends."""
-        return found.path, found.what, self.located_in.get(found) or self._standing
+        return defect.path, defect.what, self.located_in.get(defect) or self._standing
 
     @cached_property
     def _standing(self) -> Hashable:
@@ -226,13 +226,13 @@ class _TableCheck:
 
     def _set_aside(self) -> Iterator[CheckFinding]:
         try:
-            for each in list_set_aside(self._place):
-                self.aside.add((each.key, Path(each.path).name))
+            for note in list_set_aside(self._place):
+                self.aside.add((note.key, Path(note.path).name))
                 yield finding(
                     "warning",
-                    each.path,
-                    f"{each.rows} rows of {each.internal}/{each.value}, stream {each.stream}, were set aside",
-                    found=each.reason,
+                    note.path,
+                    f"{note.rows} rows of {note.internal}/{note.value}, stream {note.stream}, were set aside",
+                    found=note.reason,
                     hint="reads of that date fail. To accept the loss, move it out of the database with its note",
                 )
         except (SparkhavenError, OSError) as error:
@@ -260,36 +260,37 @@ class _TableCheck:
                 )
             if value in self.records:
                 yield from self._proof(self.records[value], directory)
-        emptied = {key.value for key, at in self.located.items() if at.truncated}
+        emptied = {key.value for key, location in self.located.items() if location.truncated}
         for value in sorted(emptied - self.records.keys()):
             yield from_error(merges.record_missing(self._place, value), self._place.merges / value)
 
     def _proof(self, record: MergeRecord, directory: object) -> Iterator[CheckFinding]:
         path = f"{directory}/{record.generation}.json"
         if record.proof is None or not record.proof.holds:
-            found = record.proof and f"{record.proof.rows_in} in, {record.proof.rows_out} out"
-            yield finding("error", path, "merge has no valid proof", expected="equal rows and digests", found=found)
+            sums = record.proof and f"{record.proof.rows_in} in, {record.proof.rows_out} out"
+            yield finding("error", path, "merge has no valid proof", expected="equal rows and digests", found=sums)
         streams: Mapping[str, Stream] = {stream.stream: stream for stream in self.streams}
         for taken in record.inputs:
             stream = streams.get(taken.stream)
-            at = stream and stream.locations.get(LocationKey(taken.internal, record.value))
-            if at and at.since == taken.since and not at.truncated and at.rows < taken.rows:
+            location = stream and stream.locations.get(LocationKey(taken.internal, record.value))
+            if location and location.since == taken.since and not location.truncated and location.rows < taken.rows:
                 yield finding(
                     "error",
                     path,
                     "rows were rolled back after their merge. Reads use only intraday",
                     at=f"source {taken.internal} of stream {taken.stream}",
                     expected=f"{taken.rows} rows",
-                    found=f"{at.rows} rows",
+                    found=f"{location.rows} rows",
                     hint="merge the date again with --rewrite",
                 )
 
 
-def _intraday(place: StreamPlace, at: LocationState) -> Expected:
-    directory, published = place.intraday_location(at.key), record_bytes(place.stream, at)
-    return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated, published)
+def _intraday(place: StreamPlace, location: LocationState) -> Expected:
+    directory, published = place.intraday_location(location.key), record_bytes(place.stream, location)
+    committed = location.rows, location.files, location.stats, location.epoch, location.truncated
+    return Expected("intraday", directory, *committed, published)
 
 
 def _emptied(stream: StreamState) -> frozenset[tuple[LocationKey, int]]:
     """The truncated locations of a stream."""
-    return frozenset((key, at.since) for key, at in stream.locations.items() if at.truncated)
+    return frozenset((key, location.since) for key, location in stream.locations.items() if location.truncated)

@@ -29,12 +29,12 @@ def unwritable(path: Path, what: object) -> SparkhavenError:
     )
 
 
-def damaged(path: Path, found: object) -> SparkhavenError:
+def damaged(path: Path, content: object) -> SparkhavenError:
     """A file of the log is not what Delta writes."""
     return CorruptFileError(
         "a file of the Delta log is damaged",
         where=path,
         expected="actions as Delta writes them",
-        found=found,
+        found=content,
         hint="restore it from a copy. Nothing was committed",
     )

@@ -37,15 +37,15 @@ def require(state: StreamState, batch: Batch, log: Path) -> None:
         if report.key in seen:
             raise _conflict("a location has two reports", report.key, "one", "two")
         seen.add(report.key)
-        found = state.locations.get(report.key)
-        _require_base(report, found)
-        _require_growth(report, found)
+        location = state.locations.get(report.key)
+        _require_base(report, location)
+        _require_growth(report, location)
 
 
-def _require_base(report: LocationReport, found: LocationState | None) -> None:
-    if found is not None and found.truncated:
+def _require_base(report: LocationReport, location: LocationState | None) -> None:
+    if location is not None and location.truncated:
         raise _conflict("the location was truncated", report.key, "no rows", f"rows up to {report.rows}")
-    expected = (found.epoch, found.rows) if found else (0, 0)
+    expected = (location.epoch, location.rows) if location else (0, 0)
     if (report.base_epoch, report.base_rows) != expected:
         raise _conflict(
             "a task appended to another state than the committed one",
@@ -55,12 +55,12 @@ def _require_base(report: LocationReport, found: LocationState | None) -> None:
         )
 
 
-def _require_growth(report: LocationReport, found: LocationState | None) -> None:
+def _require_growth(report: LocationReport, location: LocationState | None) -> None:
     check_partition("internal partition", report.key.internal)
     check_partition("partition value", report.key.value)
     if report.rows < report.base_rows:
         raise _conflict("a location shrinks", report.key, f"{report.base_rows} rows or more", report.rows)
-    committed = found.files if found else {}
+    committed = location.files if location else {}
     for name, state in committed.items():
         size = report.files[name].size if name in report.files else None
         if size is None or size < state.size:

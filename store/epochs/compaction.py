@@ -171,8 +171,8 @@ class Compaction:
         data = mapped(self._place.fs, self._checkpoint)
         if data is None:
             return StreamState(self._place.stream), 0
-        found = open_saved(data, self._checkpoint).decode(self._place.stream)
-        return found.state, found.removals
+        checkpoint = open_saved(data, self._checkpoint).decode(self._place.stream)
+        return checkpoint.state, checkpoint.removals
 
     def _is_live(self, record: Record) -> bool:
         if isinstance(record, CommitRecord | RollbackRecord):
@@ -181,7 +181,7 @@ class Compaction:
 
     def _rolled_back(self) -> Iterator[float]:
         """Reads the locations of epochs rolled back after the new floor."""
-        if not any(made > self.floor for _, made in self._dead):
+        if not any(epoch > self.floor for _, epoch in self._dead):
             return
         for part in walk(self._place.fs.open(self._log_path), self._cut):
             record = decode(part.payload, self._log_path)
@@ -199,7 +199,7 @@ class Compaction:
         self._copied += len(data)
         return len(data)
 
-    def _append(self, place: int, data: bytes) -> None:
-        self._place.fs.write_at(self._temporaries[place], self._lengths[place], data)
-        self._lengths[place] += len(data)
-        self._written.add(place)
+    def _append(self, file_index: int, data: bytes) -> None:
+        self._place.fs.write_at(self._temporaries[file_index], self._lengths[file_index], data)
+        self._lengths[file_index] += len(data)
+        self._written.add(file_index)

@@ -25,19 +25,19 @@ def preview_recovery(place: StreamPlace, *, time_ms: int) -> RecoveryReport:
     CorruptFileError: recovery would fail.
     """
     with _held(place):
-        found = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
-        plan = plan_recovery(place, found)
-    lost = found.lost + lost_beyond(found.state, plan)
+        resumed = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(place, resumed)
+    lost = resumed.lost + lost_beyond(resumed.state, plan)
     aside = list_set_aside(place)
-    return RecoveryReport.of(found.state, plan, log_bytes=found.dropped_bytes, lost=lost, aside=aside)
+    return RecoveryReport.of(resumed.state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
 
 
 def preview_rollback(place: StreamPlace, to: int, *, time_ms: int) -> None:
     """Raises what a rollback to epoch ``to`` would raise; changes nothing."""
     with _held(place):
-        found = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
-        plan = plan_recovery(place, found, leave_damaged=True)
-        plan_rollback(place, found.state, to, time_ms=time_ms, damaged=plan.damaged)
+        resumed = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(place, resumed, leave_damaged=True)
+        plan_rollback(place, resumed.state, to, time_ms=time_ms, damaged=plan.damaged)
 
 
 def _held(place: StreamPlace) -> AbstractContextManager[Lock | None]:

@@ -58,11 +58,11 @@ class StreamLog:
         self.state, self.recovery = opened.state, opened.recovery
         self._undone, self._damaged = opened.undone, opened.damaged
         self._short = Shortening(place, log=self._file, retention=self._retention)
-        found = opened.resumed
-        self._short.begin(found.checkpoint_bytes, found.head_end, found.head_bytes)
+        resumed = opened.resumed
+        self._short.begin(resumed.checkpoint_bytes, resumed.head_end, resumed.head_bytes)
         self._unsynced = Unsynced(place)
         self._pending: dict[int, list[LocationKey]] = {}
-        self._removals_end, self._last_removal = found.removals_end, found.last_removal
+        self._removals_end, self._last_removal = resumed.removals_end, resumed.last_removal
         self._removals_seen: tuple[int, int] | None = None
 
     @classmethod
@@ -135,8 +135,8 @@ class StreamLog:
     def publish(self, epoch: int | None = None) -> int:
         """Replaces ``table.size`` of what epochs up to ``epoch`` (None: all) changed; the number of locations."""
         self._file.require_usable()
-        epochs = [made for made in self._pending if epoch is None or made <= epoch]
-        keys = dict.fromkeys(key for made in epochs for key in self._pending[made])
+        epochs = [pending for pending in self._pending if epoch is None or pending <= epoch]
+        keys = dict.fromkeys(key for pending in epochs for key in self._pending[pending])
         with self._commit_lock():
             self._file.require_owned()
             self.refresh()  # a location that was removed since its commit stays so
@@ -144,14 +144,14 @@ class StreamLog:
                 location = self.state.locations.get(key)
                 if location is not None and not location.truncated:
                     publish_location(self._place, location)
-        for made in epochs:
-            del self._pending[made]
+        for pending in epochs:
+            del self._pending[pending]
         return len(keys)
 
     def refresh(self) -> None:
         """Applies removals recorded since; a commit does so itself. Costs one stat."""
-        found = self._place.fs.stat(self._place.stream_removals)
-        seen = (found.inode, found.size) if found else None
+        stat = self._place.fs.stat(self._place.stream_removals)
+        seen = (stat.inode, stat.size) if stat else None
         if seen != self._removals_seen:
             removals = read_removals(self._place, self._removals_end)
             for _, removal in removals.entries:
@@ -257,17 +257,17 @@ class StreamLog:
             self.refresh()
             self._file.require_owned()
             place, now, damaged = self._place, self._now_ms(), self._damaged
-            found = plan_rollback(place, self.state, to, time_ms=now, reason=reason, damaged=damaged)
-            if found is None:
+            rollback = plan_rollback(place, self.state, to, time_ms=now, reason=reason, damaged=damaged)
+            if rollback is None:
                 return to
-            self._file.append(found.record, sync=True)
-            self.state = found.state
+            self._file.append(rollback.record, sync=True)
+            self.state = rollback.state
             self._undone = read_rolled_back_epochs(place)
             self._pending.clear()
             with place.fs.during("rollback-files"):
-                apply(place, found.plan)
+                apply(place, rollback.plan)
             self._damaged.clear()
-        return found.record.epoch
+        return rollback.record.epoch
 
     def close(self) -> None:
         """Syncs what is not durable yet and releases the stream; idempotent."""

@@ -66,8 +66,8 @@ class Shortening:
         """
         running, before = self._running, self._inodes()
         assert running is not None  # noqa: S101 - step said so
-        moved, (at, mark) = running.moved, self._log.last
-        last = (at - moved, mark) if at - moved >= HEADER.size else (HEADER.size, b"")
+        moved, (offset, mark) = running.moved, self._log.last
+        last = (offset - moved, mark) if offset - moved >= HEADER.size else (HEADER.size, b"")
         try:
             self._head.replace(Head(state, running.floor, last, *removals, running.undone))
             done = running.finish()
@@ -89,8 +89,8 @@ class Shortening:
 
     def fold_is_due(self) -> bool:
         """Whether the removals are large enough to be folded; costs one stat."""
-        found = self._place.fs.stat(self._place.stream_removals)
-        return found is not None and found.size >= self._retention.compact_bytes
+        stat = self._place.fs.stat(self._place.stream_removals)
+        return stat is not None and stat.size >= self._retention.compact_bytes
 
     def keep_removals(self, commit_lock: Lock) -> None:
         """Makes the removals durable. EpochConflictError: no space."""

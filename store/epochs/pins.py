@@ -84,11 +84,11 @@ class Pin:
 
     def narrowed(self, keys: Iterable[LocationKey]) -> Pin:
         """A pin of some of its locations, for another process: without the positions of the source, nothing open."""
-        places = Locations({key: self.state.locations[key] for key in keys})
-        found = copy(self)
-        found.state = replace(self.state, files=FileWindow(), offsets=Offsets(), locations=places)
-        found._removed = dict(self._removed)
-        return found
+        locations = Locations({key: self.state.locations[key] for key in keys})
+        pin = copy(self)
+        pin.state = replace(self.state, files=FileWindow(), offsets=Offsets(), locations=locations)
+        pin._removed = dict(self._removed)
+        return pin
 
     def require_dates(self, takes: Callable[[str], bool]) -> None:
         """SnapshotMovedError: rows of a location whose date ``takes`` accepts were rolled back since."""
@@ -98,15 +98,15 @@ class Pin:
                 if takes(key.value):
                     self._require_live(key, None)
 
-    def require(self, places: Iterable[tuple[LocationKey, Path]], error: Exception | None = None) -> None:
+    def require(self, locations: Iterable[tuple[LocationKey, Path]], error: Exception | None = None) -> None:
         """SnapshotMovedError: files opened before this call may not be those of the pinned epoch.
 
-        ``places``: their locations, with directories. ``error``: the error of reading them, which becomes the cause.
+        ``locations``: of these files, with directories. ``error``: the error of reading them, which becomes the cause.
         """
         self._look()
         if self._restored is None and not self._removed:
             return
-        for key, directory in places:
+        for key, directory in locations:
             self._require_live(key, error)
             gone = key in self._removed
             if self._removed.get(key) == RemovalPhase.TRUNCATE:
@@ -133,13 +133,13 @@ class Pin:
 
     def _look(self) -> None:
         """Reads the records added to log and removals since."""
-        found = self._place.fs.stat(self._log)
-        if found != self._seen:
-            pairs = None if found is None else self._appended(found.size)
+        stat = self._place.fs.stat(self._log)
+        if stat != self._seen:
+            pairs = None if stat is None else self._appended(stat.size)
             older = restored(self._all() if pairs is None else pairs, self.state.epoch)
             if older is not None:
                 self._restored = older if self._restored is None else min(older, self._restored)
-            self._seen = found
+            self._seen = stat
         removals = self._place.fs.stat(self._removals)
         if removals is not None and removals != self._removals_seen:
             new = read_removals(self._place.of_stream(self.state.stream), self._removals_end)
@@ -158,12 +158,14 @@ class Pin:
             data = self._place.fs.read_range(self._log, self._last, size - self._last)
         except (CorruptFileError, FileNotFoundError):
             return None  # just replaced by a shorter one
-        found = scan(data, 0)
-        if data[: FRAME.size] != self._mark or not found.frames or found.beyond:
+        scanned = scan(data, 0)
+        if data[: FRAME.size] != self._mark or not scanned.frames or scanned.beyond:
             return None
         mark_at = self._last
-        self._last, self._mark = _mark(found.frames[-1], mark_at)
-        rollbacks = (decode(part.payload, self._log) for part in found.frames[1:] if ROLLBACK in written(part.payload))
+        self._last, self._mark = _mark(scanned.frames[-1], mark_at)
+        rollbacks = (
+            decode(part.payload, self._log) for part in scanned.frames[1:] if ROLLBACK in written(part.payload)
+        )
         return tuple((record.to, record.epoch) for record in rollbacks if isinstance(record, RollbackRecord))
 
     def _all(self) -> RolledBack:

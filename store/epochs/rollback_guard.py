@@ -45,15 +45,15 @@ def _since(place: StreamPlace, to: int) -> tuple[dict[Made, int], set[Made]]:
         if passed and isinstance(record, CommitRecord):
             touched.update((report.key, state.locations[report.key].since) for report in record.batch.reports)
         if state.epoch == to and (record is None or isinstance(record, CommitRecord | RollbackRecord)):
-            then = {(key, at.since): at.rows for key, at in state.locations.items()}
+            then = {(key, location.since): location.rows for key, location in state.locations.items()}
             passed = True
     return then, touched
 
 
 def _records(place: TablePlace, value: str) -> list[MergeRecord]:
     """The newest complete merge record of a date, and a newer one from which a killed merge would resume."""
-    found = [newest(place, value), newest(place, value, complete=False)]
-    return [r for r in found if r is not None and r.phase.reached(MergePhase.CHECK)]
+    records = [newest(place, value), newest(place, value, complete=False)]
+    return [r for r in records if r is not None and r.phase.reached(MergePhase.CHECK)]
 
 
 def _refused(

@@ -150,17 +150,17 @@ def encode_record(record: MergeRecord) -> bytes:
 def decode_record(data: bytes, where: object) -> MergeRecord:
     """A record from the bytes of its file; raises CorruptFileError with the byte, or UnsupportedVersionError."""
     generation = read_header(data, MAGIC, where)
-    found = scan(data)
-    if len(found.frames) != 1 or found.rest:
+    scanned = scan(data)
+    if len(scanned.frames) != 1 or scanned.rest:
         raise _corrupt(
             "merge record is cut short or damaged",
             where,
             HEADER.size,
             "one frame whose checksum holds, to the end of the file",
-            f"{len(found.frames)} frames, then {found.rest} bytes",
+            f"{len(scanned.frames)} frames, then {scanned.rest} bytes",
         )
     try:
-        record = _from_json(load(found.frames[0].payload, where))
+        record = _from_json(load(scanned.frames[0].payload, where))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _corrupt("merge record has other content", where, HEADER.size, "its fields", repr(error)) from error
     if record.generation != generation:
@@ -190,22 +190,22 @@ def generations(place: TablePlace, value: str) -> list[int]:
     """
     directory = place.merges / check_partition("partition value", value)
     names = place.fs.names(directory)
-    found = sorted(int(match[1]) for name in names if (match := _FILE.match(name)))
+    numbers = sorted(int(match[1]) for name in names if (match := _FILE.match(name)))
     validated = max((int(match[1]) for name in names if (match := _VALIDATED.match(name))), default=0)
-    if validated > max(found, default=0):
+    if validated > max(numbers, default=0):
         raise _missing(
             directory / f"{validated}.json", f"the record of a merge that was validated: {validated}.validation"
         )
-    return found
+    return numbers
 
 
 def load_record(place: TablePlace, value: str, generation: int) -> MergeRecord:
     """The record of one generation; it must name the table, the date and the generation of its path."""
     path = place.merges / value / f"{generation}.json"
     record = decode_record(place.fs.read(path), path)
-    found = (record.table, record.value, record.generation)
-    if found != (str(place.table), value, generation):
-        raise _corrupt("merge record is in a wrong directory", path, 0, (str(place.table), value, generation), found)
+    named = (record.table, record.value, record.generation)
+    if named != (str(place.table), value, generation):
+        raise _corrupt("merge record is in a wrong directory", path, 0, (str(place.table), value, generation), named)
     return record
 
 
@@ -264,8 +264,8 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
     )
 
 
-def _files(found: dict[str, FileState]) -> dict[str, list[int]]:
-    return {name: [state.size, state.crc] for name, state in found.items()}
+def _files(states: dict[str, FileState]) -> dict[str, list[int]]:
+    return {name: [state.size, state.crc] for name, state in states.items()}
 
 
 def _to_json(record: MergeRecord) -> dict[str, Any]:

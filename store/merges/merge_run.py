@@ -82,7 +82,8 @@ class MergeRun:
     @property
     def staging(self) -> list[Path]:
         """Every staging directory of the run, used or not."""
-        return sorted({place.stage_root for place in self.destinations} | ({self.work} if self.work else set()))
+        roots = {destination.stage_root for destination in self.destinations}
+        return sorted(roots | ({self.work} if self.work else set()))
 
 
 def encode_run(run: MergeRun) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def encode_run(run: MergeRun) -> dict[str, Any]:
         "sort": list(run.sort),
         "format": run.format,
         "formula": run.formula,
-        "partitions": [place.writable for place in run.destinations],
+        "partitions": [destination.writable for destination in run.destinations],
         "supplements": run.supplements,
         "destinations": [[d.writable, d.internal, str(d.stage_root), str(d.target)] for d in run.destinations],
         "work": str(run.work) if run.work else None,

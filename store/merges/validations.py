@@ -124,24 +124,24 @@ def validation_path(place: TablePlace, value: str, generation: int) -> Path:
     return place.merges / value / f"{generation}.validation"
 
 
-def encode_validation(found: Validation) -> bytes:
+def encode_validation(validation: Validation) -> bytes:
     """The bytes of a file; the same validation gives the same bytes."""
     results = [
         [r.rule, r.column, r.mode, *(_plain(v) for v in (r.measured, r.lower, r.upper)), r.passed, r.message]
-        for r in found.results
+        for r in validation.results
     ]
     payload = {
-        "table": found.table,
-        "value": found.value,
-        "generation": found.generation,
-        "rows": found.rows,
-        "epochs": found.epochs,
-        "binding": found.binding,
-        "tolerant": found.tolerant,
-        "timeMs": found.time_ms,
+        "table": validation.table,
+        "value": validation.value,
+        "generation": validation.generation,
+        "rows": validation.rows,
+        "epochs": validation.epochs,
+        "binding": validation.binding,
+        "tolerant": validation.tolerant,
+        "timeMs": validation.time_ms,
         "results": results,
     }
-    return header(MAGIC, found.generation) + frame(dump(payload))
+    return header(MAGIC, validation.generation) + frame(dump(payload))
 
 
 def _plain(value: Evidence) -> Evidence:
@@ -151,13 +151,14 @@ def _plain(value: Evidence) -> Evidence:
 def decode_validation(data: bytes, where: object) -> Validation:
     """A validation from the bytes of its file; CorruptFileError with the byte, or UnsupportedVersionError."""
     generation = read_header(data, MAGIC, where)
-    found = scan(data)
-    if len(found.frames) != 1 or found.rest:
+    scanned = scan(data)
+    if len(scanned.frames) != 1 or scanned.rest:
         expected = "one frame whose checksum holds, to the end of the file"
-        raise _corrupt("is cut short or damaged", where, expected, f"{len(found.frames)} frames, {found.rest} bytes")
+        rest = f"{len(scanned.frames)} frames, {scanned.rest} bytes"
+        raise _corrupt("is cut short or damaged", where, expected, rest)
     try:
-        payload = load(found.frames[0].payload, where)
-        made = Validation(
+        payload = load(scanned.frames[0].payload, where)
+        validation = Validation(
             payload["table"],
             payload["value"],
             payload["generation"],
@@ -170,9 +171,9 @@ def decode_validation(data: bytes, where: object) -> Validation:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise _corrupt("has other content", where, "its fields", repr(error)) from error
-    if made.generation != generation:
-        raise _corrupt("contradicts itself", where, generation, made.generation)
-    return made
+    if validation.generation != generation:
+        raise _corrupt("contradicts itself", where, generation, validation.generation)
+    return validation
 
 
 def _result(entry: list[Any]) -> RuleResult:
@@ -192,10 +193,10 @@ def _corrupt(what: str, where: object, expected: object, found: object) -> Corru
     )
 
 
-def store_validation(place: TablePlace, found: Validation) -> None:
+def store_validation(place: TablePlace, validation: Validation) -> None:
     """Writes a validation, durably, replacing an older one of the same merge."""
-    path = validation_path(place, found.value, found.generation)
-    place.fs.replace(path, encode_validation(found))
+    path = validation_path(place, validation.value, validation.generation)
+    place.fs.replace(path, encode_validation(validation))
 
 
 def load_validation(place: TablePlace, record: MergeRecord) -> Validation | None:
@@ -203,8 +204,8 @@ def load_validation(place: TablePlace, record: MergeRecord) -> Validation | None
     path = validation_path(place, record.value, record.generation)
     if place.fs.stat(path) is None:
         return None
-    found = decode_validation(place.fs.read(path), path)
-    named = (found.table, found.value, found.generation)
+    validation = decode_validation(place.fs.read(path), path)
+    named = (validation.table, validation.value, validation.generation)
     if named != (str(place.table), record.value, record.generation):
         raise _corrupt("is in a wrong directory", path, (str(place.table), record.value, record.generation), named)
-    return found
+    return validation

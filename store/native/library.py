@@ -46,8 +46,8 @@ def core() -> ctypes.CDLL | None:
 
 def sources() -> str:
     """What the library of this process was made from: the start of the SHA-256 of its sources, ``none`` without one."""
-    found = core()
-    return "none" if found is None else found.sh_sources().decode().rpartition(":")[2][:12]
+    library = core()
+    return "none" if library is None else library.sh_sources().decode().rpartition(":")[2][:12]
 
 
 def file_name(machine: str) -> str:
@@ -92,7 +92,7 @@ def load(path: Path) -> ctypes.CDLL:
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:
         raise CoreNotUsableError(f"{path} cannot be loaded: {error}") from error
-    found = library.sh_abi()
-    if found != ABI:
-        raise CoreNotUsableError(f"{path} has version {found} of its functions, not {ABI}. Build the package again")
+    version = library.sh_abi()
+    if version != ABI:
+        raise CoreNotUsableError(f"{path} has version {version} of its functions, not {ABI}. Build the package again")
     return library

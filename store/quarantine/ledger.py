@@ -78,11 +78,11 @@ def encode_ledger(ledger: Ledger, table: str, stream: str) -> bytes:
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
-def _damaged(path: Path, found: str) -> CorruptFileError:
+def _damaged(path: Path, content: str) -> CorruptFileError:
     return CorruptFileError(
         "the ledger of a quarantine is damaged",
         where=path,
         expected="a JSON object with place, file, newest, seen, dead, its owner and its checksum",
-        found=found,
+        found=content,
         hint=AGAIN,
     )

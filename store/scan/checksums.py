@@ -44,8 +44,8 @@ def crc32(data: Any, value: int = 0) -> int:
 def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
     """CRC-32 of ``length`` bytes of a file from ``offset``, read in blocks. CorruptFileError: it ends before."""
     crc, file = 0, fs.open(path)
-    for at in range(offset, offset + length, BLOCK):
-        crc = crc32(file.view(at, min(BLOCK, offset + length - at)), crc)
+    for start in range(offset, offset + length, BLOCK):
+        crc = crc32(file.view(start, min(BLOCK, offset + length - start)), crc)
     return crc
 
 
@@ -64,9 +64,9 @@ class _Known:
     size: int
     prefixes: dict[int, int]
 
-    def still(self, found: Stat) -> bool:
+    def still(self, stat: Stat) -> bool:
         """Whether nothing but appends can have happened since."""
-        return found.ctime_ns == self.ctime_ns or found.size > self.size
+        return stat.ctime_ns == self.ctime_ns or stat.size > self.size
 
 
 class Checks:
@@ -85,9 +85,9 @@ class Checks:
 
     def require(self, fs: Fs, path: Path, data: pa.Buffer, crc: int) -> None:
         """CorruptFileError if ``data``, the committed bytes of a file, are not those whose CRC-32 is ``crc``."""
-        found = fs.stat(path) if self._kept and data.size >= self._smallest else None
-        before = None if found is None else self._known.get((found.device, found.inode))
-        known = before.prefixes if before is not None and found is not None and before.still(found) else {}
+        stat = fs.stat(path) if self._kept and data.size >= self._smallest else None
+        before = None if stat is None else self._known.get((stat.device, stat.inode))
+        known = before.prefixes if before is not None and stat is not None and before.still(stat) else {}
         if known.get(data.size) != crc:
             base = max((length for length in known if length <= data.size), default=0)
             computed = crc32(data.slice(base), known.get(base, 0))
@@ -95,10 +95,10 @@ class Checks:
                 computed = crc32(data)
             if computed != crc:
                 raise changed(path, FileState(data.size, crc), computed)
-        if found is not None:
+        if stat is not None:
             others = [(length, other) for length, other in known.items() if length != data.size]
             prefixes = dict([*others, (data.size, crc)][-KEPT_LENGTHS:])
-            self._remember((found.device, found.inode), _Known(found.ctime_ns, found.size, prefixes))
+            self._remember((stat.device, stat.inode), _Known(stat.ctime_ns, stat.size, prefixes))
 
     def _remember(self, key: tuple[int, int], known: _Known) -> None:
         self._known[key] = known

@@ -54,8 +54,8 @@ def column_header(fs: Fs, path: Path, head: bytes | None = None) -> Prefix:
         prefix = decode_prefix(head, path)
         reach = prefix.data_offset
     except CorruptFileError:
-        found = fs.stat(path)
-        reach = min(found.size if found else 0, MAX_DATA_OFFSET)
+        stat = fs.stat(path)
+        reach = min(stat.size if stat else 0, MAX_DATA_OFFSET)
         if reach <= DATA_OFFSET:
             raise
         # the object may be longer than the usual prefix

@@ -45,8 +45,8 @@ def filled(
     stored = column.within(files)
     if not in_parquet(files) and stored.files[0] not in files:
         return 0
-    found = next((stats[name] for name in (stored.name, column.name, *column.labels) if name in stats), ())
-    known = filled_by_stats(found, start, stop)
+    column_stats = next((stats[name] for name in (stored.name, column.name, *column.labels) if name in stats), ())
+    known = filled_by_stats(column_stats, start, stop)
     if known is not None:
         return known
     sizes = {name: state.size for name, state in files.items()}

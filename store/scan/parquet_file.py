@@ -36,16 +36,16 @@ class CommittedParquet:
         with damage_at(path):
             self.file = ParquetFile(pa.BufferReader(data))
             self.schema = self.file.schema_arrow
-        found = self.file.metadata
-        if found.num_rows != rows:
+        metadata = self.file.metadata
+        if metadata.num_rows != rows:
             raise CorruptFileError(
                 "Parquet file has another number of rows than its location",
                 where=path,
                 expected=f"{rows} rows",
-                found=f"{found.num_rows} rows",
+                found=f"{metadata.num_rows} rows",
                 hint=HINT,
             )
-        sizes = [found.row_group(index).num_rows for index in range(found.num_row_groups)]
+        sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
         self.firsts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
 
     @property
@@ -58,28 +58,28 @@ class CommittedParquet:
 
         Without it every row is null: the column is newer than the file.
         """
-        found = self._field(column)
-        if found < 0:
+        field = self._field(column)
+        if field < 0:
             return False
-        check_field(self.schema.field(found), column, self.path)
+        check_field(self.schema.field(field), column, self.path)
         return True
 
     def _field(self, column: Column) -> int:
         """The number of the field of a column, by its name or an earlier one; -1 without one."""
         for name in (column.name, *column.labels):
-            if found := self.schema.get_all_field_indices(name):
-                return int(found[0])
+            if indices := self.schema.get_all_field_indices(name):
+                return int(indices[0])
         return -1
 
     def uncompressed(self, column: Column) -> int:
         """Bytes of a column's pages before they were compressed."""
         if not self.has(column):
             return 0
-        place = self._field(column)
+        field = self._field(column)
         with damage_at(self.path):
-            found = checked_chunks(self.file.metadata, self._size)
-        groups = range(found.num_row_groups)
-        return sum(int(found.row_group(group).column(place).total_uncompressed_size) for group in groups)
+            metadata = checked_chunks(self.file.metadata, self._size)
+        groups = range(metadata.num_row_groups)
+        return sum(int(metadata.row_group(group).column(field).total_uncompressed_size) for group in groups)
 
     def reading(self, column: Column) -> Reading | None:
         """Reads ranges of rows of a column; None where the file has no such column."""
@@ -89,8 +89,8 @@ class CommittedParquet:
         """A column of one row group."""
         with damage_at(self.path, f"column {column.name}, row group {index}"):
             name = self.schema.field(self._field(column)).name
-            found = self.file.read_row_group(index, [name], use_threads=False).column(0)
-            array = as_column(found, column)
+            chunked = self.file.read_row_group(index, [name], use_threads=False).column(0)
+            array = as_column(chunked, column)
         if len(array) != self.firsts[index + 1] - self.firsts[index]:
             raise CorruptFileError(
                 f"column {column.name} of row group {index} has another number of rows than the group",
@@ -130,12 +130,12 @@ class _Reader:
 
 
 @contextmanager
-def damage_at(path: Path, place: str = "") -> Iterator[None]:
+def damage_at(path: Path, part: str = "") -> Iterator[None]:
     """Errors of Arrow's Parquet reader as a CorruptFileError with the path."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError):
             raise
-        what, where = "Parquet file is damaged", f"{path}, {place}" if place else path
+        what, where = "Parquet file is damaged", f"{path}, {part}" if part else path
         raise CorruptFileError(what, where=where, expected="a Parquet file", found=error, hint=HINT) from error

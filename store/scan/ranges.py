@@ -91,15 +91,15 @@ class Slice:
 
     def has_nulls(self, column: str) -> bool | None:
         """Whether the statistics say that the column has nulls in this slice; None = they do not tell."""
-        at = self.start
+        covered = self.start
         for stats in self.stats.get(column, ()):
             if stats.stop > self.start and stats.start < self.stop:
-                if stats.start > at:
+                if stats.start > covered:
                     return None
                 if stats.nulls:
                     return True
-                at = stats.stop
-        return False if at >= self.stop else None
+                covered = stats.stop
+        return False if covered >= self.stop else None
 
 
 @frozen
@@ -146,7 +146,7 @@ def make_plan(
     known: set[str] = set()
     if selection.sources is not None:
         known |= {key.internal for stream in snapshot.streams for key in stream.locations}
-    found: list[Slice] = []
+    slices: list[Slice] = []
     unmerged: list[tuple[Path, MergeInput]] = []
     records: list[MergeRecord] = []
     for value in sorted(values):
@@ -156,22 +156,22 @@ def make_plan(
             continue
         located = _located_at(snapshot, value)
         record = usable_record(place, snapshot, value, unmerged) if value in merged else None
-        if record is None and tier != "intraday" and any(at.truncated for _, at in located):
+        if record is None and tier != "intraday" and any(location.truncated for _, location in located):
             raise record_missing(place, value)
         if record is not None:
             records.append(record)
             known |= {output.internal for output in record.outputs}
-            found += _history(place.layout, snapshot, record)
+            slices += _history(place.layout, snapshot, record)
         if tier != "history":
-            found += _remainder(place.layout, snapshot, located, record)
+            slices += _remainder(place.layout, snapshot, located, record)
             if record is not None:
                 refuse_merged_sources(selection.sources or (), record)
     if selection.sources is not None:
         refuse_unknown_sources(place, selection.sources, known)
-    found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
+    slices = [slice_ for slice_ in slices if selection.takes_source(slice_.key.internal)]
     if labels := snapshot.schema.labels:
-        found = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in found]
-    kept = kept_slices(snapshot.schema, found, where)
+        slices = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in slices]
+    kept = kept_slices(snapshot.schema, slices, where)
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
     return ReadPlan(tuple(kept), rows, tuple(unmerged), tuple(records))
 
@@ -245,8 +245,8 @@ def _stands(place: TablePlace, record: MergeRecord) -> bool:
 
 def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState]]:
     """The locations of a date, with their streams; those of other dates are not decoded."""
-    found = [(stream.stream, at) for stream in snapshot.streams for at in stream.locations.of_date(value)]
-    return sorted(found, key=lambda pair: (pair[1].key.internal, pair[0]))
+    located = [(stream.stream, location) for stream in snapshot.streams for location in stream.locations.of_date(value)]
+    return sorted(located, key=lambda pair: (pair[1].key.internal, pair[0]))
 
 
 def _history(layout: Layout, snapshot: Snapshot, record: MergeRecord) -> list[Slice]:
@@ -275,15 +275,15 @@ def _remainder(
     """Slices of intraday, each from the row after those that the record took in."""
     merged = merged_rows(record)
     slices = []
-    for stream, at in located:
-        start = merged.get((stream, at.key.internal, at.since), 0)
-        if at.rows > start:
-            directory, newer = (
-                layout.intraday_location(snapshot.table, at.key),
-                at.schema_version > snapshot.schema.version,
+    for stream, location in located:
+        start = merged.get((stream, location.key.internal, location.since), 0)
+        if location.rows > start:
+            directory = layout.intraday_location(snapshot.table, location.key)
+            newer = location.schema_version > snapshot.schema.version
+            rows = start, location.rows, location.rows
+            slices.append(
+                Slice("intraday", stream, location.key, directory, *rows, location.files, location.stats, newer)
             )
-            rows = start, at.rows, at.rows
-            slices.append(Slice("intraday", stream, at.key, directory, *rows, at.files, at.stats, newer))
     return slices
 
 

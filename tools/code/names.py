@@ -14,19 +14,27 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("sparkhaven", "store", "ingest", "readers", "writers", "jobs", "demo", "tools", "native", "benchmarks")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+ERROR_PARTS = {"at", "found"}
 EMPTY = frozenset({"at", "each", "found", "made", "place", "places", "thing", "things", "stuff"})
 
 
 def bindings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of whatever is bound in functions: parameters, targets of assignments, loops and handlers.
 
-    Not ``found`` beside ``expected``: both are parts of an error.
+    Not ``at`` and ``found`` beside ``expected``: they are parts of an error. Not ``place`` where it is a ``TablePlace``
+    or ``StreamPlace``.
     """
+    named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    place_names = {"place", "places"} if named & {"TablePlace", "StreamPlace"} else set()
     for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
-        parameters = [node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)]
-        yield from ((function.lineno, name) for name in parameters if name != "found" or "expected" not in parameters)
+        parameters = [node for node in ast.walk(function.args) if isinstance(node, ast.arg)]
+        nouns = place_names | (ERROR_PARTS if any(node.arg == "expected" for node in parameters) else set())
+        for node in parameters:
+            is_other = node.arg in place_names and node.annotation and "Place" not in ast.unparse(node.annotation)
+            if is_other or node.arg not in nouns:
+                yield node.lineno, node.arg
         for node in ast.walk(function):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in nouns:
                 yield node.lineno, node.id
             elif isinstance(node, ast.ExceptHandler) and node.name:
                 yield node.lineno, node.name

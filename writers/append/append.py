@@ -159,17 +159,17 @@ class LocationAppender:
         sizes = {}
         for name, state in self._files.items():
             path, length = self.directory / name, physical_size(name, state.size)
-            found = self._fs.stat(path)
-            if found is None or found.size < length:
+            stat = self._fs.stat(path)
+            if stat is None or stat.size < length:
                 raise CorruptFileError(
                     "file is shorter than its committed length",
                     where=path,
                     expected=f"{length} bytes",
-                    found="no file" if found is None else f"{found.size} bytes",
+                    found="no file" if stat is None else f"{stat.size} bytes",
                     hint="run `sparkhaven verify --deep`, then restore the file or roll back",
                 )
-            if found.size > length:
-                sizes[path] = length, found.links > 1
+            if stat.size > length:
+                sizes[path] = length, stat.links > 1
         for path, (length, shared) in sizes.items():
             if shared:  # a backup made of hard links has the same inode
                 self._fs.shorten(path, length)

@@ -37,8 +37,8 @@ def _bounded(base: RangeStats, values: pa.Array) -> RangeStats:
     if len(values) <= FEW and not pa.types.is_floating(values.type):
         plain = [value for value in values.to_pylist() if value is not None]
         return replace(base, low=min(plain, default=None), high=max(plain, default=None))
-    found = pc.min_max(values)
-    return replace(base, low=_plain(found["min"]), high=_plain(found["max"]))
+    bounds = pc.min_max(values)
+    return replace(base, low=_plain(bounds["min"]), high=_plain(bounds["max"]))
 
 
 def _plain(value: pa.Scalar) -> Scalar | None:

@@ -24,8 +24,8 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch], name: str |
     for batch in batches:
         index = batch.schema.get_field_index(name or column.name)
         array = batch.column(index) if index >= 0 else nulls(column, batch.num_rows)
-        found = array.type.value_type if text and pa.types.is_dictionary(array.type) else array.type
-        if found != column.type.arrow and not (text and pa.types.is_large_string(found)):
+        value_type = array.type.value_type if text and pa.types.is_dictionary(array.type) else array.type
+        if value_type != column.type.arrow and not (text and pa.types.is_large_string(value_type)):
             raise SchemaMismatchError(
                 "decoded rows have another type than the table",
                 where=f"column {column.name}",

@@ -46,8 +46,8 @@ class WorkerCache:
     def empty_location(self, schema: TableSchema) -> EmptyLocation:
         """The empty location of a schema, encoded once."""
         key = (schema.full_name, schema.version, schema.columns)
-        found = self._by_schema.get(key)
-        if found is None:
+        location = self._by_schema.get(key)
+        if location is None:
             self._by_schema.clear()
-            found = self._by_schema[key] = EmptyLocation.of(schema)
-        return found
+            location = self._by_schema[key] = EmptyLocation.of(schema)
+        return location

@@ -61,11 +61,11 @@ class SymbolCache:
 
         It leaves the cache until ``give``, so that a failed batch leaves no symbols in it.
         """
-        found = self._tables.pop(key, None)
-        if found is not None:
-            self._held -= len(found[1])
-            if found[0] == state:
-                return found[1]
+        cached = self._tables.pop(key, None)
+        if cached is not None:
+            self._held -= len(cached[1])
+            if cached[0] == state:
+                return cached[1]
         return ids_of(load(), key.directory / f"{key.column}.sym") if state[0].size else {}
 
     def give(self, key: SymbolKey, state: State, ids: Ids) -> None:

@@ -78,7 +78,7 @@ def collect(
     """
     with fs.during("collect"):
         close_scratch(fs, target.scratch(scratch))
-        found = Collected()
+        collected = Collected()
         owned: dict[LocationKey, AppendedRows] = {}
         spilled: dict[LocationKey, list[SpillFile]] = {}
         last = None
@@ -88,23 +88,23 @@ def collect(
             last = result.index
             if result.error is not None:
                 raise result.error
-            found.splits += result.splits
-            found.skipped += result.skipped
-            found.notes.merge(result.notes)
-            found.written += result.written
+            collected.splits += result.splits
+            collected.skipped += result.skipped
+            collected.notes.merge(result.notes)
+            collected.written += result.written
             for name, seconds in result.seconds.items():
-                found.seconds[name] = found.seconds.get(name, 0.0) + seconds
+                collected.seconds[name] = collected.seconds.get(name, 0.0) + seconds
             for part in result.appended:
                 if owned.setdefault(part.report.key, part) is not part:
                     raise _conflict("two tasks wrote to one location", target.location(part.report.key))
             for file in result.spilled:
                 spilled.setdefault(file.key, []).append(file)
-        _check_splits(found.splits, expected)
-        found.reports = {key: part.report for key, part in owned.items()}
+        _check_splits(collected.splits, expected)
+        collected.reports = {key: part.report for key, part in owned.items()}
     if spilled:
-        late = _combine(fs, target, memory, scratch, found, owned, spilled)
-        _reject(fs, target, scratch, found, late, decode)
-    return found
+        late = _combine(fs, target, memory, scratch, collected, owned, spilled)
+        _reject(fs, target, scratch, collected, late, decode)
+    return collected
 
 
 def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> None:
@@ -120,7 +120,7 @@ def _combine(
     target: StreamTarget,
     memory: WorkerCache,
     scratch: str,
-    found: Collected,
+    collected: Collected,
     owned: dict[LocationKey, AppendedRows],
     spilled: dict[LocationKey, list[SpillFile]],
 ) -> LateSplits:
@@ -131,8 +131,8 @@ def _combine(
         for key in sorted(spilled):
             combined = combine(fs, target, memory, key, owned.get(key), spilled[key], target.scratch(scratch))
             if combined.report is not None:
-                found.reports[key] = combined.report
-            found.written += combined.written
+                collected.reports[key] = combined.report
+            collected.written += combined.written
             for part in combined.late:
                 late.add(part.split, key, part.rows)
             files.extend(combined.touched)
@@ -143,14 +143,14 @@ def _combine(
 
 
 def _reject(
-    fs: Fs, target: StreamTarget, scratch: str, found: Collected, late: LateSplits, decode: Decode | None
+    fs: Fs, target: StreamTarget, scratch: str, collected: Collected, late: LateSplits, decode: Decode | None
 ) -> None:
     rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
-    found.notes.sink = rejected
+    collected.notes.sink = rejected
     for split, keys in late.rows.items():
-        reject_late(decode, split, keys, found.notes)
-    found.notes.sink = None
-    found.notes.rejected_files.extend(rejected.files)
+        reject_late(decode, split, keys, collected.notes)
+    collected.notes.sink = None
+    collected.notes.rejected_files.extend(rejected.files)
 
 
 def _conflict(what: str, where: object) -> EpochConflictError:

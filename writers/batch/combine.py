@@ -189,8 +189,8 @@ def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[pa.RecordBatch]:
 
 def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
     """The batches of a spill file, by split; memory-mapped."""
-    found = fs.stat(file.path)
-    batches = list(pa.ipc.open_stream(fs.map(file.path, found.size if found else 1)))
+    stat = fs.stat(file.path)
+    batches = list(pa.ipc.open_stream(fs.map(file.path, stat.size if stat else 1)))
     parts: list[list[pa.RecordBatch]] = []
     for part in file.parts:
         rows, piece = 0, []

@@ -19,23 +19,23 @@ def by_position(splits: Iterable[Split]) -> dict[Split, list[Split]]:
 
     EpochConflictError: the parts of a file have a gap or overlap.
     """
-    found: dict[Split, list[Split]] = {}
+    positions: dict[Split, list[Split]] = {}
     for split in splits:
-        found.setdefault(split.whole if isinstance(split, FilePart) else split, []).append(split)
-    for whole, parts in found.items():
+        positions.setdefault(split.whole if isinstance(split, FilePart) else split, []).append(split)
+    for whole, parts in positions.items():
         if isinstance(whole, FileId) and any(isinstance(part, FilePart) for part in parts):
             _require_tiled(whole, parts)
-    return found
+    return positions
 
 
 def classified(splits: Sequence[Split], classify: Callable[[Sequence[Split]], Resolution]) -> Resolution:
     """The resolution that ``classify`` gives for positions, mapped to their splits."""
     parted = any(isinstance(split, FilePart) for split in splits)
-    found = by_position(splits) if parted else {}
-    resolution = classify(list(found) if parted else splits)  # ``classify`` refuses a repeated split
+    wholes = by_position(splits) if parted else {}
+    resolution = classify(list(wholes) if parted else splits)  # ``classify`` refuses a repeated split
 
     def parts(positions: Iterable[Split]) -> tuple[Split, ...]:
-        return tuple(split for position in positions for split in found.get(position, [position]))
+        return tuple(split for position in positions for split in wholes.get(position, [position]))
 
     below = tuple(split for split in parts(resolution.below) if isinstance(split, FileId))
     return Resolution(parts(resolution.fresh), parts(resolution.taken), below, resolution.cut)

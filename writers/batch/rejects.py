@@ -69,12 +69,12 @@ def reject_late(decode: Decode | None, split: Split, keys: Mapping[LocationKey, 
     if not isinstance(decode, ReadsAgain):
         notes.reject([LateRows(key, rows, split.path) for key, rows in keys.items()], sum(keys.values()))
         return
-    found = decode.late(split, frozenset(keys), notes)
-    if found != sum(keys.values()):
+    late_rows = decode.late(split, frozenset(keys), notes)
+    if late_rows != sum(keys.values()):
         raise FeedError(
             "a source returned other rows when it was read again for late rows",
             where=split.path,
             expected=f"{sum(keys.values())} rows for dates that were truncated",
-            found=f"{found} rows",
+            found=f"{late_rows} rows",
             hint="restart the stream. If the error comes back, the source is not repeatable",
         )

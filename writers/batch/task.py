@@ -198,8 +198,8 @@ def bytes_of(batch: pa.RecordBatch, known: set[int]) -> int:
             size += column.nbytes
             continue
         size += column.indices.nbytes
-        place = column.dictionary.buffers()[1].address
-        if place not in known:
-            known.add(place)
+        address = column.dictionary.buffers()[1].address
+        if address not in known:
+            known.add(address)
             size += column.dictionary.nbytes
     return size

@@ -177,16 +177,16 @@ class _Merge:
         if not taken:
             return
         try:
-            self._begin([each.planned.record for each in taken])
+            self._begin([date.planned.record for date in taken])
         except (SparkhavenError, OSError) as error:
-            yield from (self._failed(each.value, MergePhase.PLAN, each.begun, error) for each in taken)
+            yield from (self._failed(date.value, MergePhase.PLAN, date.begun, error) for date in taken)
             return
-        share = sum(each.plan.rows for each in taken) / self.options.workers
-        taken = [each.fitted(share) for each in taken]
-        yield from self._small([each for each in taken if not each.plan.large])
-        for each in taken:
-            if each.plan.large:
-                yield from self._large(each)
+        share = sum(date.plan.rows for date in taken) / self.options.workers
+        taken = [date.fitted(share) for date in taken]
+        yield from self._small([date for date in taken if not date.plan.large])
+        for date in taken:
+            if date.plan.large:
+                yield from self._large(date)
 
     # --- up to the check ---
 
@@ -197,70 +197,70 @@ class _Merge:
             store_records(self._place, records)
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
-        groups = [[each] for each in sorted(taken, key=lambda each: -each.plan.rows) if each.plan.long]
-        short = [each for each in taken if not each.plan.long]
+        groups = [[date] for date in sorted(taken, key=lambda date: -date.plan.rows) if date.plan.long]
+        short = [date for date in taken if not date.plan.long]
         size = min(GROUP_DATES, -(-len(short) // (GROUPS * self.options.workers))) or 1
         groups += [short[first : first + size] for first in range(0, len(short), size)]
-        tasks = [[each.task for each in group] for group in groups]
+        tasks = [[date.task for date in group] for group in groups]
         if len(tasks) == 1 and self.executor.threads:  # the workers have nothing else to do than parts of it
-            found = iter([run_group(self._place.fs, tasks[0], self.executor.run)])
+            results_of_groups = iter([run_group(self._place.fs, tasks[0], self.executor.run)])
         else:
-            found = self.executor.run(partial(run_group, self._place.fs), tasks)
-        for group, results in zip(groups, found, strict=True):
+            results_of_groups = self.executor.run(partial(run_group, self._place.fs), tasks)
+        for group, results in zip(groups, results_of_groups, strict=True):
             yield from self._end(group, results)
 
-    def _large(self, each: _Date) -> Iterator[DateResult]:
+    def _large(self, date: _Date) -> Iterator[DateResult]:
         result: MergeRecord | Failure
         try:
-            reporting = ProgressExecutor(self.executor, each.value, self.clock, self.on_progress)
-            result = run_large(self._place, each.task, reporting.run)
+            reporting = ProgressExecutor(self.executor, date.value, self.clock, self.on_progress)
+            result = run_large(self._place, date.task, reporting.run)
         except (SparkhavenError, OSError) as error:
             result = Failure(error)
-        yield from self._end([each], [result])
+        yield from self._end([date], [result])
 
     def _end(self, group: Sequence[_Date], results: Sequence[MergeRecord | Failure]) -> Iterator[DateResult]:
         """Publishes the dates that passed their check and whose sources have not changed."""
         passed: list[tuple[_Date, MergeRecord]] = []
-        for each, result in zip(group, results, strict=True):
+        for date, result in zip(group, results, strict=True):
             if isinstance(result, Failure):
-                with self._cleaning(each.value):
-                    sweep(self._place.fs, [d.stage_root for d in each.plan.destinations])
-                yield self._failed(each.value, MergePhase.STAGE, each.begun, result.error)
+                with self._cleaning(date.value):
+                    sweep(self._place.fs, [d.stage_root for d in date.plan.destinations])
+                yield self._failed(date.value, MergePhase.STAGE, date.begun, result.error)
                 continue
             try:
-                still_pinned(each.plan, self.pins)
+                still_pinned(date.plan, self.pins)
             except (SparkhavenError, OSError) as error:
-                yield self._failed(each.value, MergePhase.CHECK, each.begun, error)
+                yield self._failed(date.value, MergePhase.CHECK, date.begun, error)
                 continue
-            passed.append((each, result))
+            passed.append((date, result))
         closed: Sequence[Published | Failure]
         try:
-            records = [each.planned.combine(record) for each, record in passed]
+            records = [date.planned.combine(record) for date, record in passed]
             store_records(self._place, records)
             closed = self.closing.close(
                 [date.planned.history.after(record) for (date, _), record in zip(passed, records, strict=True)]
             )
         except (SparkhavenError, OSError) as error:
             closed = [Failure(error)] * len(passed)
-        for (each, record), last in zip(passed, closed, strict=True):
+        for (date, record), last in zip(passed, closed, strict=True):
             if isinstance(last, Failure):
-                yield self._failed(each.value, MergePhase.CHECK, each.begun, last.error)
+                yield self._failed(date.value, MergePhase.CHECK, date.begun, last.error)
             else:
-                yield replace(self._merged(each, record, last.record.phase), clean_error=last.clean_error)
+                yield replace(self._merged(date, record, last.record.phase), clean_error=last.clean_error)
 
-    def _merged(self, each: _Date, record: MergeRecord, phase: str) -> DateResult:
+    def _merged(self, date: _Date, record: MergeRecord, phase: str) -> DateResult:
         return DateResult(
-            each.value,
-            each.planned.outcome,
+            date.value,
+            date.planned.outcome,
             phase,
-            self.clock() - each.begun,
-            rows_in=each.plan.rows,
+            self.clock() - date.begun,
+            rows_in=date.plan.rows,
             rows_out=sum(output.rows for output in record.outputs),
             destinations=_written(record),
             generation=record.generation,
-            pieces=each.plan.ranges(),
+            pieces=date.plan.ranges(),
             sort=record.run.sort,
-            format=each.plan.format,
+            format=date.plan.format,
             drops=record.dropped_columns,
         )
 

@@ -56,7 +56,7 @@ class DateStatus:
 def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
     """Every date that has rows in intraday or was ever merged; ``now_s`` is seconds since the epoch."""
     pins, schema = Pins(place), load_deployed(place)
-    found = []
+    statuses = []
     for value in sorted({*pins.values(), *all_values(place)}):
         history = load_history(place, value)
         record, last, complete = history.current, history.last, history.complete
@@ -64,12 +64,12 @@ def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
         sources = {internal: SourceRows(unmerged=rows) for internal, rows in pins.waiting_by_source(value).items()}
         for (_, internal, _), rows in taken.items():
             sources.setdefault(internal, SourceRows()).merged += rows
-        for stream, at in pins.locations(value, complete):
-            merged = min(taken.get((stream, at.key.internal, at.since), 0), at.rows)
-            source = sources.setdefault(at.key.internal, SourceRows())
+        for stream, location in pins.locations(value, complete):
+            merged = min(taken.get((stream, location.key.internal, location.since), 0), location.rows)
+            source = sources.setdefault(location.key.internal, SourceRows())
             source.untruncated += merged
-            source.unmerged += at.rows - merged
-        found.append(
+            source.unmerged += location.rows - merged
+        statuses.append(
             DateStatus(
                 value,
                 sum(output.rows for output in record.outputs) if record else 0,
@@ -82,16 +82,16 @@ def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
                 sources,
             )
         )
-    return found
+    return statuses
 
 
 def _validation(place: TablePlace, record: MergeRecord, rules: Sequence[ValidatorRule]) -> str:
     try:
-        found = load_validation(place, record)
+        validation = load_validation(place, record)
     except FormatError:
         return "damaged"
-    if found is None:
+    if validation is None:
         return "missing"
-    if found.binding != binding(record, rules):
+    if validation.binding != binding(record, rules):
         return "stale"
-    return "passed" if found.passed else "failed"
+    return "passed" if validation.passed else "failed"

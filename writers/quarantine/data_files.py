@@ -28,9 +28,9 @@ Numbers = npt.NDArray[np.int64]
 class NewFiles:
     """Writes rows into new data files in ``place``; ``adds`` are the actions that add them, after ``close``."""
 
-    def __init__(self, fs: Fs, place: Path, now_ms: int, *, is_change: bool = True) -> None:
+    def __init__(self, fs: Fs, directory: Path, now_ms: int, *, is_change: bool = True) -> None:
         self.adds: list[dict[str, Any]] = []
-        self._fs, self._place, self._now_ms, self._is_change = fs, place, now_ms, is_change
+        self._fs, self._directory, self._now_ms, self._is_change = fs, directory, now_ms, is_change
         self._paths: list[Path] = []
         self._sink: pa.BufferOutputStream | None = None
         self._writer: pq.ParquetWriter
@@ -55,7 +55,7 @@ class NewFiles:
         with self._discarding():
             self._fs.sync(self._paths)
             if self._paths:
-                self._fs.sync_dirs([self._place])
+                self._fs.sync_dirs([self._directory])
 
     def discard(self) -> None:
         """Removes the files: they are not committed."""
@@ -76,7 +76,7 @@ class NewFiles:
             return
         self._writer.close()
         data = self._sink.getvalue()
-        path = self._place / f"part-{uuid.uuid4()}.zstd.parquet"
+        path = self._directory / f"part-{uuid.uuid4()}.zstd.parquet"
         self._paths.append(path)
         with self._discarding():
             self._fs.write_new(path, data)

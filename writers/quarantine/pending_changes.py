@@ -43,10 +43,10 @@ class Requeue:
 def follow(ledger: Ledger, epoch: int, rollbacks: Iterable[tuple[int, int]]) -> Ledger:
     """The ledger updated to a log at ``epoch``; ``rollbacks`` are pairs (own epoch, restored epoch)."""
     dead, seen = list(ledger.dead), ledger.seen
-    for made, restored in sorted(rollbacks):
-        if made > seen:
-            dead.append((restored, made))
-            seen = made
+    for rollback, restored in sorted(rollbacks):
+        if rollback > seen:
+            dead.append((restored, rollback))
+            seen = rollback
     newest = ledger.newest
     if newest > epoch:
         dead.append((epoch, newest))
@@ -72,11 +72,11 @@ def follow_log(place: TablePlace, state: StreamState, *, read_only: bool = False
     return followed
 
 
-def rebuilt_ledger(state: StreamState, place: str) -> Ledger:
-    """A ledger rebuilt from the log; ``place`` of the quarantine if it is known."""
+def rebuilt_ledger(state: StreamState, quarantine: str) -> Ledger:
+    """A ledger rebuilt from the log; ``quarantine``: its directory if it is known."""
     apart = state.rolled_back[1:] if len(state.rolled_back) >= MAX_PAIRS else state.rolled_back
-    seen = max((made for _, made in apart), default=0)
-    return Ledger(place, "", state.epoch, seen, (*apart, (state.epoch, NEVER)))
+    seen = max((rollback for _, rollback in apart), default=0)
+    return Ledger(quarantine, "", state.epoch, seen, (*apart, (state.epoch, NEVER)))
 
 
 def leftovers(place: TablePlace, state: StreamState) -> tuple[list[Requeue], list[Requeue]]:
@@ -85,13 +85,13 @@ def leftovers(place: TablePlace, state: StreamState) -> tuple[list[Requeue], lis
     The commit log has the positions of committed ones; no row of the others is in the table.
     """
     directory, position = place.of_stream(state.stream).requeues, state.offsets.requeued
-    found = []
+    requeues = []
     for name in place.fs.names(directory):
         start, _, epoch = name.removesuffix(".parquet").partition("-")
         if name.endswith(".parquet") and start.isdigit() and epoch.isdigit():
-            found.append(Requeue(directory / name, int(start), int(epoch)))
-    committed = [requeue for requeue in found if requeue.start < position]
-    return committed, [requeue for requeue in found if requeue.start >= position]
+            requeues.append(Requeue(directory / name, int(start), int(epoch)))
+    committed = [requeue for requeue in requeues if requeue.start < position]
+    return committed, [requeue for requeue in requeues if requeue.start >= position]
 
 
 def requeue_path(layout: Layout, table: TableName, stream: str, start: int, epoch: int) -> Path:

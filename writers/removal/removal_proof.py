@@ -144,9 +144,9 @@ def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutp
     """The same for a location of history in either format."""
     require_own_files(fs, directory, schema, output.files)
     if NAME in output.files:
-        found = open_parquet(fs, directory, {NAME: output.files[NAME].size}, output.rows)
+        parquet = open_parquet(fs, directory, {NAME: output.files[NAME].size}, output.rows)
         for column in schema.stored:
-            found.column(column)
+            parquet.column(column)
 
 
 def _check_sums(record: MergeRecord) -> None:
@@ -174,8 +174,8 @@ def _check_output(place: TablePlace, record: MergeRecord, output: MergeOutput) -
     size = table_size.load(place.fs, directory)
     recorded = {name: state.size for name, state in output.files.items()}
     if size is None or size.size != output.rows or dict(size.data_file_sizes) != recorded:
-        found = "no table.size" if size is None else f"{size.size} rows"
-        raise _unproven(record, f"{output.rows} rows in {directory}", found)
+        rows_here = "no table.size" if size is None else f"{size.size} rows"
+        raise _unproven(record, f"{output.rows} rows in {directory}", rows_here)
     for name, state in output.files.items():
         check_crc(place.fs, directory / name, state, stream="")
 

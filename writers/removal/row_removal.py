@@ -167,8 +167,8 @@ class _Run:
         place = self.place
         now, evidence, state = int(self.clock() * 1000), self.proof.evidence(), self.states.of(stream)
         removals = [
-            Removal(at.key, at.since, count, phase, state.epoch, evidence, now, at.made_ms, state.generation)
-            for at, count in zip(locations, rows, strict=True)
+            Removal(loc.key, loc.since, count, phase, state.epoch, evidence, now, loc.made_ms, state.generation)
+            for loc, count in zip(locations, rows, strict=True)
         ]
         with place.fs.during(f"{phase}-record"):
             # an empty list makes the records of an earlier run durable
@@ -189,12 +189,12 @@ class _Run:
 
 def _require(proof: RemovalProof, table: TableName, value: str) -> None:
     if not isinstance(proof, RemovalProof) or (proof.table, proof.record.value) != (table, value):
-        found = f"of {proof.table} {proof.record.value}" if isinstance(proof, RemovalProof) else type(proof).__name__
+        proven = f"of {proof.table} {proof.record.value}" if isinstance(proof, RemovalProof) else type(proof).__name__
         raise ValidationFailedError(
             "the proof of this date is missing",
             where=f"{table} {value}",
             expected="what writers.removal.proof.prove returns for it",
-            found=found,
+            found=proven,
             hint="prove the date first",
             phase="prove",
         )

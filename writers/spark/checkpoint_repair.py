@@ -69,13 +69,13 @@ def plan_repair(
     ``query_id`` and ``batch``: the query's id and newest committed batch in the commit log. They are used if the id is
     that of the checkpoint, or if the checkpoint has lost its own. ``new_id``: the id if none is known.
     """
-    found = fs.stat(checkpoint)
-    if found is None or not found.is_dir:
+    stat = fs.stat(checkpoint)
+    if stat is None or not stat.is_dir:
         raise TableNotFoundError(
             "there is no Spark checkpoint",
             where=checkpoint,
             expected="a directory with metadata, offsets and commits",
-            found="nothing" if found is None else "a file",
+            found="nothing" if stat is None else "a file",
             hint="nothing to repair. A query creates its checkpoint at its first start",
         )
     damages: list[Damage] = []
@@ -141,19 +141,19 @@ def _metadata(fs: Fs, checkpoint: Path, known: str, damages: list[Damage]) -> tu
 
 
 def _entries(fs: Fs, directory: Path) -> _Entries:
-    found = _Entries(set(), {}, [])
+    entries = _Entries(set(), {}, [])
     for name in fs.names(directory):
         path = directory / name
         stat = fs.stat(path)
         if name.startswith("."):
             continue  # checksums and temporary files of Spark
         if not name.isdigit() or stat is None or stat.is_dir:
-            found.foreign.append(path)
+            entries.foreign.append(path)
         elif (why := _broken(fs.read(path))) is not None:
-            found.broken[int(name)] = why
+            entries.broken[int(name)] = why
         else:
-            found.sound.add(int(name))
-    return found
+            entries.sound.add(int(name))
+    return entries
 
 
 def _broken(data: bytes) -> str | None:
@@ -219,8 +219,8 @@ def _checksum(fs: Fs, path: Path) -> list[Path]:
 
 def _tree(fs: Fs, source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
     for name in fs.names(source):
-        found = fs.stat(source / name)
-        if found is not None and found.is_dir:
+        stat = fs.stat(source / name)
+        if stat is not None and stat.is_dir:
             yield from _tree(fs, source / name, target / name)
-        elif found is not None:
+        elif stat is not None:
             yield source / name, target / name

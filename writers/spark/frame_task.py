@@ -93,9 +93,9 @@ def frame_task(
     fs: Fs, memory: WorkerCache, target: StreamTarget, work: FrameWork, scratch: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The function of ``mapInArrow``: rows in, one row with the pickled result out; none without rows."""
-    found = write_rows(fs, memory, target, work, scratch, batches)
-    if found is not None:
-        yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(found)], pa.binary())})
+    result = write_rows(fs, memory, target, work, scratch, batches)
+    if result is not None:
+        yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
 
 def write_rows(
@@ -154,21 +154,22 @@ class _Seen:
 
     def ranges(self) -> tuple[OffsetRange, ...]:
         """The offsets seen, as ranges without gaps if ``dense``."""
-        found: list[OffsetRange] = []
+        ranges: list[OffsetRange] = []
         for (topic, partition), parts in self.offsets.items():
             starts, stops = spans(np.unique(np.concatenate(parts)), dense=self.work.dense)
             if len(starts) > MAX_RANGES:
                 raise _scattered(f"{topic}/{partition}", len(starts))
             pairs = zip(starts.tolist(), stops.tolist(), strict=True)
-            found.extend(OffsetRange(topic, partition, start, stop) for start, stop in pairs)
-        return tuple(found)
+            ranges.extend(OffsetRange(topic, partition, start, stop) for start, stop in pairs)
+        return tuple(ranges)
 
     def _digested(self, sink: Callable[[pa.RecordBatch], None] | None) -> Callable[[pa.RecordBatch], None]:
         """A sink that adds rejected rows to the digest of the batch."""
 
         def add_rejected(rows: pa.RecordBatch) -> None:
             payloads = rows.column("Payload").to_pylist()
-            self.digest = add(self.digest, *(xxhash.xxh3_128_intdigest(b"\0" + (each or b"")) for each in payloads))
+            digests = (xxhash.xxh3_128_intdigest(b"\0" + (payload or b"")) for payload in payloads)
+            self.digest = add(self.digest, *digests)
             if sink is not None:
                 sink(rows)
 
@@ -192,14 +193,14 @@ class _Seen:
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         pairs, place_of = np.unique(np.stack([codes, partitions], axis=1), axis=0, return_inverse=True)
         for number, (code, partition) in enumerate(pairs.tolist()):
-            place = (names[code], partition)
+            source_partition = (names[code], partition)
             mine = place_of.reshape(-1) == number
-            fresh = mine & (offsets >= self.work.ends.get(place, 0))
+            fresh = mine & (offsets >= self.work.ends.get(source_partition, 0))
             self.dropped += int(mine.sum() - fresh.sum())
             if fresh.any():
-                self.offsets.setdefault(place, []).append(np.unique(offsets[fresh]))
+                self.offsets.setdefault(source_partition, []).append(np.unique(offsets[fresh]))
                 part = batch if fresh.all() else batch.filter(pa.array(fresh))
-                yield part, f"{place[0]}/{partition}", offsets[fresh]
+                yield part, f"{source_partition[0]}/{partition}", offsets[fresh]
 
 
 def spans(offsets: Ints, *, dense: bool) -> tuple[Ints, Ints]:
@@ -212,9 +213,9 @@ def spans(offsets: Ints, *, dense: bool) -> tuple[Ints, Ints]:
 
 def content_digest(schema: TableSchema, key: LocationKey, rows: pa.RecordBatch) -> int:
     """A digest of the rows of a location, independent of their order and their division into batches."""
-    place = xxhash.xxh3_128_intdigest(f"{key.internal}\0{key.value}".encode())
+    location = xxhash.xxh3_128_intdigest(f"{key.internal}\0{key.value}".encode())
     columns = (digest_array(column, rows.column(column.name)) for column in schema.stored)
-    return add(place * rows.num_rows, *columns)
+    return add(location * rows.num_rows, *columns)
 
 
 def _whole(batch: pa.RecordBatch, name: str) -> Ints:
@@ -237,10 +238,10 @@ def _no_position(name: str) -> PositionGapError:
     )
 
 
-def _scattered(place: str, count: int) -> PositionGapError:
+def _scattered(partition: str, count: int) -> PositionGapError:
     return PositionGapError(
         "the offsets of one task are scattered",
-        where=place,
+        where=partition,
         expected=f"at most {MAX_RANGES:,} runs of offsets without a hole",
         found=f"{count:,}",
         hint="write the frame before it is filtered or repartitioned, or set allow_gap",

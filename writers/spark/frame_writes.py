@@ -107,8 +107,8 @@ def write_frame_batch(
     scratch = scratch_name(target, source.batch_id)
     work = work_of(log, target, plan, source.identity)
     with nullcontext() if work.only_look else running(fs, target.scratch(scratch)):
-        found = run_frame(fs, target, frame, work, scratch)
-        return commit_frame(fs, log, target, memory, found, plan, scratch, source)
+        results = run_frame(fs, target, frame, work, scratch)
+        return commit_frame(fs, log, target, memory, results, plan, scratch, source)
 
 
 def work_of(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: OffsetRange | None) -> FrameWork:
@@ -128,33 +128,33 @@ def commit_frame(
     log: StreamLog,
     target: StreamTarget,
     memory: WorkerCache,
-    found: Sequence[FrameResult],
+    results: Sequence[FrameResult],
     plan: FramePlan,
     scratch: str,
     source: FrameSource,
 ) -> BatchOutcome:
     """The steps after the tasks: collect, check, quarantine, commit and publish. Errors as ``write_frame_batch``."""
     identity = source.identity
-    _raise_first(found)
+    _raise_first(results)
     if identity is not None and _is_replay(log, target, plan, identity):
-        require_same(fs, log, target, replace(identity, digest=_digest(found)))
+        require_same(fs, log, target, replace(identity, digest=_digest(results)))
         return BatchOutcome(source.batch_id, epoch=None, replayed=1)
-    if identity is not None and identity.source.kind is PositionKind.LABEL and not found:
+    if identity is not None and identity.source.kind is PositionKind.LABEL and not results:
         return BatchOutcome(source.batch_id, epoch=None)  # no rows: the label stays free for those that come later
-    if any(part.looked for part in found):
+    if any(part.looked for part in results):
         raise EpochConflictError(
             "tasks skipped this batch as committed, but the log does not have it",
             where=f"stream {target.stream}",
             hint="run the query again. Nothing of this batch was committed",
         )
-    dropped = sum(part.dropped for part in found)
+    dropped = sum(part.dropped for part in results)
     if plan.positions is not None:
-        ranges = joined((taken for part in found for taken in part.ranges), dense=not plan.allow_gap)
+        ranges = joined((taken for part in results for taken in part.ranges), dense=not plan.allow_gap)
         if not ranges:
             return BatchOutcome(source.batch_id, epoch=None, replayed=1 if dropped else 0)
     else:
-        ranges = (replace(identity, digest=_digest(found)),) if identity is not None else ()
-    collected = collect(fs, target, memory, [part.result for part in found], scratch)
+        ranges = (replace(identity, digest=_digest(results)),) if identity is not None else ()
+    collected = collect(fs, target, memory, [part.result for part in results], scratch)
     collected.splits = ranges
     collected.notes.count("rows_committed_before", dropped)
     quarantine_rejected(fs, collected, plan.check_budget, plan.quarantine, log.state.epoch + 1)
@@ -190,11 +190,11 @@ def run_frame(fs: Fs, target: StreamTarget, frame: DataFrame, work: FrameWork, s
 
 def joined(ranges: Iterable[OffsetRange], *, dense: bool) -> tuple[OffsetRange, ...]:
     """One range per source partition. PositionGapError: there is a gap, with ``dense``."""
-    found: list[OffsetRange] = []
+    whole: list[OffsetRange] = []
     for part in sorted(ranges):
-        last = found[-1] if found else None
+        last = whole[-1] if whole else None
         if last is None or (last.topic, last.partition) != (part.topic, part.partition):
-            found.append(part)
+            whole.append(part)
             continue
         if dense and part.start > last.stop:
             raise PositionGapError(
@@ -205,8 +205,8 @@ def joined(ranges: Iterable[OffsetRange], *, dense: bool) -> tuple[OffsetRange, 
                 rule=ResumeRule.GAP.cited,
                 hint="set allow_gap if the query filters rows, or the topic is compacted or transactional",
             )
-        found[-1] = replace(last, stop=max(last.stop, part.stop))
-    return tuple(found)
+        whole[-1] = replace(last, stop=max(last.stop, part.stop))
+    return tuple(whole)
 
 
 def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *, adopt: bool) -> bool:
@@ -275,11 +275,11 @@ def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRang
     )
 
 
-def _raise_first(found: Sequence[FrameResult]) -> None:
-    for part in found:
+def _raise_first(results: Sequence[FrameResult]) -> None:
+    for part in results:
         if part.result.error is not None:
             raise part.result.error
 
 
-def _digest(found: Sequence[FrameResult]) -> str:
-    return to_hex(add(*(part.digest for part in found)))
+def _digest(results: Sequence[FrameResult]) -> str:
+    return to_hex(add(*(part.digest for part in results)))

@@ -76,7 +76,9 @@ def begin_write(
     work = work_of(log, target, plan, identity)
     offsets = log.state.offsets
     batches = {
-        topic: offsets[topic, place].stop for topic, place in offsets if source_of(topic).kind is PositionKind.BATCHES
+        topic: offsets[topic, partition].stop
+        for topic, partition in offsets
+        if source_of(topic).kind is PositionKind.BATCHES
     }
     scratch = scratch_name(target, 0)
     begin_scratch(fs, target.scratch(scratch))
@@ -104,11 +106,11 @@ def failed(error: SparkhavenError) -> FrameResult:
 
 
 def commit_write(
-    fs: Fs, log: StreamLog, ticket: Ticket, found: Sequence[FrameResult], plan: FramePlan, source: FrameSource
+    fs: Fs, log: StreamLog, ticket: Ticket, results: Sequence[FrameResult], plan: FramePlan, source: FrameSource
 ) -> BatchOutcome:
     """Commits a write on a log that has taken over its lease; errors as ``frame_writes.write_frame_batch``."""
     with ending(fs, ticket.target.scratch(ticket.scratch)):
-        return commit_frame(fs, log, ticket.target, WorkerCache(), found, plan, ticket.scratch, source)
+        return commit_frame(fs, log, ticket.target, WorkerCache(), results, plan, ticket.scratch, source)
 
 
 def abort_write(fs: Fs, ticket: Ticket) -> None:

@@ -55,7 +55,7 @@ class SparkExecutor:
 
         slices = min(len(tasks), SLICES * self.workers)
         try:
-            found = self._context.parallelize(list(tasks), slices).map(partial(_attempt, fn)).collect()
+            results = self._context.parallelize(list(tasks), slices).map(partial(_attempt, fn)).collect()
         except (Py4JError, ConnectionError) as error:
             failed = MergeError(
                 "Spark could not run the tasks of a merge",
@@ -64,7 +64,7 @@ class SparkExecutor:
                 hint="run again with -v for the traceback. Published dates stay, the others start from the beginning",
             )
             raise jvm_gone(error) or lacks_package(error) or failed from error
-        for result, failure in found:
+        for result, failure in results:
             if failure is not None:
                 raise failure
             yield result

@@ -57,33 +57,33 @@ def _task_errors() -> Iterator[None]:
         raise carried_error(str(error)) or lacks_package(error) or tasks_failed(error_summary(error)) from error
 
 
-def tasks_failed(found: str) -> CommitError:
+def tasks_failed(summary: str) -> CommitError:
     """The error for tasks that ended with an error that is not of sparkhaven."""
     return CommitError(
         "Spark could not run the tasks of a batch",
-        found=found,
+        found=summary,
         hint="restart the stream, with -v for the traceback. Nothing of this batch was committed",
     )
 
 
 def lacks_package(error: BaseException) -> SettingsError | None:
     """The error for a task that failed because a package is missing; None for another cause."""
-    found = error_summary(error)
-    if "ModuleNotFoundError" not in found and "PYTHON_VERSION_MISMATCH" not in found:
+    summary = error_summary(error)
+    if "ModuleNotFoundError" not in summary and "PYTHON_VERSION_MISMATCH" not in summary:
         return None
     return SettingsError(
         "a worker's Python lacks packages of sparkhaven",
         where=host_of(error),
         expected=f"the packages of {sys.executable}, which runs the driver",
-        found=found,
+        found=summary,
         hint=PYTHON_HINT,
     )
 
 
 def host_of(error: BaseException) -> str:
     """The machine on which a task failed, from Spark's error message."""
-    found = _HOST.search(str(error))
-    return found[1] if found else "one of Spark's workers"
+    host = _HOST.search(str(error))
+    return host[1] if host else "one of Spark's workers"
 
 
 def jvm_gone(error: BaseException) -> CommitError | None:
@@ -113,8 +113,8 @@ def local_property(name: str) -> str | None:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    found: str | None = context.getLocalProperty(name) if context else None
-    return found
+    text: str | None = context.getLocalProperty(name) if context else None
+    return text
 
 
 def is_on(setting: str | None) -> bool:

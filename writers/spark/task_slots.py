@@ -39,8 +39,8 @@ def slots_of(cores: int, conf: Mapping[str, str | None], *, local: bool) -> int:
     if local or conf.get(FIXED) or not is_on(conf.get(DYNAMIC)):
         return max(1, cores)
     limits = [int(most)] if (most := conf.get(MOST_CORES)) else []
-    if (most := conf.get(MOST_EXECUTORS)) and (each := conf.get(EXECUTOR_CORES)):
-        limits.append(int(most) * int(each))
+    if (most := conf.get(MOST_EXECUTORS)) and (executor_cores := conf.get(EXECUTOR_CORES)):
+        limits.append(int(most) * int(executor_cores))
     return max(1, cores, min([GROWTH * cores, *limits]))
 
 

@@ -69,10 +69,10 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
         try:
             tasks = max(1, context.defaultParallelism)  # executors register meanwhile
             ask = _question(str(marker), content)
-            found = context.parallelize(range(tasks), tasks).mapPartitions(ask).collect()
+            answered = context.parallelize(range(tasks), tasks).mapPartitions(ask).collect()
         except Exception as error:
             raise jvm_gone(error) or cannot_run(context, error) from error
-        answers |= {(worker.host, worker.process): worker for worker in (Worker(*answer) for answer in found)}
+        answers |= {(worker.host, worker.process): worker for worker in (Worker(*answer) for answer in answered)}
         if len(answers) >= _executors(context):
             break
     require_capable(root, [*answers.values()])
@@ -103,13 +103,13 @@ def differences(
     ``here``: the driver's versions of ``COMPARED``; ``before`` and ``after``: its clock around the question.
     """
     for worker in workers:
-        place = f"{worker.python} on {worker.host}"
+        python = f"{worker.python} on {worker.host}"
         for name, mine, theirs in zip(COMPARED, here, worker.versions, strict=False):
             if mine == theirs or None in (mine, theirs):
                 continue
             remark = SettingsError(
                 f"a worker has another version of {name} than the driver",
-                where=place,
+                where=python,
                 expected=f"{name} {mine}",
                 found=f"{name} {theirs}",
                 hint="install the same on all machines, or ship one packed environment to all of them",

@@ -14,7 +14,7 @@ _EXACT_FROM = -27  # below, the inverse of a power of five has more than 64 bits
 @lru_cache(maxsize=1)
 def powers_of_five() -> npt.NDArray[np.uint64]:
     """The first 128 bits of 5^q for q from -342 to 308, the upper half first; those of inverses are rounded up."""
-    found = []
+    halves = []
     for power in range(LOWEST_POWER, HIGHEST_POWER + 1):
         five = 5 ** abs(power)
         if power >= 0:
@@ -24,5 +24,5 @@ def powers_of_five() -> npt.NDArray[np.uint64]:
             width = (five - 1).bit_length()
             bits = (1 << (width + 127 if power >= _EXACT_FROM else 2 * width + 128)) // five + 1
             bits >>= bits.bit_length() - 128
-        found += [bits >> 64, bits & (2**64 - 1)]
-    return np.array(found, np.uint64)
+        halves += [bits >> 64, bits & (2**64 - 1)]
+    return np.array(halves, np.uint64)

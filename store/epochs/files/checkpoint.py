@@ -99,10 +99,10 @@ def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
     """The checkpoint in a file. CorruptFileError: it is damaged or inconsistent."""
     saved = open_saved(data, where)
     saved.check()
-    found = saved.decode(stream)
-    found.state.locations.settle()
-    found.state.files.read()
-    return found
+    checkpoint = saved.decode(stream)
+    checkpoint.state.locations.settle()
+    checkpoint.state.files.read()
+    return checkpoint
 
 
 def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) -> SavedState:

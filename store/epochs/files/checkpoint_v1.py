@@ -27,9 +27,9 @@ FILES_A_FRAME = 1000
 class _Locations(SavedLocations):
     """Locations of version 1: all are decoded at once."""
 
-    def __init__(self, found: list[LocationState], files: int) -> None:
+    def __init__(self, locations: list[LocationState], files: int) -> None:
         self.files = files
-        self._found = {location.key: location for location in found}
+        self._found = {location.key: location for location in locations}
 
     def keys(self) -> Iterator[LocationKey]:
         return iter(sorted(self._found, key=lambda key: (key.value, key.internal)))
@@ -60,18 +60,18 @@ class _Saved(SavedState):
     def files(self) -> Iterator[Taken]:
         for part in self.parts:
             try:
-                found = decode_files(load(part.payload, self.where)["taken"])
+                taken = decode_files(load(part.payload, self.where)["taken"])
             except BROKEN as error:
                 raise damaged(self.where, part.offset, "taken files", repr(error)) from error
-            yield [f.path for f in found], [f.size for f in found], [f.mtime_ns for f in found]
+            yield [f.path for f in taken], [f.size for f in taken], [f.mtime_ns for f in taken]
 
 
 def open_v1(data: bytes, epoch: int, where: object) -> SavedState:
     """The file with its checksums looked at; CorruptFileError where they do not hold."""
-    found = scan(data)
-    if found.rest or len(found.frames) < 2:
-        raise damaged(where, found.end, "sound frames up to the end", f"{found.rest} other bytes")
-    first, *middle, tail = found.frames
+    scanned = scan(data)
+    if scanned.rest or len(scanned.frames) < 2:
+        raise damaged(where, scanned.end, "sound frames up to the end", f"{scanned.rest} other bytes")
+    first, *middle, tail = scanned.frames
     end = load(tail.payload, where)
     crc = zlib.crc32(data[: tail.offset])
     if end.get("end") is not True or end.get("crc") != crc:

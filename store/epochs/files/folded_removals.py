@@ -64,7 +64,7 @@ def decode_folded(payload: bytes, where: object) -> tuple[Removal, ...]:
         internals, values = list(map(str, first["internals"])), list(map(str, first["values"]))
         proofs = [dict(proof) for proof in first["proofs"]]
         entries = _ENTRY.iter_unpack(payload[len(text) + len(BEHIND) :])
-        found = tuple(
+        removals = tuple(
             Removal(
                 LocationKey(internals[internal], values[value]),
                 since,
@@ -78,11 +78,11 @@ def decode_folded(payload: bytes, where: object) -> tuple[Removal, ...]:
             )
             for internal, value, since, rows, made_ms, time_ms, epoch, generation, proof, phase in entries
         )
-        if len(found) != int(first["count"]):
-            raise ValueError(f"{len(found)} removals of {first['count']}")
+        if len(removals) != int(first["count"]):
+            raise ValueError(f"{len(removals)} removals of {first['count']}")
     except BROKEN as error:
         raise _damaged(where, error) from error
-    return found
+    return removals
 
 
 def named_in_folded(payload: bytes, where: object) -> Named:
@@ -96,8 +96,8 @@ def named_in_folded(payload: bytes, where: object) -> Named:
 
 def _first(text: bytes, where: object) -> Mapping[str, Any]:
     try:
-        found = load(text, where)["folded"]
-        return dict(found)
+        folded = load(text, where)["folded"]
+        return dict(folded)
     except BROKEN as error:
         raise _damaged(where, error) from error
 

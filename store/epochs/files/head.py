@@ -89,7 +89,7 @@ def decode_head(
     rescue: Callable[[int], StreamState] | None = None,
 ) -> Head:
     """The head in a file. CorruptFileError: it is incomplete. Without ``locations`` the state has none."""
-    found, first = saved.decode(stream, locations=locations, rescue=rescue), saved.first
+    checkpoint, first = saved.decode(stream, locations=locations, rescue=rescue), saved.first
     try:
         dead = tuple((int(to), int(epoch)) for to, epoch in first["dead"])
         undone = RolledBackEpochs(dead, frozenset(decode_key(key) for key in first["deadLocations"]))
@@ -99,7 +99,7 @@ def decode_head(
         raise CorruptFileError(
             "head is incomplete", where=saved.where, expected="all of its keys", found=repr(error)
         ) from error
-    return Head(found.state, saved.number("floor"), mark, found.removals, last, undone, size)
+    return Head(checkpoint.state, saved.number("floor"), mark, checkpoint.removals, last, undone, size)
 
 
 @frozen
@@ -118,8 +118,8 @@ class HeadFiles:
     def read(self) -> memoryview | None:
         """The bytes of the head; None if there is none or it is unreadable."""
         try:
-            found = self.fs.stat(self.path)
-            return memoryview(self.fs.map(self.path, found.size)) if found else None
+            stat = self.fs.stat(self.path)
+            return memoryview(self.fs.map(self.path, stat.size)) if stat else None
         except (OSError, CorruptFileError):
             return None
 
@@ -139,10 +139,10 @@ class HeadFiles:
         """
         try:
             head = decode_head(open_head(data, self.path), stream, len(data), locations=locations, rescue=rescue)
-            (at, mark), size = head.mark, FRAME.size
-            if head.floor != floor or len(mark) != size or log.read(at, size) != mark:
+            (offset, mark), size = head.mark, FRAME.size
+            if head.floor != floor or len(mark) != size or log.read(offset, size) != mark:
                 return None
-            end = at + size + FRAME.unpack(mark)[0]
+            end = offset + size + FRAME.unpack(mark)[0]
             if end > log.size or not last_removal(self.fs, self.removals, head.last_removal):
                 return None
             return end, head

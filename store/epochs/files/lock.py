@@ -118,8 +118,8 @@ def _leads_to(fs: Fs, path: Path, lock: Lock) -> bool:
     """Whether the name leads to the locked file; if not, or if that is unknown, releases the lock."""
     counts = False
     try:
-        found = fs.stat(path)
-        counts = found is not None and found.inode == lock.inode
+        stat = fs.stat(path)
+        counts = stat is not None and stat.inode == lock.inode
     finally:
         if not counts:
             lock.release()
@@ -166,10 +166,10 @@ def write_owner(fs: Fs, path: Path, *, pid: int, host: str, generation: int, sin
 
 def named_generation(fs: Fs, path: Path) -> int:
     """The generation in a lock file; 0 if it has none, is torn, or is shared with a backup by a hard link."""
-    owner, found = _owner(fs, path), fs.stat(path)
+    owner, stat = _owner(fs, path), fs.stat(path)
     generation = owner.get("generation")
     whole = "crc" not in owner or owner["crc"] == _crc(owner)
-    sound = found is not None and found.links == 1 and whole and isinstance(generation, int)
+    sound = stat is not None and stat.links == 1 and whole and isinstance(generation, int)
     return generation if sound and isinstance(generation, int) else 0
 
 
@@ -187,13 +187,13 @@ def _crc(owner: dict[str, object]) -> int:
 
 def held_locks(text: str) -> dict[tuple[int, int, int], int]:
     """(major, minor, inode) of every held ``flock`` -> process id; 0 or less for a process not visible here."""
-    found: dict[tuple[int, int, int], int] = {}
+    locks: dict[tuple[int, int, int], int] = {}
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 8 and words[1] == "FLOCK":
             major, minor, inode = words[5].split(":")
-            found[int(major, 16), int(minor, 16), int(inode)] = int(words[4])
-    return found
+            locks[int(major, 16), int(minor, 16), int(inode)] = int(words[4])
+    return locks
 
 
 def lock_owner(fs: Fs, path: Path) -> int | None:

@@ -30,9 +30,9 @@ class KeptRecords:
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes, piece by piece."""
-        for at in range(self.start, self.end, PIECE) if self.source else ():
+        for offset in range(self.start, self.end, PIECE) if self.source else ():
             assert self.source is not None  # noqa: S101 - asked above
-            yield self.source.read(at, min(PIECE, self.end - at))
+            yield self.source.read(offset, min(PIECE, self.end - offset))
 
 
 @frozen
@@ -84,8 +84,8 @@ class LogFile:
 
     def adopt(self, length: int, moved: int = 0) -> None:
         """Adopts the present file, of that length, after a compaction; its records have ``moved`` to the front."""
-        found = self._fs.stat(self._path)
-        self._inode, self.length = found.inode if found else 0, length
+        stat = self._fs.stat(self._path)
+        self._inode, self.length = stat.inode if stat else 0, length
         self.last = self.last[0] - moved, self.last[1]
 
     def lease(self, generation: int) -> Lease:
@@ -115,10 +115,10 @@ class LogFile:
 
     def require_owned(self) -> None:
         """LockLostError when the file is not the one that this generation wrote last; costs one stat."""
-        found = self._fs.stat(self._path)
-        if found is None or (found.inode, found.size) != (self._inode, self.length):
+        stat = self._fs.stat(self._path)
+        if stat is None or (stat.inode, stat.size) != (self._inode, self.length):
             raise lock_lost(self._fs, self._lock_path, "another generation has opened the commit log")
-        self._shared = found.links > 1
+        self._shared = stat.links > 1
 
     def append(self, record: Record, *, sync: bool) -> None:
         """Appends one record. EpochConflictError: nothing landed. CommitUnknownError: the sync failed."""
@@ -140,8 +140,8 @@ class LogFile:
     def _take_copy(self) -> None:
         """Replaces a file that a backup shares by a hard link with a copy, so that the backup does not change."""
         self._fs.shorten(self._path, self.length)
-        found = self._fs.stat(self._path)
-        self._inode, self._shared = found.inode if found else 0, False
+        stat = self._fs.stat(self._path)
+        self._inode, self._shared = stat.inode if stat else 0, False
         with self.unknown_on_failure("the log's own copy could not be made durable"):
             self._fs.sync_dirs([self._path.parent])
 

@@ -70,7 +70,7 @@ def encode_removed(note: RemovedStream, table: TableName, stream: str) -> bytes:
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
-def _damaged(path: Path, found: str) -> CorruptFileError:
+def _damaged(path: Path, content: str) -> CorruptFileError:
     """The error; a note beside logs names the commands that write it again."""
     hint = "restore it from a copy"
     if path.parent.name == ".streams":
@@ -83,6 +83,6 @@ def _damaged(path: Path, found: str) -> CorruptFileError:
         "the note of a removed stream is damaged",
         where=path,
         expected=f"a JSON object with the last epoch and generation of stream {path.stem!r}, and its checksum",
-        found=found,
+        found=content,
         hint=hint,
     )

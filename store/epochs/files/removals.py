@@ -88,7 +88,7 @@ def decode_removals(payload: bytes, where: object) -> tuple[Removal, ...]:
     if payload.startswith(OPENING):
         return decode_folded(payload, where)
     try:
-        return tuple(from_json(each) for each in _values(payload, where))
+        return tuple(from_json(entry) for entry in _values(payload, where))
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(
             "removal record is incomplete", where=where, expected="all of its keys", found=repr(error)
@@ -115,9 +115,9 @@ class _File:
         """Its bytes."""
         return _header(self.base) if self.magic == REMOVALS_MAGIC else header(self.magic, 0)
 
-    def placed(self, found: Survey) -> tuple[int, bytes]:
+    def placed(self, records: Survey) -> tuple[int, bytes]:
         """Place and checksum of the last record."""
-        return found.last[0] + self.base, found.last[1]
+        return records.last[0] + self.base, records.last[1]
 
 
 def read_removals(place: StreamPlace, start: int = 0) -> Removals:
@@ -138,19 +138,19 @@ def read_removals(place: StreamPlace, start: int = 0) -> Removals:
         )
     if file is None:
         return Removals((), 0, 0)
-    base, at = file.base, max(start - file.base, HEADER.size)
-    if at < file.folded:
-        at = HEADER.size
+    base, offset = file.base, max(start - file.base, HEADER.size)
+    if offset < file.folded:
+        offset = HEADER.size
     entries: list[tuple[int, Removal]] = []
-    last, end = None, at
-    for part in walk(file.source, at):
+    last, end = None, offset
+    for part in walk(file.source, offset):
         last, end = part, part.end
         *others, final = decode_removals(part.payload, f"{path} at byte {part.offset}")
-        entries += ((base + part.offset, each) for each in others)
+        entries += ((base + part.offset, removal) for removal in others)
         entries.append((base + part.end, final))
-    found = ending(file.source, end, last)
-    refuse_damage(found, path)
-    return Removals(tuple(entries), base + found.end, found.rest, file.placed(found))
+    records = ending(file.source, end, last)
+    refuse_damage(records, path)
+    return Removals(tuple(entries), base + records.end, records.rest, file.placed(records))
 
 
 def read_named(place: StreamPlace) -> Named:
@@ -177,19 +177,19 @@ def _named_by(payload: bytes, where: object) -> Named:
         return Named.by(decode_removals(payload, where))
 
 
-def last_removal(fs: Fs, path: Path, at: tuple[int, bytes]) -> bool:
+def last_removal(fs: Fs, path: Path, record: tuple[int, bytes]) -> bool:
     """Whether the removals have that record, by its length and checksum, at that place; empty: any removals."""
-    place, mark = at
+    position, mark = record
     if not mark:
         return True
     file = _opened(fs, path)
-    return file is not None and place >= file.base and file.source.read(place - file.base, len(mark)) == mark
+    return file is not None and position >= file.base and file.source.read(position - file.base, len(mark)) == mark
 
 
 def _opened(fs: Fs, path: Path) -> _File | None:
     """The file; None if nothing was recorded yet."""
-    found = fs.stat(path)
-    if found is None or found.size == 0:
+    stat = fs.stat(path)
+    if stat is None or stat.size == 0:
         return None
     source = fs.open(path)
     try:
@@ -243,18 +243,18 @@ def write_removals(
         if file is None and not removals:
             return
         new = frame(encode_removals(removals)) if removals else b""
-        found = None if file is None else _sound(file, path)
+        records = None if file is None else _sound(file, path)
         stat = place.fs.stat(path)
         if removals and stat is not None and stat.links > 1:
-            kept = file.source.read(HEADER.size, found.end - HEADER.size) if file and found else b""
+            kept = file.source.read(HEADER.size, records.end - HEADER.size) if file and records else b""
             with place.fs.during("removals-replace"):
                 replace_locked(place.fs, lock, _header(file.base if file else 0) + kept + new)
         else:
-            _append(place.fs, path, file, found, new)
+            _append(place.fs, path, file, records, new)
 
 
-def _append(fs: Fs, path: Path, file: _File | None, found: Survey | None, new: bytes) -> None:
-    if file is None or found is None or not found.last[1]:
+def _append(fs: Fs, path: Path, file: _File | None, records: Survey | None, new: bytes) -> None:
+    if file is None or records is None or not records.last[1]:
         with fs.during("removals-header"):
             if file is None:
                 fs.truncate(path, 0)
@@ -262,13 +262,13 @@ def _append(fs: Fs, path: Path, file: _File | None, found: Survey | None, new: b
             fs.sync([path])
             fs.sync_dirs([path.parent])
     start = end = HEADER.size
-    if file is not None and found is not None:
-        end = found.end
-        again = found.last[1] and found.last[0] >= file.folded  # what is folded was synced before it had its name
-        start = found.last[0] if again else end
+    if file is not None and records is not None:
+        end = records.end
+        again = records.last[1] and records.last[0] >= file.folded  # what is folded was synced before it had its name
+        start = records.last[0] if again else end
     data = fs.read_range(path, start, end - start) if end > start else b""
     with fs.during("removals-append"):
-        if found is not None and found.rest and new:
+        if records is not None and records.rest and new:
             fs.truncate(path, end)
         fs.write_at(path, start, data + new)
     with fs.during("removals-sync"):
@@ -287,9 +287,9 @@ def fold_removals(place: StreamPlace, *, least_bytes: int, commit_lock: Lock | N
         file = _opened(place.fs, path)
         if file is None or file.source.size - file.folded < max(least_bytes, file.folded // FOLD_SHARE):
             return None
-        found = _sound(file, path)
-        data = frame(encode_folded([each for _, each in read_removals(place).entries]))
-        base = file.base + found.end - HEADER.size - len(data)
+        records = _sound(file, path)
+        data = frame(encode_folded([removal for _, removal in read_removals(place).entries]))
+        base = file.base + records.end - HEADER.size - len(data)
         if base <= file.base:
             return None
         with place.fs.during("removals-fold"):
@@ -305,9 +305,9 @@ def empty_removals(place: StreamPlace, *, commit_lock: Lock | None = None) -> No
 
 
 def _sound(file: _File, path: Path) -> Survey:
-    found = survey(file.source)
-    refuse_damage(found, path)
-    return found
+    records = survey(file.source)
+    refuse_damage(records, path)
+    return records
 
 
 def _held(fs: Fs, path: Path, commit_lock: Lock | None) -> AbstractContextManager[Lock]:

@@ -52,10 +52,10 @@ class SavedLocations:
         self._internals, self._values = list(map(str, value["internals"])), list(map(str, value["values"]))
         self._entries = list(ENTRY.iter_unpack(index[len(text) + len(BEHIND) :])) if len(text) < len(index) else []
         self._places: dict[str, tuple[int, int]] = {}
-        places = [entry[1] for entry in self._entries]
-        for place, name in enumerate(self._values):  # values are numbered in file order
-            first = bisect_left(places, place)
-            self._places[name] = first, bisect_left(places, place + 1, lo=first)
+        value_numbers = [entry[1] for entry in self._entries]
+        for number, name in enumerate(self._values):  # values are numbered in file order
+            first = bisect_left(value_numbers, number)
+            self._places[name] = first, bisect_left(value_numbers, number + 1, lo=first)
 
     def keys(self) -> Iterator[LocationKey]:
         """All of them, by value and internal partition."""
@@ -73,10 +73,10 @@ class SavedLocations:
 
     def find(self, key: LocationKey) -> LocationState | None:
         """One of them, decoded."""
-        place = self._place(key)
-        if place is None:
+        index = self._place(key)
+        if index is None:
             return None
-        _, _, length, offset = self._entries[place]
+        _, _, length, offset = self._entries[index]
         part = frame_at(self._data, offset, length)
         if part is None:
             raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", "damage")
@@ -87,9 +87,9 @@ class SavedLocations:
 
     def _place(self, key: LocationKey) -> int | None:
         first, last = self._places.get(key.value, (0, 0))
-        for place in range(first, last):
-            if self._internals[self._entries[place][0]] == key.internal:
-                return place
+        for index in range(first, last):
+            if self._internals[self._entries[index][0]] == key.internal:
+                return index
         return None
 
     def __len__(self) -> int:
@@ -120,27 +120,27 @@ class SavedState:
     def rolled_back(self) -> RolledBack:
         """The rollbacks that are folded in."""
         try:
-            return tuple((int(to), int(made)) for to, made in self.first.get("rolledBack", ()))
+            return tuple((int(to), int(epoch)) for to, epoch in self.first.get("rolledBack", ()))
         except BROKEN as error:
             raise self._incomplete(error) from error
 
     def check(self) -> None:
         """Verifies the checksum of the whole file."""
         index, _, crc, _ = read_tail(self.data, self.where)
-        found = zlib.crc32(self.data[:-TAIL_BYTES])
-        if found != crc:
-            raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {found}")
+        computed = zlib.crc32(self.data[:-TAIL_BYTES])
+        if computed != crc:
+            raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {computed}")
 
     def files(self) -> Iterator[Taken]:
         """The taken files, frame by frame."""
-        (at, end), count = self.taken, 0
-        while at < end:
-            part = frame_at(self.data, at)
+        (offset, end), count = self.taken, 0
+        while offset < end:
+            part = frame_at(self.data, offset)
             if part is None:
-                raise damaged(self.where, at, "taken files", "damage")
-            found = _decode_taken(part, self.where)
-            yield found
-            at, count = part.end, count + len(found[0])
+                raise damaged(self.where, offset, "taken files", "damage")
+            taken = _decode_taken(part, self.where)
+            yield taken
+            offset, count = part.end, count + len(taken[0])
         if count != self.locations.files:
             raise damaged(self.where, end, f"{self.locations.files} taken files", count)
 
@@ -211,7 +211,7 @@ def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> S
         durable=int(head.get("durable", epoch)),
         n=int(head["n"]),
         offsets=decode_offsets(head.get("offsets", ())),
-        rolled_back=tuple((int(to), int(made)) for to, made in head.get("rolledBack", ())),
+        rolled_back=tuple((int(to), int(rollback)) for to, rollback in head.get("rolledBack", ())),
         rejected=int(head.get("rejected", 0)),
         zone=decode_zone(head),
     )
@@ -219,10 +219,10 @@ def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> S
 
 def read_tail(data: Data, where: object) -> tuple[int, int, int, int]:
     """Offsets of index and first location, the CRC-32 of all before the tail, and zero."""
-    at = len(data) - TAIL_BYTES
-    part = frame_at(data, at) if at > HEADER.size else None
+    offset = len(data) - TAIL_BYTES
+    part = frame_at(data, offset) if offset > HEADER.size else None
     if part is None or len(part.payload) != TAIL.size:
-        raise damaged(where, max(at, 0), "a tail", "other bytes")
+        raise damaged(where, max(offset, 0), "a tail", "other bytes")
     index, first, crc, zero = TAIL.unpack(part.payload)
     return index, first, crc, zero
 

@@ -72,21 +72,21 @@ class EpochChanges:
         between, so that its first rows are gone.
         """
         wanted = {step.epoch for step in self.after(after)} - {step.epoch for step in self.after(until)}
-        found: dict[LocationKey, AddedRows] = {}
+        rows: dict[LocationKey, AddedRows] = {}
         for record in self._records:
             if not isinstance(record, CommitRecord) or record.epoch not in wanted:
                 continue
             full = self._files.full(record)
             for report in full.batch.reports if isinstance(full, CommitRecord) else ():
-                before = found.get(report.key)
+                before = rows.get(report.key)
                 if report.base_epoch == 0:
                     if before is not None:
                         raise self.left_unread(report.key, after, until)
-                    found[report.key] = AddedRows(record.epoch, 0, report.rows)
+                    rows[report.key] = AddedRows(record.epoch, 0, report.rows)
                 else:
                     since, start = (before.since, before.start) if before else (None, report.base_rows)
-                    found[report.key] = AddedRows(since, start, report.rows)
-        return found
+                    rows[report.key] = AddedRows(since, start, report.rows)
+        return rows
 
     def left_unread(self, key: LocationKey, after: int, until: int) -> SnapshotMovedError:
         """The error for rows that were removed from intraday before they were read."""

@@ -114,13 +114,13 @@ def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True
     locations from records or head.
     """
     files = HeadFiles.of(place)
-    found = open_files(place, files if cached else None, whole=not cached)
+    opened = open_files(place, files if cached else None, whole=not cached)
 
     @lru_cache
     def rescue(epoch: int) -> StreamState:
         return _again(place, epoch)
 
-    return (found.head and _from_head(files, found, reports, rescue)) or _from_checkpoint(_files(found))
+    return (opened.head and _from_head(files, opened, reports, rescue)) or _from_checkpoint(_files(opened))
 
 
 @frozen
@@ -142,8 +142,8 @@ def read_rollbacks(place: StreamPlace) -> Rollbacks:
             record = decode(part.payload, f"{files.path} at byte {part.offset}")
             if isinstance(record, RollbackRecord):
                 logged.append((record.to, record.epoch))
-    found = ending(files.source, last.end if last else HEADER.size, last)
-    return Rollbacks(tuple(logged), files.checkpoint.rolled_back() if files.checkpoint else (), found)
+    end = ending(files.source, last.end if last else HEADER.size, last)
+    return Rollbacks(tuple(logged), files.checkpoint.rolled_back() if files.checkpoint else (), end)
 
 
 def read_rolled_back_epochs(place: StreamPlace) -> RolledBackEpochs:
@@ -178,35 +178,37 @@ def _again(place: StreamPlace, epoch: int) -> StreamState:
 
 
 def _from_checkpoint(files: LogFiles) -> Newest:
-    found, size = files.checkpoint, files.checkpoint_bytes
-    at = files.places[0][0] if files.places else files.found.end
-    start = found.state
+    checkpoint, size = files.checkpoint, files.checkpoint_bytes
+    offset = files.places[0][0] if files.places else files.found.end
+    start = checkpoint.state
     return Newest(
         start=start,
-        removals=found.removals,
+        removals=checkpoint.removals,
         floor=start.epoch,
         records=files.records,
         full=files.full,
         found=files.found,
         source=files.source,
-        at=at,
+        at=offset,
         checkpoint_bytes=size,
         folded=start.n,
     )
 
 
 def _from_head(
-    files: HeadFiles, found: OpenedFiles, reports: bool, rescue: Callable[[int], StreamState]
+    files: HeadFiles, opened: OpenedFiles, reports: bool, rescue: Callable[[int], StreamState]
 ) -> Newest | None:
-    assert found.head is not None  # noqa: S101 - asked before
-    floor = found.checkpoint.epoch if found.checkpoint else 0
-    if found.base > floor:
+    assert opened.head is not None  # noqa: S101 - asked before
+    floor = opened.checkpoint.epoch if opened.checkpoint else 0
+    if opened.base > floor:
         return None
-    placed = files.find(found.head, found.stream, floor, found.source, locations=reports, rescue=rescue)
+    placed = files.find(opened.head, opened.stream, floor, opened.source, locations=reports, rescue=rescue)
     if placed is None:
         return None
-    at, head = placed
-    _, records, end = _decoded(found.path, walk(found.source, at), head.state.n + 1, reports, found.source, at)
+    offset, head = placed
+    _, records, end = _decoded(
+        opened.path, walk(opened.source, offset), head.state.n + 1, reports, opened.source, offset
+    )
     if any(isinstance(record, RollbackRecord) and record.to < head.state.epoch for record in records):
         return None
     if end.last[1] == b"":
@@ -218,10 +220,10 @@ def _from_head(
         records=records,
         full=_itself,
         found=end,
-        source=found.source,
-        at=at,
-        checkpoint_bytes=found.checkpoint_bytes,
-        folded=found.checkpoint.number("n") if found.checkpoint else 0,
+        source=opened.source,
+        at=offset,
+        checkpoint_bytes=opened.checkpoint_bytes,
+        folded=opened.checkpoint.number("n") if opened.checkpoint else 0,
         head=head,
     )
 
@@ -230,12 +232,14 @@ def _itself(record: Record) -> Record:
     return record
 
 
-def _files(found: OpenedFiles) -> LogFiles:
-    expected = found.checkpoint.number("n") + 1 if found.checkpoint else 1
-    places, records, end = _decoded(found.path, walk(found.source), expected, False, found.source, HEADER.size)
-    require_reaches(found, end)
-    size = found.checkpoint_bytes
-    return LogFiles(found.stream, found.path, found.checkpoint, size, found.source, found.base, end, places, records)
+def _files(opened: OpenedFiles) -> LogFiles:
+    expected = opened.checkpoint.number("n") + 1 if opened.checkpoint else 1
+    places, records, end = _decoded(opened.path, walk(opened.source), expected, False, opened.source, HEADER.size)
+    require_reaches(opened, end)
+    size = opened.checkpoint_bytes
+    return LogFiles(
+        opened.stream, opened.path, opened.checkpoint, size, opened.source, opened.base, end, places, records
+    )
 
 
 def _decoded(

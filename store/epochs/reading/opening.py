@@ -66,17 +66,17 @@ def open_files(place: StreamPlace, files: HeadFiles | None, *, whole: bool = Fal
     )
 
 
-def require_reaches(found: OpenedFiles, end: Survey) -> None:
+def require_reaches(opened: OpenedFiles, end: Survey) -> None:
     """CorruptFileError: the log ends before its checkpoint, which was made from it."""
-    saved = found.checkpoint
-    if saved is None or found.base >= saved.epoch:
+    saved = opened.checkpoint
+    if saved is None or opened.base >= saved.epoch:
         return
-    part = next(walk(found.source, end.last[0]), None) if end.last[1] else None
-    last = decode(part.payload, found.path, reports=False).n if part is not None else 0
+    part = next(walk(opened.source, end.last[0]), None) if end.last[1] else None
+    last = decode(part.payload, opened.path, reports=False).n if part is not None else 0
     if last < saved.number("n"):
         raise CorruptFileError(
             "the commit log is older than its checkpoint. Acknowledged records are lost",
-            where=found.path,
+            where=opened.path,
             expected=f"record {saved.number('n')}, which {saved.where} was made from",
             found=f"records up to {last}",
             hint="restore log and checkpoint from one copy. Nothing was changed or deleted",
@@ -96,11 +96,11 @@ def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[SavedState | None, int
 def mapped(fs: Fs, path: Path) -> memoryview | None:
     """The bytes of a file that is only replaced, never appended to, or None."""
     for _ in range(READ_ATTEMPTS):
-        found = fs.stat(path)
-        if found is None:
+        stat = fs.stat(path)
+        if stat is None:
             return None
         try:
-            return memoryview(fs.map(path, found.size))
+            return memoryview(fs.map(path, stat.size))
         except (CorruptFileError, FileNotFoundError):
             continue  # replaced by a shorter one just now
     return memoryview(pa.py_buffer(fs.read(path)))

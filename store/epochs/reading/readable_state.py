@@ -14,21 +14,21 @@ from sparkhaven.store.places import StreamPlace
 
 def known_state(place: StreamPlace) -> StreamState:
     """The newest state of log with checkpoint, checkpoint alone, and head alone; empty if none is readable."""
-    found = [StreamState(place.stream)]
+    states = [StreamState(place.stream)]
     with suppress(FormatError, TableNotFoundError):
-        found.append(load_stream(place))
+        states.append(load_stream(place))
     with suppress(FileNotFoundError, FormatError):
         path = place.stream_checkpoint
         saved = open_saved(place.fs.read(path), path)
         saved.check()
-        found.append(_whole(saved.decode(place.stream).state))
+        states.append(_whole(saved.decode(place.stream).state))
     with suppress(FileNotFoundError, FormatError):
         path = place.stream_head
         data = place.fs.read(path)
         head = open_head(data, path)
         head.check()
-        found.append(_whole(decode_head(head, place.stream, len(data)).state))
-    return max(found, key=lambda state: (state.epoch, state.n))
+        states.append(_whole(decode_head(head, place.stream, len(data)).state))
+    return max(states, key=lambda state: (state.epoch, state.n))
 
 
 def _whole(state: StreamState) -> StreamState:

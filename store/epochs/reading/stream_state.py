@@ -129,8 +129,8 @@ def list_epochs(place: StreamPlace) -> list[EpochEntry]:
     path = place.stream_log
     refuse_damage(files.found, path)
     live = {record.n for record in chain(files.records, files.epoch, None, path)}
-    made = (files.full(r) for r in files.records if isinstance(r, CommitRecord | RollbackRecord))
-    return [_entry(r, r.n in live) for r in made if isinstance(r, CommitRecord | RollbackRecord)]
+    records = (files.full(r) for r in files.records if isinstance(r, CommitRecord | RollbackRecord))
+    return [_entry(r, r.n in live) for r in records if isinstance(r, CommitRecord | RollbackRecord)]
 
 
 def list_rollbacks(place: StreamPlace) -> list[tuple[int, int]]:
@@ -141,13 +141,13 @@ def list_rollbacks(place: StreamPlace) -> list[tuple[int, int]]:
 
 
 def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
-    made, generation = record.epoch, record.generation
+    epoch, generation = record.epoch, record.generation
     if isinstance(record, RollbackRecord):
         changed = len(record.changed)
-        return EpochEntry(made, "rollback", generation, record.time_ms, None, None, 0, changed, 0, record.to, live)
+        return EpochEntry(epoch, "rollback", generation, record.time_ms, None, None, 0, changed, 0, record.to, live)
     batch = record.batch
     counts = batch.rows, len(batch.reports), len(batch.files)
     names = batch.time_ms, batch.query_id, batch.batch_id
     oldest = min((file.mtime_ns for file in batch.files), default=None)
     spans = batch.ranges, batch.gaps
-    return EpochEntry(made, "commit", generation, *names, *counts, None, live, *spans, batch.counts, oldest)
+    return EpochEntry(epoch, "commit", generation, *names, *counts, None, live, *spans, batch.counts, oldest)

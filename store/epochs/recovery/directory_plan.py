@@ -113,8 +113,10 @@ def damage_of(place: TablePlace, state: StreamState, key: LocationKey) -> str | 
     location = state.locations.get(key)
     if location is None:
         return None
-    found = _damage(place.table, state.stream, location, directory, _files_of(place.fs, directory, location))
-    return None if found is None else f"{found.what}: {found.where}, expected {found.expected}, found {found.found}"
+    damage = _damage(place.table, state.stream, location, directory, _files_of(place.fs, directory, location))
+    if damage is None:
+        return None
+    return f"{damage.what}: {damage.where}, expected {damage.expected}, found {damage.found}"
 
 
 @frozen
@@ -132,10 +134,10 @@ def _files_of(fs: Fs, directory: Path, location: LocationState) -> list[_File]:
     if location.truncated:
         return []
     files = Files.of(location.files)
-    found = fs.sizes(directory, files.names)
+    sizes = fs.sizes(directory, files.names)
     others = []
     for name, size in zip(files.names, files.sizes, strict=True):
-        expected, there = physical_size(name, size), found.get(name)
+        expected, there = physical_size(name, size), sizes.get(name)
         if there is None or there[0] != expected:
             others.append(_File(name, expected, *(there or (None, 0))))
     return others
@@ -164,35 +166,35 @@ def _published(
 ) -> TableSize | None:
     """The record of a location, which differs from what would be written now; None if it is torn."""
     path = place.intraday_location(key) / TABLE_SIZE
-    found = read_published(data, path)
-    if found is None:
+    record = read_published(data, path)
+    if record is None:
         return None
-    if beyond(found, state) and not ahead:
+    if beyond(record, state) and not ahead:
         log = place.of_stream(state.stream).stream_log
         raise CorruptFileError(
             "a location was published at an epoch that is missing in the commit log. Acknowledged records are lost",
             where=path,
             expected=f"epoch {state.epoch} at most",
-            found=f"epoch {found.epoch}",
+            found=f"epoch {record.epoch}",
             hint=restore_hint(place.table, state.stream, log),
         )
-    if found.stream not in (None, state.stream):
+    if record.stream not in (None, state.stream):
         raise CorruptFileError(
             "a location of this stream was published by another stream",
             where=path,
             expected=f"stream {state.stream}, whose log has {key.internal}/{key.value}",
-            found=f"stream {found.stream}",
+            found=f"stream {record.stream}",
             hint="a location has one writer. Restore the directory from a copy, or set it aside. Nothing was changed",
         )
-    if found.truncated and not state.locations[key].truncated:
+    if record.truncated and not state.locations[key].truncated:
         refuse(Witnesses(place, [state]).location(key))
-    return found
+    return record
 
 
-def beyond(found: TableSize, state: StreamState) -> int:
+def beyond(record: TableSize, state: StreamState) -> int:
     """The epoch of a record of this stream if the log does not have it, else 0."""
-    epoch = found.epoch or 0
-    return epoch if found.stream == state.stream and epoch > state.epoch else 0
+    epoch = record.epoch or 0
+    return epoch if record.stream == state.stream and epoch > state.epoch else 0
 
 
 def _settle_files(

@@ -76,8 +76,8 @@ def first_unwritten(
             directory = place.intraday_location(report.key)
             lengths |= {directory / name: physical_size(name, state.size) for name, state in report.files.items()}
     for path, length in lengths.items():
-        found = place.fs.stat(path)
-        if found is None or found.size < length:
+        stat = place.fs.stat(path)
+        if stat is None or stat.size < length:
             return None
     unsynced.sync(place.fs)
     place.fs.drop_cached(paths)
@@ -85,18 +85,18 @@ def first_unwritten(
 
 
 def _has_definition(fs: Fs, directory: Path) -> bool:
-    found = fs.stat(directory / TABLE_DEFINITION)
-    return found is not None and found.size > 0
+    stat = fs.stat(directory / TABLE_DEFINITION)
+    return stat is not None and stat.size > 0
 
 
 def _first_bad(fs: Fs, path: Path, trail: _Trail) -> int | None:
-    found = fs.stat(path)
+    stat = fs.stat(path)
     start = DATA_OFFSET if path.name.endswith(".dat") else 0
-    if found is None or (start and trail.base is None and not _has_prefix(fs, path, found.size)):
+    if stat is None or (start and trail.base is None and not _has_prefix(fs, path, stat.size)):
         return trail.marks[0][0]
     position, crc = (trail.base.size, trail.base.crc) if trail.base else (0, 0)
     for epoch, mark in trail.marks:
-        if not position <= mark.size <= found.size - start:
+        if not position <= mark.size <= stat.size - start:
             return epoch
         while position < mark.size:
             length = min(CHUNK, mark.size - position)

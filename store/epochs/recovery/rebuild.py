@@ -65,7 +65,7 @@ class PositionChoice:
 
 def rebuild(
     place: TablePlace,
-    found: StreamSurvey,
+    survey: StreamSurvey,
     choice: PositionChoice,
     *,
     aside: Collection[LocationKey] = (),
@@ -77,12 +77,12 @@ def rebuild(
     CorruptFileError: a location that is not in ``aside`` is damaged or missing. SettingsError, TableExistsError: the
     choice is not possible.
     """
-    stream = found.known.stream
-    state = plan_state(place, found, choice, aside=aside)
-    for key in sorted({*found.damaged, *found.missing} & set(aside)):
-        _set_aside(place.of_stream(stream), key, found, time_ms)
-    for directory in _dropped(place, found, choice):
-        _move_aside(place.fs, directory, f"{SET_ASIDE}{place.table.table}-{found.epoch}")
+    stream = survey.known.stream
+    state = plan_state(place, survey, choice, aside=aside)
+    for key in sorted({*survey.damaged, *survey.missing} & set(aside)):
+        _set_aside(place.of_stream(stream), key, survey, time_ms)
+    for directory in _dropped(place, survey, choice):
+        _move_aside(place.fs, directory, f"{SET_ASIDE}{place.table.table}-{survey.epoch}")
     generation, directory = state.generation, place.streams
     paths = (
         place.of_stream(stream).stream_log,
@@ -125,29 +125,29 @@ def rebuild(
 
 def plan_state(
     place: TablePlace,
-    found: StreamSurvey,
+    survey: StreamSurvey,
     choice: PositionChoice,
     *,
     aside: Collection[LocationKey] = (),
 ) -> StreamState:
     """The state at the start of the new log; raises what ``rebuild`` raises. Changes nothing."""
-    known, epoch = found.known, found.epoch + 1
-    _refuse_damage(place, found, aside)
-    locations: Mapping[LocationKey, LocationState] = found.locations
+    known, epoch = survey.known, survey.epoch + 1
+    _refuse_damage(place, survey, aside)
+    locations: Mapping[LocationKey, LocationState] = survey.locations
     if choice.back:
-        locations = _back(place.table, found)
+        locations = _back(place.table, survey)
     offsets, files = Offsets(known.offsets), known.files.copy()
     ends = {source: end for source, end in offsets.items() if source[0] != REBUILT.topic}
     for (topic, partition), stop in choice.positions.items():
         ends[topic, partition] = OffsetEnd(stop, "", stop, "")
     if choice.taken_until is not None:
         files.take((), choice.taken_until)
-    if not found.complete and not choice.made:
-        ends[REBUILT.topic, 0] = OffsetEnd(found.epoch, "", known.epoch, "")
+    if not survey.complete and not choice.made:
+        ends[REBUILT.topic, 0] = OffsetEnd(survey.epoch, "", known.epoch, "")
     versions = [location.schema_version for location in locations.values()]
     return replace(
         known,
-        generation=found.generation + 1,
+        generation=survey.generation + 1,
         epoch=epoch,
         floor=epoch,
         files=files,
@@ -161,9 +161,9 @@ def plan_state(
     )
 
 
-def _back(table: TableName, found: StreamSurvey) -> dict[LocationKey, LocationState]:
+def _back(table: TableName, survey: StreamSurvey) -> dict[LocationKey, LocationState]:
     """The locations of the known state; refused if history has later rows, or if a location has changed since."""
-    known = found.known
+    known = survey.known
     if known.offsets.unsettled is not None or not known.epoch:
         raise SettingsError(
             "there is no known state to roll back to",
@@ -171,7 +171,7 @@ def _back(table: TableName, found: StreamSurvey) -> dict[LocationKey, LocationSt
             found="none" if not known.epoch else "one that was rebuilt without its positions",
             hint="give the positions instead: --position, --taken-until or --accept-positions",
         )
-    for key, taken in found.merged.items():
+    for key, taken in survey.merged.items():
         if taken.epoch > known.epoch:
             raise TableExistsError(
                 "the rollback would remove rows that are in history",
@@ -182,8 +182,8 @@ def _back(table: TableName, found: StreamSurvey) -> dict[LocationKey, LocationSt
             )
     locations = {}
     for key, then in known.locations.items():
-        now = found.locations.get(key)
-        if key in found.deleted:
+        now = survey.locations.get(key)
+        if key in survey.deleted:
             continue
         if not then.truncated and (now is None or now.since != then.since or now.rows < then.rows):
             raise TableExistsError(
@@ -193,12 +193,12 @@ def _back(table: TableName, found: StreamSurvey) -> dict[LocationKey, LocationSt
                 found="nothing" if now is None else f"{now.rows} rows since epoch {now.since}",
                 hint="give the positions instead: --position, --taken-until or --accept-positions",
             )
-        locations[key] = then if now is None else replace(then, epoch=found.epoch + 1)
+        locations[key] = then if now is None else replace(then, epoch=survey.epoch + 1)
     return locations
 
 
-def _refuse_damage(place: TablePlace, found: StreamSurvey, aside: Collection[LocationKey]) -> None:
-    for key, wrong in [*found.damaged.items(), *((key, "it is not there") for key in found.missing)]:
+def _refuse_damage(place: TablePlace, survey: StreamSurvey, aside: Collection[LocationKey]) -> None:
+    for key, wrong in [*survey.damaged.items(), *((key, "it is not there") for key in survey.missing)]:
         if key not in aside:
             raise CorruptFileError(
                 f"a location cannot be used: {wrong}",
@@ -212,19 +212,19 @@ def _refuse_damage(place: TablePlace, found: StreamSurvey, aside: Collection[Loc
 # --- replaced files ----------------------------------------------------------------------------------------
 
 
-def _keep(fs: Fs, layout: Layout, place: Path, paths: Collection[Path]) -> None:
-    fs.keep_dirs(place, layout.root)
+def _keep(fs: Fs, layout: Layout, directory: Path, paths: Collection[Path]) -> None:
+    fs.keep_dirs(directory, layout.root)
     kept = [path for path in paths if fs.stat(path) is not None]
     for path in kept:
-        fs.write_new(place / path.name, fs.read(path))
-    fs.sync([place / path.name for path in kept])
-    fs.sync_dirs([place])
+        fs.write_new(directory / path.name, fs.read(path))
+    fs.sync([directory / path.name for path in kept])
+    fs.sync_dirs([directory])
 
 
-def _dropped(place: TablePlace, found: StreamSurvey, choice: PositionChoice) -> list[Path]:
+def _dropped(place: TablePlace, survey: StreamSurvey, choice: PositionChoice) -> list[Path]:
     """Directories to drop: never published, or not in the state that is restored."""
-    gone = (key for key in found.locations if choice.back and key not in found.known.locations)
-    return [*found.unpublished, *(place.intraday_location(key) for key in gone)]
+    gone = (key for key in survey.locations if choice.back and key not in survey.known.locations)
+    return [*survey.unpublished, *(place.intraday_location(key) for key in gone)]
 
 
 def _move_aside(fs: Fs, directory: Path, name: str) -> None:
@@ -234,14 +234,14 @@ def _move_aside(fs: Fs, directory: Path, name: str) -> None:
             fs.sync_dirs([directory.parent])
 
 
-def _set_aside(place: StreamPlace, key: LocationKey, found: StreamSurvey, time_ms: int) -> None:
-    directory, then = place.intraday_location(key), found.known.locations.get(key)
+def _set_aside(place: StreamPlace, key: LocationKey, survey: StreamSurvey, time_ms: int) -> None:
+    directory, then = place.intraday_location(key), survey.known.locations.get(key)
     try:
         record = decode(place.fs.read(directory / TABLE_SIZE), directory)
     except (OSError, FormatError):
         record = TableSize(then.rows if then else 0, 0, {}, epoch=then.epoch if then else 0)
-    epoch, moved = record.epoch or 0, directory.with_name(f"{SET_ASIDE}{place.table.table}-{found.epoch}")
-    reason = found.damaged.get(key, "it is not there")
+    epoch, moved = record.epoch or 0, directory.with_name(f"{SET_ASIDE}{place.table.table}-{survey.epoch}")
+    reason = survey.damaged.get(key, "it is not there")
     since = then.since if then is not None else epoch
     note = SetAside(place.stream, key.internal, key.value, since, epoch, record.size, reason, time_ms, str(moved))
     path = place.set_aside / key.internal / key.value / f"{place.table.table}-{since}{NOTE}"

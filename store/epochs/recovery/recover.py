@@ -73,7 +73,7 @@ class RecoveryReport:
             unpublished_locations=tuple(plan.foreign),
             republished=len(plan.unpublished) + len(plan.undefined),
             lost_epochs=lost,
-            set_aside=tuple(each for each in aside if each.stream == state.stream),
+            set_aside=tuple(note for note in aside if note.stream == state.stream),
         )
 
     @property
@@ -154,28 +154,28 @@ def _take_away(place: StreamPlace, directory: Path, *, to: Path | None = None) -
 def _owner(place: TablePlace, directory: Path) -> str | None:
     if place.fs.stat(directory / TABLE_SIZE) is None:
         return named_owner(place, directory)
-    found = read_published(place.fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
-    return found.stream if found else None
+    record = read_published(place.fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
+    return record.stream if record else None
 
 
-def plan_recovery(place: TablePlace, found: Resumed, *, leave_damaged: bool = False) -> Settlement:
+def plan_recovery(place: TablePlace, resumed: Resumed, *, leave_damaged: bool = False) -> Settlement:
     """The plan for all locations of a stream and the strays around them; changes nothing.
 
     CorruptFileError: also if any file of the tree names a later epoch or generation than the log has.
     """
-    witnesses = Witnesses(place, [found.state])
+    witnesses = Witnesses(place, [resumed.state])
     for part in (witnesses.beside_logs(), witnesses.removals(), witnesses.merges()):
-        refuse(witness for witness in part if witness.stream == found.state.stream)
+        refuse(witness for witness in part if witness.stream == resumed.state.stream)
     plan = settle_locations(
         place,
-        found.state,
-        found.state.locations,
-        ahead=found.went_down,
+        resumed.state,
+        resumed.state.locations,
+        ahead=resumed.went_down,
         leave_damaged=leave_damaged,
     )
-    find_strays(place, found, plan)
-    if found.went_down:
-        plan.ahead = max(plan.ahead, named_beyond(place, found.state))
+    find_strays(place, resumed, plan)
+    if resumed.went_down:
+        plan.ahead = max(plan.ahead, named_beyond(place, resumed.state))
     return plan
 
 

@@ -59,17 +59,17 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
     if place.fs.stat(path) is None:
         return _first(place)
     files = _read(place)
-    found = survey(files.source)
-    if files.head is not None and found.end < files.at:  # the damage lies before the head
+    log_end = survey(files.source)
+    if files.head is not None and log_end.end < files.at:  # the damage lies before the head
         files = read_newest(place, cached=False)
     records, state, base = files.records, files.start, files.start.epoch
     begun = state.generation
     start = _first_kept(files, path)
-    kept_log = KeptRecords(files.floor, start, max(start, found.end), files.source)
+    kept_log = KeptRecords(files.floor, start, max(start, log_end.end), files.source)
     for record in records:
         state.note(record)
     went_down = state.boot_id != boot_id and not state.syncs_each_batch
-    _refuse_damage(found, path, went_down=went_down)
+    _refuse_damage(log_end, path, went_down=went_down)
     kept = chain(records, base, None, path)
     working = next((r.generation for r in reversed(records) if isinstance(r, CommitRecord | RollbackRecord)), begun)
     durable = _apply(state, kept, files)
@@ -108,7 +108,7 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
         head_end=HEADER.size + files.at - start if files.head else 0,
         head_bytes=files.head.size if files.head else 0,
         undone=files.head.undone + undone if files.head else undone,
-        dropped_bytes=found.rest,
+        dropped_bytes=log_end.rest,
         lost=lost,
         went_down=went_down,
         working=working,
@@ -136,15 +136,15 @@ def _read(place: StreamPlace) -> Newest:
 
 
 def _first(place: StreamPlace) -> Resumed:
-    refuse(found for found in Witnesses(place, ()).all() if found.stream == place.stream)
+    refuse(witness for witness in Witnesses(place, ()).all() if witness.stream == place.stream)
     removals = read_removals(place)
     return Resumed(StreamState(place.stream), KeptRecords(0), removals.end, last_removal=removals.last)
 
 
-def _refuse_damage(found: Survey, path: Path, *, went_down: bool) -> None:
-    later = [decode(part.payload, f"{path} at byte {part.offset}", reports=False) for part in found.beyond]
+def _refuse_damage(log_end: Survey, path: Path, *, went_down: bool) -> None:
+    later = [decode(part.payload, f"{path} at byte {part.offset}", reports=False) for part in log_end.beyond]
     if not went_down or any(not isinstance(record, CommitRecord) for record in later):
-        refuse_damage(found, path)
+        refuse_damage(log_end, path)
 
 
 def _apply(state: StreamState, kept: list[Record], files: Newest) -> Mapping[LocationKey, LocationState]:
@@ -161,14 +161,14 @@ def _apply(state: StreamState, kept: list[Record], files: Newest) -> Mapping[Loc
 def _fall_back(
     kept: list[Record], gone: list[CommitRecord], state: StreamState, base: int, time_ms: int
 ) -> RollbackRecord:
-    made = [r.epoch for r in kept if isinstance(r, CommitRecord | RollbackRecord) and r.epoch < gone[0].epoch]
+    epochs = [r.epoch for r in kept if isinstance(r, CommitRecord | RollbackRecord) and r.epoch < gone[0].epoch]
     touched = {report.key for record in gone for report in record.batch.reports if report.base_epoch}
     return RollbackRecord(
         n=state.n + 1,
         epoch=state.epoch + 1,
         generation=state.generation,
         time_ms=time_ms,
-        to=made[-1] if made else base,
+        to=epochs[-1] if epochs else base,
         reason="these epochs were not synced, and the disk does not have them",
         changed=tuple(sorted(touched)),
     )

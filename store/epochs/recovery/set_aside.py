@@ -60,29 +60,29 @@ def aside_of(directory: Path, since: int) -> Path:
 def list_set_aside(place: TablePlace, takes: Callable[[str], bool] = lambda value: True) -> list[SetAside]:
     """Locations set aside, of dates that ``takes`` accepts; one listing if there are none."""
     root = place.set_aside
-    found = []
+    notes = []
     for internal in place.fs.names(root):
         for value in place.fs.names(root / internal):
             if takes(value):
                 names = (
                     name for name in place.fs.names(root / internal / value) if name.endswith(NOTE) and name[0] != "."
                 )
-                found += [_read(place.fs, root / internal / value / name) for name in names]
-    return found
+                notes += [_read(place.fs, root / internal / value / name) for name in names]
+    return notes
 
 
 def refuse_set_aside(place: TablePlace, takes: Callable[[str], bool], hint: str) -> None:
     """CorruptFileError: a requested date lacks rows that were set aside and are not in history."""
-    for each in list_set_aside(place, takes):
-        record = newest(place, each.value)
+    for note in list_set_aside(place, takes):
+        record = newest(place, note.value)
         merged = merged_rows(record)
-        missing = each.rows - merged.get((each.stream, each.internal, each.since), 0)
+        missing = note.rows - merged.get((note.stream, note.internal, note.since), 0)
         if missing > 0:
             raise CorruptFileError(
                 "rows are missing. Their location was set aside because its files are damaged",
-                where=each.path,
-                expected=f"{missing} rows of {each.internal}/{each.value}, stream {each.stream}",
-                found=each.reason,
+                where=note.path,
+                expected=f"{missing} rows of {note.internal}/{note.value}, stream {note.stream}",
+                found=note.reason,
                 hint=hint + ". To accept their loss, move that directory and its note in .set-aside out of the tree",
             )
 
@@ -122,14 +122,14 @@ def _set_aside(
         )
     directory = place.intraday_location(key)
     moved = aside_of(directory, location.since)
-    note = place.set_aside / key.internal / key.value / f"{place.table.table}-{location.since}{NOTE}"
+    path = place.set_aside / key.internal / key.value / f"{place.table.table}-{location.since}{NOTE}"
     if place.fs.stat(moved) is None:
-        made = _note(place.stream, location, reason, time_ms, moved)
-        place.fs.keep_dirs(note.parent, place.layout.root)
+        note = _note(place.stream, location, reason, time_ms, moved)
+        place.fs.keep_dirs(path.parent, place.layout.root)
         with place.fs.during("set-aside-note"):
-            place.fs.replace(note, json.dumps(asdict(made), sort_keys=True).encode() + b"\n")
+            place.fs.replace(path, json.dumps(asdict(note), sort_keys=True).encode() + b"\n")
     else:  # an earlier run was stopped after its rename
-        made = _read(place.fs, note)
+        note = _read(place.fs, path)
     with place.fs.during("set-aside-rename"):
         if place.fs.stat(directory) is not None:
             place.fs.rename(directory, moved)
@@ -139,18 +139,18 @@ def _set_aside(
     removal = Removal(key, location.since, location.rows, RemovalPhase.DELETE, state.epoch, proof, time_ms)
     with place.fs.during("set-aside-record"):
         write_removals(place, [removal], commit_lock=commit_lock)
-    return made
+    return note
 
 
-def _note(stream: str, at: LocationState, reason: str, time_ms: int, place: Path) -> SetAside:
-    key = at.key
-    return SetAside(stream, key.internal, key.value, at.since, at.epoch, at.rows, reason, time_ms, str(place))
+def _note(stream: str, location: LocationState, reason: str, time_ms: int, moved: Path) -> SetAside:
+    key, rows = location.key, location.rows
+    return SetAside(stream, key.internal, key.value, location.since, location.epoch, rows, reason, time_ms, str(moved))
 
 
 def _read(fs: Fs, path: Path) -> SetAside:
     try:
-        found = SetAside(**json.loads(fs.read(path)))
-        numbers = found.since, found.epoch, found.rows, found.time_ms
+        note = SetAside(**json.loads(fs.read(path)))
+        numbers = note.since, note.epoch, note.rows, note.time_ms
         if not all(isinstance(number, int) for number in numbers):
             raise ValueError("since, epoch, rows and time_ms are whole numbers")
     except (ValueError, TypeError) as error:
@@ -161,4 +161,4 @@ def _read(fs: Fs, path: Path) -> SetAside:
             found=repr(error),
             hint="restore it from a copy, or move it out of the tree with what it names to accept the loss",
         ) from error
-    return found
+    return note

@@ -126,7 +126,10 @@ class _Origins:
 
 def _largest(state: StreamState) -> int:
     """Bytes of the largest location."""
-    sizes = (sum(physical_size(name, file.size) for name, file in at.files.items()) for at in state.locations.values())
+    sizes = (
+        sum(physical_size(name, file.size) for name, file in location.files.items())
+        for location in state.locations.values()
+    )
     return max(sizes, default=0)
 
 

@@ -95,7 +95,9 @@ def find(place: StreamPlace) -> StreamSurvey:
         else:
             locations[key] = _location(place.fs, directory, key, record, then, tombstones or (), merged)
     there = {*locations, *damaged}
-    missing = {key: at for key, at in known.locations.items() if key not in there and not at.truncated}
+    missing = {
+        key: location for key, location in known.locations.items() if key not in there and not location.truncated
+    }
     deleted = {
         key for key, location in missing.items() if key in merged and gone_after_merge(place, location, merged[key])
     }
@@ -136,10 +138,10 @@ def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
     if record.truncated:
         return None
     for name, size in sorted(record.data_file_sizes.items()):
-        found = fs.stat(directory / name)
+        stat = fs.stat(directory / name)
         start = DATA_OFFSET if name.endswith(".dat") else 0
-        if found is None or found.size < start + size:
-            return f"{name} has {found.size if found else 0} bytes for {start + size}"
+        if stat is None or stat.size < start + size:
+            return f"{name} has {stat.size if stat else 0} bytes for {start + size}"
         crc = _crc(fs, directory / name, start, size)
         if name in record.checksums and crc != record.checksums[name]:
             return f"{name} does not have the checksum in its table.size"
@@ -148,8 +150,8 @@ def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
 
 def _crc(fs: Fs, path: Path, start: int, size: int) -> int:
     crc = 0
-    for at in range(0, size, CHUNK):
-        crc = zlib.crc32(fs.read_range(path, start + at, min(CHUNK, size - at)), crc)
+    for offset in range(0, size, CHUNK):
+        crc = zlib.crc32(fs.read_range(path, start + offset, min(CHUNK, size - offset)), crc)
     return crc
 
 
@@ -239,12 +241,12 @@ def read_tombstones(place: StreamPlace) -> tuple[Removal, ...] | None:
 
 
 def _merged(place: StreamPlace) -> dict[LocationKey, MergeInput]:
-    found = {}
+    merged = {}
     for value in all_values(place):
         record = newest(place, value)
         inputs = record.inputs if record is not None else ()
-        found.update({LocationKey(taken.internal, value): taken for taken in inputs if taken.stream == place.stream})
-    return found
+        merged.update({LocationKey(taken.internal, value): taken for taken in inputs if taken.stream == place.stream})
+    return merged
 
 
 def _lock_generation(fs: Fs, path: Path) -> int:

@@ -295,8 +295,8 @@ class Witnesses:
         """Whether a file beside a log that is not there says that there was one: a first start may have been cut."""
         if path.suffix == ".lock":
             return named_generation(self._place.fs, path) > 0
-        found = self._place.fs.stat(path)
-        return found is not None and (path.suffix != ".removals" or found.size > HEADER.size)
+        stat = self._place.fs.stat(path)
+        return stat is not None and (path.suffix != ".removals" or stat.size > HEADER.size)
 
     def _older(self, stream: str, path: Path, who: str, expected: str, found: str) -> Witness:
         log = self._place.of_stream(stream).stream_log
@@ -323,9 +323,9 @@ def require_stream(place: StreamPlace) -> StreamState:
     try:
         state = load_stream(place)
     except TableNotFoundError:
-        refuse(found for found in Witnesses(place, ()).all() if found.stream == place.stream)
+        refuse(witness for witness in Witnesses(place, ()).all() if witness.stream == place.stream)
         raise
-    refuse(found for found in Witnesses(place, [state]).all() if found.stream == place.stream)
+    refuse(witness for witness in Witnesses(place, [state]).all() if witness.stream == place.stream)
     return state
 
 

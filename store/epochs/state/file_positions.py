@@ -82,10 +82,10 @@ class FileWindow:
     def copy(self) -> FileWindow:
         """An independent copy."""
         self.read()
-        made = FileWindow(horizon=self.horizon)
-        made._old, made._first = self._old, self._first
-        made._new, made._order = dict(self._new), list(self._order)
-        return made
+        window = FileWindow(horizon=self.horizon)
+        window._old, window._first = self._old, self._first
+        window._new, window._order = dict(self._new), list(self._order)
+        return window
 
     def read(self) -> None:
         """Reads the stored files, if not yet done; raises what reading raises."""
@@ -135,8 +135,8 @@ class FileWindow:
 
     def known(self, path: str) -> FileId | None:
         """The file that was taken under this path, if it is remembered."""
-        found = self._found(path)
-        return None if found is None else FileId(path, *found)
+        size_and_time = self._found(path)
+        return None if size_and_time is None else FileId(path, *size_and_time)
 
     def _found(self, path: str) -> tuple[int, int] | None:
         """Size and time of a remembered file."""
@@ -144,19 +144,19 @@ class FileWindow:
         new = self._new.get(path)
         if new is not None:
             return new
-        place, *found = self._old.find(path) or (-1, 0, 0)
-        return (found[0], found[1]) if place >= self._first else None
+        index, size, mtime_ns = self._old.find(path) or (-1, 0, 0)
+        return (size, mtime_ns) if index >= self._first else None
 
     def status(self, file: FileId) -> Literal["fresh", "taken", "below"]:
         """The status of a file. PositionGapError: its path was taken with another size or mtime."""
-        found = self._found(file.path)
-        if found is None:
+        size_and_time = self._found(file.path)
+        if size_and_time is None:
             return "below" if file.mtime_ns < self.horizon else "fresh"
-        if found != (file.size, file.mtime_ns):
+        if size_and_time != (file.size, file.mtime_ns):
             raise PositionGapError(
                 "a file changed after it was taken",
                 where=file.path,
-                expected=f"{found[0]} bytes, modified at {found[1]} ns",
+                expected=f"{size_and_time[0]} bytes, modified at {size_and_time[1]} ns",
                 found=f"{file.size} bytes, modified at {file.mtime_ns} ns",
                 rule=ResumeRule.CHANGED.cited,
                 hint="restore the old content and write new rows to a new file. A file is read once",

@@ -43,19 +43,19 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
     """The inverse. IndexError, ValueError, struct.error: data is missing."""
     since, epoch, rows, time_ms, made_ms, schema, truncated, shape = _FIXED.unpack_from(data)
     names, groups = shapes[shape]
-    at = _FIXED.size
-    length = Files.length(len(names), data, at)
-    files = Files(names, data[at : at + length])
-    at += length
-    found = []
+    offset = _FIXED.size
+    length = Files.length(len(names), data, offset)
+    files = Files(names, data[offset : offset + length])
+    offset += length
+    packed = []
     for columns in groups:
-        (count,) = _COUNT.unpack_from(data, at)
-        ends = [*accumulate(struct.unpack_from(f"<{count}I", data, at + 4), initial=at + 4 + 4 * count)]
-        found.append((columns, tuple(data[a:b] for a, b in pairwise(ends))))
-        at = ends[-1]
-    if at != len(data):
-        raise ValueError(f"location ends at byte {at} of {len(data)}")
-    stats = Stats(tuple(found))
+        (count,) = _COUNT.unpack_from(data, offset)
+        ends = [*accumulate(struct.unpack_from(f"<{count}I", data, offset + 4), initial=offset + 4 + 4 * count)]
+        packed.append((columns, tuple(data[a:b] for a, b in pairwise(ends))))
+        offset = ends[-1]
+    if offset != len(data):
+        raise ValueError(f"location ends at byte {offset} of {len(data)}")
+    stats = Stats(tuple(packed))
     return LocationState(key, since, epoch, rows, files, stats, schema, time_ms, bool(truncated), made_ms)
 
 
@@ -93,15 +93,15 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         self._later: dict[LocationKey, list[Callable[[LocationState | None], LocationState]]] = {}
 
     def __getitem__(self, key: LocationKey) -> LocationState:
-        found = self._known.get(key)
-        if found is None and self._saved is not None and key not in self._gone:
-            found = self._saved.find(key)
+        location = self._known.get(key)
+        if location is None and self._saved is not None and key not in self._gone:
+            location = self._saved.find(key)
         for step in self._later.pop(key, ()):
-            found = step(found)
-        if found is None:
+            location = step(location)
+        if location is None:
             raise KeyError(key)
-        self._known[key] = found
-        return found
+        self._known[key] = location
+        return location
 
     def __setitem__(self, key: LocationKey, location: LocationState) -> None:
         self._later.pop(key, None)
@@ -144,12 +144,12 @@ class Locations(MutableMapping[LocationKey, LocationState]):
 
     def dates(self) -> set[str]:
         """Values of the partitioning column of which there are locations."""
-        found = {key.value for key in self._known} | {key.value for key in self._later}
+        dates = {key.value for key in self._known} | {key.value for key in self._later}
         if self._saved is None:
-            return found
+            return dates
         doubtful = {key.value for key in self._gone}
-        found |= {value for value in self._saved.values() if value not in doubtful}
-        return found | {value for value in doubtful if any(k not in self._gone for k in self._saved.of_value(value))}
+        dates |= {value for value in self._saved.values() if value not in doubtful}
+        return dates | {value for value in doubtful if any(k not in self._gone for k in self._saved.of_value(value))}
 
     def of_date(self, value: str) -> list[LocationState]:
         """The locations of a value, decoded."""

@@ -77,8 +77,8 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
     def __init__(self, ends: Mapping[TopicPartition, OffsetEnd] | None = None) -> None:
         self._ends: dict[TopicPartition, OffsetEnd] = dict(ends or {})
 
-    def __getitem__(self, place: TopicPartition) -> OffsetEnd:
-        return self._ends[place]
+    def __getitem__(self, partition: TopicPartition) -> OffsetEnd:
+        return self._ends[partition]
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(sorted(self._ends))
@@ -151,19 +151,19 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
         named: dict[TopicPartition, OffsetRange] = {}
         resolved: dict[OffsetRange, OffsetRange | None] = {}
         for proposed in sorted(given, key=_order):
-            place = proposed.topic, proposed.partition
-            _require_once(proposed, named.get(place))
-            named[place] = proposed
-            end = ends.get(place) or self._ends.get(place)
-            gap = permitted.get((*place, end.stop, proposed.start)) if end else None
+            partition = proposed.topic, proposed.partition
+            _require_once(proposed, named.get(partition))
+            named[partition] = proposed
+            end = ends.get(partition) or self._ends.get(partition)
+            gap = permitted.get((*partition, end.stop, proposed.start)) if end else None
             if end is not None and gap is not None and gap.topic_id == proposed.topic_id:
-                del permitted[(*place, gap.start, gap.stop)]
+                del permitted[(*partition, gap.start, gap.stop)]
                 fresh: OffsetRange | None = proposed
             else:
                 fresh = _fresh_part(proposed, end)
             resolved[proposed] = fresh
             if fresh is not None:
-                ends[place] = _end_of(fresh, end)
+                ends[partition] = _end_of(fresh, end)
         for gap in permitted.values():
             raise PositionGapError(
                 "a permitted gap does not match a range",
@@ -180,22 +180,22 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
     def jumps(self, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
         """The gaps that a batch of these ranges needs: offsets missing before a range, or a recreated topic."""
         ends: dict[TopicPartition, OffsetEnd] = {}
-        found = []
+        gaps = []
         for proposed in sorted(ranges, key=_order):
-            place = proposed.topic, proposed.partition
-            end = ends.get(place) or self._ends.get(place)
+            partition = proposed.topic, proposed.partition
+            end = ends.get(partition) or self._ends.get(partition)
             jump = end is not None and (proposed.start > end.stop or _recreated(proposed, end))
             if jump and end is not None:
-                found.append(replace(proposed, start=end.stop, stop=proposed.start, digest=""))
+                gaps.append(replace(proposed, start=end.stop, stop=proposed.start, digest=""))
             if jump or end is None or proposed.stop > end.stop:
-                ends[place] = _end_of(proposed, end)
-        return tuple(found)
+                ends[partition] = _end_of(proposed, end)
+        return tuple(gaps)
 
     def take(self, ranges: Iterable[OffsetRange]) -> None:
         """Advances to the stops of committed ranges."""
         for taken in sorted(ranges, key=_order):
-            place = taken.topic, taken.partition
-            self._ends[place] = _end_of(taken, self._ends.get(place))
+            partition = taken.topic, taken.partition
+            self._ends[partition] = _end_of(taken, self._ends.get(partition))
 
 
 def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | None:
@@ -266,7 +266,7 @@ def encode_offsets(offsets: Offsets) -> list[list[str | int]]:
     """[[topic, partition, stop, topic id, last start, digest], ...] in order."""
     return [
         [topic, partition, end.stop, end.topic_id, end.last_start, end.digest]
-        for (topic, partition), end in ((place, offsets[place]) for place in offsets)
+        for (topic, partition), end in offsets.items()
     ]
 
 

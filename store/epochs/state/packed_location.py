@@ -59,11 +59,11 @@ class Files(Mapping[str, FileState]):
 
     def __getitem__(self, name: str) -> FileState:
         try:
-            place = self.names.index(name)
+            index = self.names.index(name)
         except ValueError:
             raise KeyError(name) from None
         numbers = self._numbers()
-        return FileState(numbers[place], numbers[place + len(self.names)])
+        return FileState(numbers[index], numbers[index + len(self.names)])
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -146,7 +146,7 @@ class AppendedStats(Mapping[str, RangeStats]):
     def unpacked(self) -> dict[str, RangeStats]:
         """All of them."""
         rows = ((names, unpack_row(row, len(names))) for names, (row,) in self.groups)
-        return {name: stats for names, found in rows for name, stats in zip(names, found, strict=True)}
+        return {name: stats for names, columns in rows for name, stats in zip(names, columns, strict=True)}
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, AppendedStats) and self.groups == other.groups:
@@ -179,7 +179,9 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
         spans: dict[tuple[tuple[int, int], ...], list[str]] = {}
         for name in sorted(stats):
             if stats[name]:
-                spans.setdefault(tuple((each.start, each.stop) for each in stats[name]), []).append(name)
+                spans.setdefault(
+                    tuple((range_stats.start, range_stats.stop) for range_stats in stats[name]), []
+                ).append(name)
         return cls(
             tuple(
                 (shared(tuple(names)), tuple(pack_row(part) for part in zip(*(stats[n] for n in names), strict=True)))
@@ -199,12 +201,15 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
             mine = {name: left.pop(name) for name in names if name in left}
             if not mine:
                 groups.append((names, rows))
-            elif len(mine) == len(names) and len({(each.start, each.stop) for each in mine.values()}) == 1:
+            elif (
+                len(mine) == len(names)
+                and len({(range_stats.start, range_stats.stop) for range_stats in mine.values()}) == 1
+            ):
                 groups.append((names, _extended(rows, pack_row(list(mine.values())), len(names))))
             else:  # from here on each column has its own ranges
                 columns = zip(*(unpack_row(row, len(names)) for row in rows), strict=True)
                 for name, ranges in zip(names, columns, strict=True):
-                    alone = tuple(pack_row([each]) for each in ranges)
+                    alone = tuple(pack_row([range_stats]) for range_stats in ranges)
                     more = _extended(alone, pack_row([mine[name]]), 1) if name in mine else alone
                     groups.append((shared((name,)), more))
         groups += [(names, rows) for names, rows in AppendedStats.of(left).groups]
@@ -213,8 +218,8 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
     def __getitem__(self, name: str) -> tuple[RangeStats, ...]:
         for names, rows in self.groups:
             if name in names:
-                place = names.index(name)
-                return tuple(unpack_row(row, len(names))[place] for row in rows)
+                index = names.index(name)
+                return tuple(unpack_row(row, len(names))[index] for row in rows)
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
@@ -228,11 +233,11 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
 
     def unpacked(self) -> dict[str, tuple[RangeStats, ...]]:
         """All of them, for who asks for most."""
-        found: dict[str, tuple[RangeStats, ...]] = {}
+        stats: dict[str, tuple[RangeStats, ...]] = {}
         for names, rows in self.groups:
             columns = zip(*(unpack_row(row, len(names)) for row in rows), strict=True)
-            found.update(zip(names, columns, strict=True))
-        return found
+            stats.update(zip(names, columns, strict=True))
+        return stats
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Stats) and self.groups == other.groups:

@@ -27,8 +27,8 @@ Shape = tuple[Names, tuple[Names, ...]]
 class Numbering(dict[Any, int]):
     """Numbers things in the order of their first use."""
 
-    def __missing__(self, thing: Any) -> int:
-        self[thing] = number = len(self)
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
         return number
 
 
@@ -39,11 +39,11 @@ def encode_shapes(shapes: Mapping[Shape, int]) -> list[Any]:
 
 def decode_shapes(value: Any) -> tuple[Shape, ...]:
     """The inverse of ``encode_shapes``; TypeError or ValueError for anything else."""
-    found = []
+    shapes = []
     for files, groups in value:
         columns = tuple(shared(tuple(str(name) for name in names)) for names in groups)
-        found.append((shared(tuple(str(name) for name in files)), columns))
-    return tuple(found)
+        shapes.append((shared(tuple(str(name) for name in files)), columns))
+    return tuple(shapes)
 
 
 def encode_reports(reports: Sequence[LocationReport]) -> tuple[dict[str, Any], bytes]:
@@ -81,19 +81,19 @@ class Reports(Sequence[LocationReport]):
         """Those of a payload ``data`` whose JSON ends before ``start``."""
         self.header, self.data, self.start = dict(header), data, start
         count = int(header["count"])
-        at = start + count * _ENTRY.size
-        if count < 0 or at > len(data):
+        offset = start + count * _ENTRY.size
+        if count < 0 or offset > len(data):
             raise ValueError(f"{count} entries do not fit into {len(data) - start} bytes")
-        self._entries = list(_ENTRY.iter_unpack(data[start:at]))
+        self._entries = list(_ENTRY.iter_unpack(data[start:offset]))
         self._shapes = decode_shapes(header["shapes"])
         internals, values = header["internals"], header["values"]
         self._keys = [LocationKey(internals[entry[0]], values[entry[1]]) for entry in self._entries]
-        self._starts = [at]
+        self._starts = [offset]
         for entry in self._entries:
-            at += entry[3]
-            self._starts.append(at)
-        if at != len(data):
-            raise ValueError(f"locations end at byte {at} of {len(data)}")
+            offset += entry[3]
+            self._starts.append(offset)
+        if offset != len(data):
+            raise ValueError(f"locations end at byte {offset} of {len(data)}")
 
     @property
     def keys(self) -> Sequence[LocationKey]:
@@ -104,30 +104,30 @@ class Reports(Sequence[LocationReport]):
         return len(self._entries)
 
     @overload
-    def __getitem__(self, place: int) -> LocationReport: ...
+    def __getitem__(self, index: int) -> LocationReport: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[LocationReport]: ...
-    def __getitem__(self, place: int | slice) -> LocationReport | Sequence[LocationReport]:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        _, _, shape, _, base_epoch, base_rows, rows = self._entries[place]
-        place %= len(self)
+    def __getitem__(self, index: slice) -> Sequence[LocationReport]: ...
+    def __getitem__(self, index: int | slice) -> LocationReport | Sequence[LocationReport]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        _, _, shape, _, base_epoch, base_rows, rows = self._entries[index]
+        index %= len(self)
         names, columns = self._shapes[shape]
-        data, at, end = self.data, self._starts[place], self._starts[place + 1]
-        length = Files.length(len(names), data, at)
-        files = Files(names, data[at : at + length])
-        at += length
+        data, offset, end = self.data, self._starts[index], self._starts[index + 1]
+        length = Files.length(len(names), data, offset)
+        files = Files(names, data[offset : offset + length])
+        offset += length
         groups = []
         for group in columns:
-            (length,) = _LENGTH.unpack_from(data, at)
-            at += _LENGTH.size + length
-            groups.append((group, (data[at - length : at],)))
-        if at != end:
-            raise ValueError(f"location ends at byte {at}, not {end}")
-        return LocationReport(self._keys[place], base_epoch, base_rows, rows, files, AppendedStats(tuple(groups)))
+            (length,) = _LENGTH.unpack_from(data, offset)
+            offset += _LENGTH.size + length
+            groups.append((group, (data[offset - length : offset],)))
+        if offset != end:
+            raise ValueError(f"location ends at byte {offset}, not {end}")
+        return LocationReport(self._keys[index], base_epoch, base_rows, rows, files, AppendedStats(tuple(groups)))
 
     def __iter__(self) -> Iterator[LocationReport]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented

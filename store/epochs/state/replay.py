@@ -76,8 +76,8 @@ class StreamState:
     def apply(self, record: Record, *, later: bool = False) -> None:
         """Applies one record of the chain; ``later``: changes locations lazily."""
         if later and isinstance(record, CommitRecord) and isinstance(record.batch.reports, Reports):
-            for place, key in enumerate(record.batch.reports.keys):
-                self.locations.later(key, partial(_grow, record, place))
+            for index, key in enumerate(record.batch.reports.keys):
+                self.locations.later(key, partial(_grow, record, index))
             record = replace(record, batch=replace(record.batch, reports=()))
         for _ in self.steps(record):
             pass
@@ -87,8 +87,10 @@ class StreamState:
         match record:
             case CommitRecord(batch=batch):
                 for report in batch.reports:
-                    found = self.locations.get(report.key)
-                    self.locations[report.key] = grown(found, report, record.epoch, batch.schema_version, batch.time_ms)
+                    location = self.locations.get(report.key)
+                    self.locations[report.key] = grown(
+                        location, report, record.epoch, batch.schema_version, batch.time_ms
+                    )
                     yield
                 self.files.take(batch.files, record.horizon)
                 self.offsets.take(batch.ranges)
@@ -96,10 +98,10 @@ class StreamState:
                 self.last_query, self.last_batch = batch.query_id, batch.batch_id
             case RollbackRecord():
                 for key in record.changed:
-                    found = self.locations.get(key)
-                    if found is not None:
-                        time_ms = found.time_ms if found.truncated else record.time_ms
-                        self.locations[key] = replace(found, epoch=record.epoch, time_ms=time_ms)
+                    location = self.locations.get(key)
+                    if location is not None:
+                        time_ms = location.time_ms if location.truncated else record.time_ms
+                        self.locations[key] = replace(location, epoch=record.epoch, time_ms=time_ms)
                 self.rolled_back = fold(self.rolled_back, record.to, record.epoch)
                 self.epoch = record.epoch
             case OpenRecord() | SyncRecord():
@@ -129,13 +131,15 @@ class StreamState:
 
     def remove(self, removal: Removal) -> LocationState | None:
         """Truncates or drops the location of a removal; returns its new state, None if it was dropped."""
-        found = self.locations.get(removal.key)
-        if found is None or not removal.means(found):
+        location = self.locations.get(removal.key)
+        if location is None or not removal.means(location):
             return None
         if removal.phase == RemovalPhase.DELETE:
             del self.locations[removal.key]
             return None
-        emptied = replace(found, rows=0, files={}, stats={}, truncated=True, time_ms=removal.time_ms or found.time_ms)
+        emptied = replace(
+            location, rows=0, files={}, stats={}, truncated=True, time_ms=removal.time_ms or location.time_ms
+        )
         self.locations[removal.key] = emptied
         return emptied
 
@@ -159,10 +163,10 @@ def grown(
     )
 
 
-def _grow(record: Record, place: int, base: LocationState | None) -> LocationState:
+def _grow(record: Record, index: int, base: LocationState | None) -> LocationState:
     assert isinstance(record, CommitRecord)  # noqa: S101 - made by apply
     batch = record.batch
-    return grown(base, batch.reports[place], record.epoch, batch.schema_version, batch.time_ms)
+    return grown(base, batch.reports[index], record.epoch, batch.schema_version, batch.time_ms)
 
 
 def chain(records: Sequence[Record], base: int, epoch: int | None, where: object) -> list[Record]:
@@ -170,8 +174,8 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
 
     Raises TableNotFoundError for an epoch that is not kept or was rolled back.
     """
-    made = {r.epoch: i for i, r in enumerate(records) if isinstance(r, CommitRecord | RollbackRecord)}
-    newest = _walk(records, made, base, len(records) - 1, where)
+    indexes = {r.epoch: i for i, r in enumerate(records) if isinstance(r, CommitRecord | RollbackRecord)}
+    newest = _walk(records, indexes, base, len(records) - 1, where)
     if epoch is None:
         return newest
     kept = [r.epoch for r in newest if isinstance(r, CommitRecord | RollbackRecord)]
@@ -198,19 +202,19 @@ def kept_index(records: Sequence[Record], epoch: int) -> int:
     raise KeyError(epoch)
 
 
-def _walk(records: Sequence[Record], made: dict[int, int], base: int, index: int, where: object) -> list[Record]:
-    found: list[Record] = []
+def _walk(records: Sequence[Record], indexes: dict[int, int], base: int, index: int, where: object) -> list[Record]:
+    chained: list[Record] = []
     while index >= 0:
         record = records[index]
-        found.append(record)
+        chained.append(record)
         if not isinstance(record, RollbackRecord):
             index -= 1
         elif record.to == base:
             break
-        elif record.to in made and made[record.to] < index:
-            index = made[record.to]
+        elif record.to in indexes and indexes[record.to] < index:
+            index = indexes[record.to]
         else:
             raise CorruptFileError(
                 "a rollback goes to an epoch that the log does not hold", where=where, expected=base, found=record.to
             )
-    return found[::-1]
+    return chained[::-1]

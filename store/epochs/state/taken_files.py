@@ -33,7 +33,7 @@ class Remembered:
         if np.any(self._times[1:] < self._times[:-1]):
             order = np.argsort(self._times, kind="stable")
             self._sizes, self._times = self._sizes[order], self._times[order]
-            self._paths = [self._paths[place] for place in order]
+            self._paths = [self._paths[index] for index in order]
         self._places: dict[str, int] | None = None
 
     def __len__(self) -> int:
@@ -47,8 +47,8 @@ class Remembered:
         """Place, size and time of a file."""
         if self._places is None:
             self._places = dict(zip(self._paths, range(len(self._paths)), strict=True))
-        place = self._places.get(path)
-        return None if place is None else (place, int(self._sizes[place]), int(self._times[place]))
+        index = self._places.get(path)
+        return None if index is None else (index, int(self._sizes[index]), int(self._times[index]))
 
     def paths(self, first: int) -> Iterator[str]:
         """The paths of those from a place on."""
@@ -61,6 +61,6 @@ class Remembered:
 
 def file_ids(taken: Taken) -> Iterator[FileId]:
     """Each of them."""
-    paths, *numbers = taken
-    sizes, times = (np.asarray(each, np.int64).tolist() for each in numbers)
+    paths, sizes, times = taken
+    sizes, times = np.asarray(sizes, np.int64).tolist(), np.asarray(times, np.int64).tolist()
     return (FileId(path, size, time) for path, size, time in zip(paths, sizes, times, strict=True))

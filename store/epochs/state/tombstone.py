@@ -50,8 +50,8 @@ class Removal:
 
         A log that was restored from an older copy reuses epochs, but not at the same time.
         """
-        made = {self.made_ms, location.made_ms} - {0}
-        return (self.key, self.since) == (location.key, location.since) and len(made) < 2
+        times = {self.made_ms, location.made_ms} - {0}
+        return (self.key, self.since) == (location.key, location.since) and len(times) < 2
 
 
 @frozen

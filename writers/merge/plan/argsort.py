@@ -52,13 +52,13 @@ def argsort(keys: Sequence[Words]) -> Order:
 
 def _fields(keys: Sequence[Words]) -> list[_Field]:
     """The keys that have different values, whole."""
-    found = []
+    fields = []
     for key in keys:
         low = key.min()
         width = int(key.max() - low).bit_length()
         if width:
-            found.append(_Field(key, low, 0, width))
-    return found
+            fields.append(_Field(key, low, 0, width))
+    return fields
 
 
 def _index_bits(rows: int) -> int:

@@ -281,15 +281,15 @@ def _replaced(place: TablePlace, value: str, base: MergeRecord | None, mark: str
     return tuple(n for n in names if place.fs.stat(place.history_location(LocationKey(n, value))))
 
 
-def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[MergeSource], copies: int) -> None:
+def _require_space(fs: Fs, volumes: Sequence[Volume], sources: Sequence[MergeSource], copies: int) -> None:
     needed = copies * sum(state.size for source in sources for state in source.files.values())
-    for place in {volume.staging: volume for volume in places}.values():
-        free = fs.free_bytes(place.staging)
-        if free * len(places) < needed:
+    for volume in {volume.staging: volume for volume in volumes}.values():
+        free = fs.free_bytes(volume.staging)
+        if free * len(volumes) < needed:
             raise RetryableStorageError(
                 "not enough space for the merged date",
-                where=place.staging,
-                expected=f"{needed} bytes over {len(places)} partitions",
+                where=volume.staging,
+                expected=f"{needed} bytes over {len(volumes)} partitions",
                 found=f"{free} bytes free",
                 hint="free space, or add a storage partition on another volume and take this one out of "
                 "WritablePartitions",

@@ -19,25 +19,25 @@ def dropped_columns(fs: Fs, schema: TableSchema, value: str, sources: Sequence[M
 
     MergeError: a column has values that no command dropped. SnapshotMovedError: a column is newer than the schema.
     """
-    found: dict[int, ColumnDrop] = {}
+    dropped: dict[int, ColumnDrop] = {}
     lost: dict[int, ColumnDrop] = {}
     for source in sources:
         for column in missing_columns(fs, schema, value, source):
             part = _counted(fs, source, column)
-            into = found if column.id in schema.dropped else lost
+            into = dropped if column.id in schema.dropped else lost
             into[column.id] = _joined(into.get(column.id), part)
     undeclared = [drop for drop in lost.values() if drop.rows]
     if undeclared:
         raise _undeclared(schema, value, undeclared)
-    return tuple(drop for drop in found.values() if drop.rows)
+    return tuple(drop for drop in dropped.values() if drop.rows)
 
 
 def joined_drops(one: Iterable[ColumnDrop], other: Iterable[ColumnDrop]) -> tuple[ColumnDrop, ...]:
     """The drops of both, one a column."""
-    found: dict[int, ColumnDrop] = {}
+    joined: dict[int, ColumnDrop] = {}
     for drop in (*one, *other):
-        found[drop.id] = _joined(found.get(drop.id), drop)
-    return tuple(found.values())
+        joined[drop.id] = _joined(joined.get(drop.id), drop)
+    return tuple(joined.values())
 
 
 def missing_columns(fs: Fs, schema: TableSchema, value: str, source: MergeSource) -> Iterator[Column]:

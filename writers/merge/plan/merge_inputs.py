@@ -30,7 +30,7 @@ def unmerged(
 
     SnapshotMovedError: the stream was rolled back below rows that history has.
     """
-    found = []
+    sources = []
     for stream, location in locations:
         start = merged.get((stream, location.key.internal, location.since), 0)
         if start > location.rows:
@@ -45,7 +45,7 @@ def unmerged(
         if start < location.rows:
             directory = place.intraday_location(location.key)
             key = location.key.internal
-            found.append(
+            sources.append(
                 MergeSource(
                     directory,
                     stream,
@@ -58,7 +58,7 @@ def unmerged(
                     dict(location.files.items()),  # at once; by name each would be unpacked from all
                 )
             )
-    return found
+    return sources
 
 
 def has_all(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -> bool:
@@ -69,13 +69,13 @@ def has_all(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -
 
 def history_of(place: TablePlace, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
     """All rows of a date as history has them."""
-    found = []
+    sources = []
     for output in sorted(base.outputs, key=lambda o: o.internal):
         directory = place.history_location(LocationKey(output.internal, base.value))
         rows = output.rows
         source = MergeSource(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
-        found.append(replace(source, text_bytes=text_bytes(place.fs, source, schema.stored)))
-    return found
+        sources.append(replace(source, text_bytes=text_bytes(place.fs, source, schema.stored)))
+    return sources
 
 
 def all_inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]) -> tuple[MergeInput, ...]:
@@ -113,6 +113,6 @@ def _moved(pins: Pins, value: str, sources: Sequence[tuple[str, str, int, int]])
     for stream, internal, since, stop in sources:
         location = now.get((stream, internal))
         if stream and (location is None or location.since != since or location.rows < stop):
-            found = "nothing" if location is None else f"{location.rows} rows since epoch {location.since}"
-            return internal, f"{stop} rows since epoch {since}", found
+            rows_now = "nothing" if location is None else f"{location.rows} rows since epoch {location.since}"
+            return internal, f"{stop} rows since epoch {since}", rows_now
     return None

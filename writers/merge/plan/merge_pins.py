@@ -42,12 +42,12 @@ class Pins:
         if stamp != self._stamp:
             names = list_streams(self._place)
             loaded = [load_read(self._place.of_stream(name)) for name in names]
-            newest = [found.state for found in loaded]
+            newest = [stream.state for stream in loaded]
             self._witnesses = Witnesses(self._place, newest)
             self._asked, self._asked_all = set(), False
             refuse(self._witnesses.beside_logs())
-            for found in loaded:
-                refuse(self._witnesses.removed_by(found.state.stream, found.named))
+            for stream in loaded:
+                refuse(self._witnesses.removed_by(stream.state.stream, stream.named))
             refuse(self._witnesses.merged_locations())
             self._states = tuple(self._durable(state) for state in newest)
             self._waiting = _waiting(newest, self._states)
@@ -107,23 +107,23 @@ def after_sync(table: TableName) -> str:
 
 
 def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    rows_waiting: dict[str, dict[str, int]] = {}
     for now, then in zip(newest, durable, strict=True):
         for key, location in now.locations.items():
             before = then.locations.get(key)
             rows = location.rows - (before.rows if before is not None and before.since == location.since else 0)
             if now is not then and rows > 0:
-                sources = found.setdefault(key.value, {})
+                sources = rows_waiting.setdefault(key.value, {})
                 sources[key.internal] = sources.get(key.internal, 0) + rows
-    return found
+    return rows_waiting
 
 
 def _by_value(states: Sequence[StreamState]) -> dict[str, list[tuple[str, LocationState]]]:
-    found: dict[str, list[tuple[str, LocationState]]] = {}
+    located: dict[str, list[tuple[str, LocationState]]] = {}
     for state in states:
         for key, location in state.locations.items():
             if location.rows:
-                found.setdefault(key.value, []).append((state.stream, location))
-    for locations in found.values():
+                located.setdefault(key.value, []).append((state.stream, location))
+    for locations in located.values():
         locations.sort(key=lambda item: (item[1].key.internal, item[0]))
-    return found
+    return located

@@ -108,9 +108,9 @@ class MergePlan:
 
     def column(self, name: str) -> Column:
         """The column of a name that is in the schema."""
-        found = self.schema.column(name)
-        assert found is not None, name  # noqa: S101  names come from this schema
-        return found
+        column = self.schema.column(name)
+        assert column is not None, name  # noqa: S101  names come from this schema
+        return column
 
     def offset(self, index: int) -> int:
         """Rows of all sources before the given one."""

@@ -63,21 +63,21 @@ class Digests:
 
         Returns the number of nulls. CorruptFileError: bytes at ``where`` are no text.
         """
-        found = digest_values(column, values) if charset_of(column) == "UTF_8" else None
-        if found is None:
+        digest_and_nulls = digest_values(column, values) if charset_of(column) == "UTF_8" else None
+        if digest_and_nulls is None:
             texts = decode_texts(values, charset_of(column), where)
-            found = digest_array(column, texts), texts.null_count
-        self._add(column, found[0])
-        return found[1]
+            digest_and_nulls = digest_array(column, texts), texts.null_count
+        self._add(column, digest_and_nulls[0])
+        return digest_and_nulls[1]
 
 
 def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Digests of all parts together, by column."""
-    found: dict[str, int] = {}
+    digests: dict[str, int] = {}
     for part in parts:
         for name, digest in part.items():
-            found[name] = add(found.get(name, 0), digest)
-    return found
+            digests[name] = add(digests.get(name, 0), digest)
+    return digests
 
 
 def as_hex(digests: Mapping[str, int], schema: TableSchema) -> dict[str, str]:

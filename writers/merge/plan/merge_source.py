@@ -142,14 +142,14 @@ class ColumnSource:
             high = min(low + SYMBOLS, entries)
             raw = self.fs.map_range(sym, low * WIDTH, (high - low) * WIDTH)
             ends = decode_ends(raw, end, stored, self._header.byte_order, sym, entry=low)
-            at = 0
-            while at < high - low:
-                stop = max(at + 1, int(np.searchsorted(ends, ends[at] + size, side="right")) - 1)
-                base, end = int(ends[at]), int(ends[stop])
+            start = 0
+            while start < high - low:
+                stop = max(start + 1, int(np.searchsorted(ends, ends[start] + size, side="right")) - 1)
+                base, end = int(ends[start]), int(ends[stop])
                 data = self.fs.map_range(text, base, end - base) if end > base else pa.py_buffer(b"")
-                where = partial(_entry, sym, low + at)
-                yield low + at, decode_values(data, ends[at : stop + 1] - base, self._header.encoding, where)
-                at = stop
+                where = partial(_entry, sym, low + start)
+                yield low + start, decode_values(data, ends[start : stop + 1] - base, self._header.encoding, where)
+                start = stop
         if end != stored:
             self.symbols()  # raises the error of the last end
 
@@ -158,12 +158,12 @@ class ColumnSource:
         ids: npt.NDArray[np.int32] = self.entries(first, stop)[pick]
         wrong = (ids.view(np.uint32) >= symbols) & (ids != np.int32(-(2**31)))
         if wrong.any():
-            at = int(np.argmax(wrong))
+            index = int(np.argmax(wrong))
             raise CorruptFileError(
                 f"symbol index of column {self.column.name} is out of range",
-                where=f"{self._dat}, row {int(np.arange(first, stop)[pick][at])}",
+                where=f"{self._dat}, row {int(np.arange(first, stop)[pick][index])}",
                 expected=f"0 to {symbols - 1}, or null",
-                found=int(ids[at]),
+                found=int(ids[index]),
                 hint=repair_hint(self.source.stream),
             )
         return ids

@@ -73,7 +73,7 @@ class Columns:
 
     def symbols(self, column: Column) -> list[pa.Array]:
         """The symbol table of each source. Raises as ``open_source``, and what its ``symbols`` raise."""
-        found: dict[int, pa.Array] = {}
+        symbols: dict[int, pa.Array] = {}
         chosen = [index for index in range(len(self.plan.sources)) if self._whole(index, column)]
         names = column.files[1:]
         chosen = [index for index in chosen if all(0 < self._size(index, name) <= SMALL for name in names)]
@@ -81,17 +81,17 @@ class Columns:
             paths = [self._path(index, column.files[0]) for index in part]
             right = read_files(self._fs, paths, encode_prefix(column), [0] * len(part), np.empty(0, np.uint8))
             tables = [np.empty(sum(self._size(index, name) for index in part), np.uint8) for name in names]
-            taken = set.intersection(*(self._read(part, *each) for each in zip(names, (b"", b""), tables, strict=True)))
+            taken = set.intersection(*(self._read(part, *file) for file in zip(names, (b"", b""), tables, strict=True)))
             starts = [0, 0]
             for index, fits in zip(part, right.tolist(), strict=True):
                 sizes = [self._size(index, name) for name in names]
                 if fits and index in taken:
-                    cut = [pa.py_buffer(t).slice(at, n) for t, at, n in zip(tables, starts, sizes, strict=True)]
+                    cut = [pa.py_buffer(t).slice(start, n) for t, start, n in zip(tables, starts, sizes, strict=True)]
                     where = self.plan.sources[index].directory / names[0]
-                    found[index] = decode_symbols(cut[0], cut[1], charset_of(column), "LITTLE_ENDIAN", where)
-                starts = [at + size for at, size in zip(starts, sizes, strict=True)]
+                    symbols[index] = decode_symbols(cut[0], cut[1], charset_of(column), "LITTLE_ENDIAN", where)
+                starts = [start + size for start, size in zip(starts, sizes, strict=True)]
         every = range(len(self.plan.sources))
-        return [found[index] if index in found else self.open(index, column).symbols() for index in every]
+        return [symbols[index] if index in symbols else self.open(index, column).symbols() for index in every]
 
     def _read(self, part: Sequence[int], name: str, head: bytes, out: Octets) -> set[int]:
         """Reads a file of each source into ``out``; returns the sources of which it is as it was committed."""

@@ -36,8 +36,8 @@ def text_bytes(fs: Fs, source: MergeSource, columns: tuple[Column, ...]) -> dict
     if not in_parquet(source.files):
         return {}
     sizes = {NAME: source.files[NAME].size}
-    found = open_parquet(fs, source.directory, sizes, source.rows).found
-    return {column.name: found.uncompressed(column) for column in columns if column.storage is not Storage.FIXED}
+    parquet = open_parquet(fs, source.directory, sizes, source.rows).found
+    return {column.name: parquet.uncompressed(column) for column in columns if column.storage is not Storage.FIXED}
 
 
 class ParquetSource(ColumnSource):
@@ -72,9 +72,9 @@ class ParquetSource(ColumnSource):
     def symbols(self) -> pa.Array:
         """The distinct texts, sorted: the symbol table that a column file would have."""
         if self._table is None:
-            found = self._rows.found
-            groups = range(len(found.firsts) - 1) if found.has(self.column) else ()
-            parts = [sorted_symbols([_used(found.group(group, self.column))]) for group in groups]
+            parquet = self._rows.found
+            groups = range(len(parquet.firsts) - 1) if parquet.has(self.column) else ()
+            parts = [sorted_symbols([_used(parquet.group(group, self.column))]) for group in groups]
             self._table = sorted_symbols(parts or [pa.array([], pa.string())])
         return self._table
 

@@ -16,7 +16,7 @@ Block = tuple[int, int, int, npt.NDArray[np.intp] | None, int, int]
 
 def blocks_of(plan: MergePlan, rows: Rows) -> Iterator[Block]:
     """Blocks with chosen rows: source, first and last row, rows in it (None = all), place in source order, rows."""
-    place = 0
+    position = 0
     for index, source in enumerate(plan.sources):
         chosen = rows[index]
         for first, stop in source.blocks():
@@ -26,5 +26,5 @@ def blocks_of(plan: MergePlan, rows: Rows) -> Iterator[Block]:
                 a, b = np.searchsorted(chosen, [first - source.start, stop - source.start])
                 count, picked = int(b - a), chosen[a:b].astype(np.intp) - (first - source.start)
             if count:
-                yield index, first, stop, picked, place, count
-            place += count
+                yield index, first, stop, picked, position, count
+            position += count

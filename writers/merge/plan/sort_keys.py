@@ -93,15 +93,15 @@ def _float_ordinals(raw: npt.NDArray[Any]) -> Words:
 def ranked_symbols(tables: Sequence[pa.Array]) -> tuple[pa.StringArray, list[npt.NDArray[np.int32]]]:
     """The distinct strings of all tables, as ``sorted_symbols``, and the lookup table of each, as ``rank_lut``."""
     together = _together(tables)
-    found = None if together is None else rank_texts(together)
-    union = None if found is None else take_texts(together, found[1])
-    if found is None or union is None:
+    ranked = None if together is None else rank_texts(together)
+    union = None if ranked is None else take_texts(together, ranked[1])
+    if ranked is None or union is None:
         union = plain_sorted_symbols(tables)
         return union, [rank_lut(table, union) for table in tables]
     luts, first = [], 0
     for table in tables:
         lut = np.full(len(table) + 1, INT_NULL, np.int32)
-        np.copyto(lut[:-1], found[0][first : first + len(table)], where=found[0][first : first + len(table)] >= 0)
+        np.copyto(lut[:-1], ranked[0][first : first + len(table)], where=ranked[0][first : first + len(table)] >= 0)
         luts.append(lut)
         first += len(table)
     return union, luts
@@ -143,8 +143,8 @@ def is_sorted(texts: pa.Array) -> bool:
     """Whether texts are distinct, none of them null, and ordered by UTF-16 code unit."""
     if texts.null_count:
         return False
-    found = texts_ordered(texts)
-    return plain_is_sorted(texts) if found is None else found
+    ordered = texts_ordered(texts)
+    return plain_is_sorted(texts) if ordered is None else ordered
 
 
 def plain_is_sorted(texts: pa.Array) -> bool:
@@ -167,8 +167,8 @@ def rank_lut(local: pa.Array, union: pa.StringArray) -> npt.NDArray[np.int32]:
     lut = np.full(len(local) + 1, INT_NULL, np.int32)
     texts = local.cast(pa.string())
     for first in range(0, len(union), RANKED):
-        found = pc.index_in(texts, value_set=union.slice(first, RANKED))
-        ranks = pc.fill_null(found, int(INT_NULL)).to_numpy(zero_copy_only=False)
+        indexes = pc.index_in(texts, value_set=union.slice(first, RANKED))
+        ranks = pc.fill_null(indexes, int(INT_NULL)).to_numpy(zero_copy_only=False)
         lut[:-1] = np.where(ranks == INT_NULL, lut[:-1], ranks + np.int32(first))
     return lut
 
@@ -177,8 +177,8 @@ def picked(texts: pa.Array, indices: npt.NDArray[Any]) -> pa.Array:
     """The texts at some indices, none of them null."""
     if len(indices) == len(texts) and bool((indices == np.arange(len(texts))).all()):
         return texts
-    found = take_texts(texts, indices)
-    return texts.take(pa.array(indices)) if found is None else found
+    taken = take_texts(texts, indices)
+    return texts.take(pa.array(indices)) if taken is None else taken
 
 
 def look_up(lut: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

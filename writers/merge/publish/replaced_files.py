@@ -32,15 +32,15 @@ class Replaced:
 
 def waiting(place: TablePlace, now_s: float, *, value: str | None = None) -> list[Replaced]:
     """The replaced locations that are still on disk, of one date or of all; ``now_s`` is seconds since the epoch."""
-    found: list[Replaced] = []
-    for each in [value] if value is not None else all_values(place):
-        found += replaced_by(place, load_history(place, each), now_s)
-    return found
+    replaced: list[Replaced] = []
+    for date in [value] if value is not None else all_values(place):
+        replaced += replaced_by(place, load_history(place, date), now_s)
+    return replaced
 
 
 def replaced_by(place: TablePlace, history: DateHistory, now_s: float) -> list[Replaced]:
     """The same for one date."""
-    alive, found = history.alive, []
+    alive, replaced = history.alive, []
     for record in history.complete:
         for internal in record.replaces:
             path = place.fs.resolve(place.partitions / internal) / record.value / place.table.table
@@ -48,8 +48,8 @@ def replaced_by(place: TablePlace, history: DateHistory, now_s: float) -> list[R
                 continue
             size = sum(stat.size for file in files_below(place.fs, path) if (stat := place.fs.stat(file)) is not None)
             due = max(0.0, record.published_ms / 1000 + GRACE_S - now_s)
-            found.append(Replaced(record.value, internal, path, size, due))
-    return found
+            replaced.append(Replaced(record.value, internal, path, size, due))
+    return replaced
 
 
 def clean(
@@ -64,7 +64,7 @@ def clean(
     with lock_table(place):
         histories = [load_history(place, value) for value in all_values(place)]
         now_s, publishing = clock(), PublishPhase(place, clock)
-        due, later = _parted([item for each in histories for item in replaced_by(place, each, now_s)])
+        due, later = _parted([item for history in histories for item in replaced_by(place, history, now_s)])
         for history in histories:
             if any(item.value == history.value for item in due):
                 publishing.retire_replaced(history)
@@ -86,5 +86,6 @@ def clean_after(place: TablePlace, clock: Callable[[], float], on_progress: Call
             on_progress(f"{value}: replaced locations could not be removed ({error}). {again}")
 
 
-def _parted(found: list[Replaced]) -> tuple[list[Replaced], list[Replaced]]:
-    return [each for each in found if not each.due_s], [each for each in found if each.due_s]
+def _parted(replaced: list[Replaced]) -> tuple[list[Replaced], list[Replaced]]:
+    due = [location for location in replaced if not location.due_s]
+    return due, [location for location in replaced if location.due_s]

@@ -78,15 +78,15 @@ def read_index(place: TablePlace) -> dict[LocationKey, IndexEntry]:
     path = place.metadata_index
     if place.fs.stat(path) is not None:
         return {entry.key: entry for entry in decode_tlmi(place.fs.read(path), path)}
-    found: dict[LocationKey, IndexEntry] = {}
+    entries: dict[LocationKey, IndexEntry] = {}
     base = place.partitions
     for internal in place.fs.names(base):
         for value in place.fs.names(base / internal):
             key = LocationKey(internal, value)
             size = table_size.load(place.fs, place.history_location(key))
             if size is not None:
-                found[key] = IndexEntry(key, size.size, size.last_modified_ms)
-    return found
+                entries[key] = IndexEntry(key, size.size, size.last_modified_ms)
+    return entries
 
 
 def write_index(place: TablePlace, records: Sequence[MergeRecord]) -> None:

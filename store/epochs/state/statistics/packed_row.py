@@ -109,11 +109,11 @@ class _Row:
 
     def __init__(self, data: bytes, count: int) -> None:
         self.start, self.stop, nulls, nans = _HEAD.unpack_from(data)
-        at = _HEAD.size + count
-        self.kinds = data[_HEAD.size : at]
+        offset = _HEAD.size + count
+        self.kinds = data[_HEAD.size : offset]
         form = _numbers(nulls, nans, self.kinds)
-        numbers = form.unpack_from(data, at)
-        at += form.size
+        numbers = form.unpack_from(data, offset)
+        offset += form.size
         none = (0,) * count
         first = count if nulls else 0
         second = first + (count if nans else 0)
@@ -123,15 +123,15 @@ class _Row:
         self.lows, self.highs = numbers[second : second + bounds], numbers[second + bounds :]
         self.texts: list[str] = []
         for _ in range(2 * _plain(self.kinds).count(TEXT)):
-            end = at + 1 + data[at]
-            self.texts.append(data[at + 1 : end].decode("utf-8", "surrogatepass"))
-            at = end
-        if at != len(data) or len(self.kinds) != count:
-            raise ValueError(f"row of {count} columns ends at byte {at} of {len(data)}")
+            end = offset + 1 + data[offset]
+            self.texts.append(data[offset + 1 : end].decode("utf-8", "surrogatepass"))
+            offset = end
+        if offset != len(data) or len(self.kinds) != count:
+            raise ValueError(f"row of {count} columns ends at byte {offset} of {len(data)}")
 
     def unpacked(self) -> list[RangeStats]:
         """Its statistics, by column."""
-        found, number, text = [], 0, 0
+        stats, number, text = [], 0, 0
         for kind, nulls, nans in zip(self.kinds, self.nulls, self.nans, strict=True):
             low: Scalar | None = None
             high: Scalar | None = None
@@ -144,8 +144,8 @@ class _Row:
                 number += 1
                 if plain == BOOL:
                     low, high = bool(low), bool(high)
-            found.append(RangeStats(self.start, self.stop, nulls, nans, low, high, not kind & INEXACT))
-        return found
+            stats.append(RangeStats(self.start, self.stop, nulls, nans, low, high, not kind & INEXACT))
+        return stats
 
 
 def unpack_row(data: bytes, count: int) -> list[RangeStats]:
