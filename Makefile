@@ -104,7 +104,7 @@ test-fast: setup ## quick tests without a JVM, with fewer examples; their files 
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \
 	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
 
-check: $(STAMP) $(DOCS) $(C_CHECKED) ## format, lint, types, import rules, words, the C core, the documentation and its links
+check: $(STAMP) $(DOCS) $(C_CHECKED) ## format, lint, types, import rules, words, names, the C core, the documentation and its links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -112,6 +112,7 @@ check: $(STAMP) $(DOCS) $(C_CHECKED) ## format, lint, types, import rules, words
 	$(BIN)/python -m native.abi --check
 	$(BIN)/python -m tools.docs.pages --check
 	$(BIN)/python -m tools.docs.words
+	$(BIN)/python -m tools.code.names
 	$(BIN)/sphinx-build $(SITE) -q
 
 reference: $(STAMP) ## what is made from the code: parts of the pages, and store/native/abi.py from the C headers

@@ -28,11 +28,11 @@ def bindings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     place_names = {"place", "places"} if named & {"TablePlace", "StreamPlace"} else set()
     for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
         parameters = [node for node in ast.walk(function.args) if isinstance(node, ast.arg)]
-        nouns = place_names | (ERROR_PARTS if any(node.arg == "expected" for node in parameters) else set())
-        for node in parameters:
-            is_other = node.arg in place_names and node.annotation and "Place" not in ast.unparse(node.annotation)
-            if is_other or node.arg not in nouns:
-                yield node.lineno, node.arg
+        nouns = place_names | (ERROR_PARTS if any(parameter.arg == "expected" for parameter in parameters) else set())
+        for parameter in parameters:
+            name, annotation = parameter.arg, parameter.annotation
+            if name not in nouns or (name in place_names and annotation and "Place" not in ast.unparse(annotation)):
+                yield parameter.lineno, name
         for node in ast.walk(function):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in nouns:
                 yield node.lineno, node.id
