@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sparkhaven.store.io.durability import Durability
 from sparkhaven.store.io.file_lock import Lock
-from sparkhaven.store.io.open_files import Opened, shorter
+from sparkhaven.store.io.open_files import MAP_FROM, Opened, shorter
 from sparkhaven.store.io.stat import Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
@@ -31,7 +31,6 @@ from sparkhaven.store.io.system_errors import in_phase, naming
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
 T = TypeVar("T")
-MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
 COPY_CHUNK = 8 << 20
 
 

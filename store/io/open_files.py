@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparkhaven.store.errors import CorruptFileError
 
-MAPPED_FROM = 1 << 17  # bytes; for less, reading is as quick
+MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
 _POPULATE_READ = 22  # MADV_POPULATE_READ, of Linux from 5.14 on
 
 
@@ -44,7 +44,7 @@ class Opened:
         if offset + length > size:
             raise shorter(self.path, offset + length, size)
         lead = offset % mmap.ALLOCATIONGRANULARITY
-        if length >= MAPPED_FROM:
+        if length >= MAP_FROM:
             try:
                 mapping = mmap.mmap(self._descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
                 mapping.madvise(_POPULATE_READ)

@@ -114,7 +114,7 @@ class VersionReader(RangeReader):
         waiting, _ = self._planner.waiting()
         ranges = share_out(batch, self._planner.table_id, self.tasks_now())
         large = batch.bytes > SMALL_BATCH
-        return [RangeRun((item,), task, waiting, large) for task, item in enumerate(ranges)]
+        return [RangeRun((offset_range,), task, waiting, large) for task, offset_range in enumerate(ranges)]
 
 
 def _offset(position: int) -> DeltaOffset:

@@ -45,25 +45,25 @@ def file_blocks(
     schema: TableSchema,
     rejects: Rejects,
     clock: Clock,
-    known: KnownFile = NOTHING,
+    known_file: KnownFile = NOTHING,
 ) -> Iterator[Block]:
     """Steps 1 to 3 and 5: typed rows block by block; bad rows and counts go to ``rejects``.
 
     Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
     read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
     """
-    with guarded_file(known.place or split.path):
-        rejects.time_ns = _time_ns(split, known)
+    with guarded_file(known_file.place or split.path):
+        rejects.time_ns = _time_ns(split, known_file)
         rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
         targets = resolve_targets(spec, schema)
         file, form = PlannedFile(fs, split), FORMATS[options.format]
         before = file.verify()
-        clock_ns = _clock_ns(file, Decoding(spec, options, tuple(targets), known), clock)
-        router = Router(targets, spec.partition, known.place or split.path, clock_ns, form.unit)
-        decoding = Decoding(spec, options, tuple(t for t in targets if t.meta is None), known)
+        clock_ns = _clock_ns(file, Decoding(spec, options, tuple(targets), known_file), clock)
+        router = Router(targets, spec.partition, known_file.place or split.path, clock_ns, form.unit)
+        decoding = Decoding(spec, options, tuple(t for t in targets if t.meta is None), known_file)
         for rows, payload in form.code.decode(file, decoding, rejects):
-            rows = _near(rows, targets, router, _time_ns(split, known), payload, rejects)
-            yield router, _with_meta(rows, targets, split, clock, known), payload
+            rows = _near(rows, targets, router, _time_ns(split, known_file), payload, rejects)
+            yield router, _with_meta(rows, targets, split, clock, known_file), payload
         after = file.verify()
         if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
             raise changed(split, after.size, after.mtime_ns)
@@ -88,9 +88,9 @@ def _clock_ns(file: PlannedFile, whole: Decoding, clock: Clock) -> int:
     return reference_ns(rule, chosen, now_ns, rows)
 
 
-def _time_ns(split: FileId, known: KnownFile) -> int:
+def _time_ns(split: FileId, known_file: KnownFile) -> int:
     """The time of a file; one that no Instant holds is the last or first of 64 bits."""
-    time_ns = split.mtime_ns if known.time_ns is None else known.time_ns
+    time_ns = split.mtime_ns if known_file.time_ns is None else known_file.time_ns
     return min(max(time_ns, -INSTANT_HIGH), INSTANT_HIGH)
 
 
@@ -109,23 +109,25 @@ def _near(
     return rows.part(0, 0)
 
 
-def _with_meta(rows: TypedRows, targets: Sequence[Target], split: FileId, clock: Clock, known: KnownFile) -> TypedRows:
+def _with_meta(
+    rows: TypedRows, targets: Sequence[Target], split: FileId, clock: Clock, known_file: KnownFile
+) -> TypedRows:
     """Rows with the columns that come from the source position put in their places."""
     if not any(t.meta for t in targets):
         return rows
     payload = iter(rows.columns)
-    columns = [next(payload) if t.meta is None else _meta(t, rows, split, clock, known) for t in targets]
+    columns = [next(payload) if t.meta is None else _meta(t, rows, split, clock, known_file) for t in targets]
     return replace(rows, columns=tuple(columns))
 
 
-def _meta(target: Target, rows: TypedRows, split: FileId, clock: Clock, known: KnownFile) -> pa.Array:
+def _meta(target: Target, rows: TypedRows, split: FileId, clock: Clock, known_file: KnownFile) -> pa.Array:
     if target.meta == "file":
         return pa.repeat(split.path, len(rows))
     if target.meta == "line":
         return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
     stamp: int | None = round(clock() * NS_PER_SECOND)
     if target.meta == "timestamp":
-        stamp = _time_ns(split, known)
+        stamp = _time_ns(split, known_file)
         if abs(stamp) == INSTANT_HIGH and target.far == "null":
             return pa.nulls(len(rows), target.column.type.arrow)
     return pa.array(np.full(len(rows), stamp, np.int64)).view(target.column.type.arrow)

@@ -61,7 +61,8 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         """Offsets between the positions and the ends."""
-        from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+        from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
+        from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, partition_ends
         from sparkhaven.ingest.feeds.kafka.planner import Position, lag, newcomers, verified
         from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
 
@@ -74,13 +75,11 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         fresh = newcomers(committed, view)
         positions = verified(committed, view, allow_gap=feed.allow_gap)
         positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(committed))
-        left = {f"{topic}/{partition}": amount for (topic, partition), amount in sorted(lag(positions, view).items())}
-        partition_ends = {
-            f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())
-        }
+        left = {partition_name(*partition): amount for partition, amount in sorted(lag(positions, view).items())}
+        ends_by_name = {partition_name(*partition): end for partition, end in sorted(partition_ends(view).items())}
         waiting = sum(left.values())
-        counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=partition_ends)
-        return Waiting(counts, f"{waiting:,} messages", rows=waiting, nothing=not partition_ends)
+        counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=ends_by_name)
+        return Waiting(counts, f"{waiting:,} messages", rows=waiting, nothing=not ends_by_name)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

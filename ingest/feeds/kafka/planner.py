@@ -20,7 +20,7 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
     retention_passed,
     topic_gone,
 )
-from sparkhaven.ingest.feeds.kafka.broker.topics import TopicView
+from sparkhaven.ingest.feeds.kafka.broker.topics import TopicView, partition_ends
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.types.frozen import frozen
@@ -72,8 +72,7 @@ def verified(
 
 def newcomers(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> list[TopicPartition]:
     """Partitions without a position, in order."""
-    partitions = ((topic, partition) for topic, now in view.items() for partition in now.partitions)
-    return sorted(partition for partition in partitions if partition not in positions)
+    return sorted(partition for partition in partition_ends(view) if partition not in positions)
 
 
 def lag(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> dict[TopicPartition, int]:

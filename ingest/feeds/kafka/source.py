@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
 from sparkhaven.ingest.feeds.kafka.message_size import MessageSizes
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import (
@@ -88,8 +88,8 @@ class TopicReader(RangeReader):
             if not ranges:
                 return start
             self._positions = {**before, **moved}
-            for item in ranges:
-                self._positions[item.topic, item.partition] = Position(item.stop, item.topic_id)
+            for planned in ranges:
+                self._positions[planned.topic, planned.partition] = Position(planned.stop, planned.topic_id)
             end = _offset(self._positions)
             self._planned = {_key(end): ranges}
             return self.planned(start, end)
@@ -106,8 +106,7 @@ class TopicReader(RangeReader):
 
     def reportLatestOffset(self) -> Offset:
         """The ends of the partitions, for the progress report."""
-        ends = {(topic, n): Position(b.end) for topic, now in self._view.items() for n, b in now.partitions.items()}
-        return _offset(ends)
+        return _offset({partition: Position(end) for partition, end in partition_ends(self._view).items()})
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Runs of the ranges between two offsets."""

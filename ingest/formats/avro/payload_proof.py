@@ -219,7 +219,7 @@ def _entry(value: Check) -> Check:
     return lambda payload, offset, depth: value(payload, _text(payload, offset, depth), depth)
 
 
-def _blocks(item: Check, empty: list[int]) -> Check:
+def _blocks(item_check: Check, empty: list[int]) -> Check:
     """Entries of an array or map: blocks of a count, before a negative one's entries their size, until a count of 0."""
 
     def blocks(payload: bytes, offset: int, depth: int) -> int:
@@ -234,7 +234,7 @@ def _blocks(item: Check, empty: list[int]) -> Check:
             if abs(count) > len(payload) - offset and abs(count) > MAX_EMPTY:
                 raise NotARecordError(f"a list of {abs(count)} entries")
             for _ in range(abs(count)):
-                before, offset = offset, item(payload, offset, depth)
+                before, offset = offset, item_check(payload, offset, depth)
                 if offset == before:  # its type takes no bytes, so none of the entries does
                     empty[0] += abs(count)
                     if empty[0] > MAX_EMPTY:

@@ -115,7 +115,7 @@ def _structure(scalar: pa.Scalar) -> Any:
         pairs = [[_structure(entry[0]), _structure(entry[1])] for entry in scalar.values]
         return dict(pairs) if all(isinstance(key, str) for key, _ in pairs) else pairs
     if kinds.is_nested(kind):
-        return [_structure(item) for item in scalar.values]
+        return [_structure(element) for element in scalar.values]
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         try:
             return text_of(scalar)
@@ -143,7 +143,7 @@ def _plain(scalar: pa.Scalar) -> Any:
     if kinds.is_map(kind):
         return [[_plain(entry[0]), _plain(entry[1])] for entry in scalar.values]
     if kinds.is_nested(kind):
-        return [_plain(item) for item in scalar.values]
+        return [_plain(element) for element in scalar.values]
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         try:
             return text_of(scalar)

@@ -27,7 +27,7 @@ def structure(value: Any, field: FieldDescriptor) -> Any:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
         return {_key(key): _one(value[key], inner) for key in value}
-    return [_one(item, field) for item in value] if field.is_repeated else _one(value, field)
+    return [_one(element, field) for element in value] if field.is_repeated else _one(value, field)
 
 
 def _one(value: Any, field: FieldDescriptor) -> Any:
@@ -80,7 +80,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _list(value: Any) -> list[Any]:
-    return [_value(item) for item in value.values]
+    return [_value(element) for element in value.values]
 
 
 def _value(value: Any) -> Any:

@@ -19,10 +19,10 @@ def condition(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     """A Boolean array with nulls where the outcome is not known."""
     if node.op in ("&&", "||"):
         kernel = pc.and_kleene if node.op == "&&" else pc.or_kleene
-        result = condition(node.parts[0], rows)
+        truth = condition(node.parts[0], rows)
         for part in node.parts[1:]:
-            result = kernel(result, condition(part, rows))
-        return result
+            truth = kernel(truth, condition(part, rows))
+        return truth
     if node.op == "!":
         return pc.invert(condition(node.parts[0], rows))
     if node.op == "isnull":
@@ -61,10 +61,10 @@ def _against(op: str, values: pa.Array, sort: Sort, literal: PredicateNode) -> p
     if sort is Sort.FLOAT:
         # a whole number too large for a double: compare with the nearest ones is exact by order, see _float_literal
         op, number = _float_literal(op, value)
-        result = _kernel(op)(values.cast(pa.float64()), pa.scalar(number, pa.float64()))
+        truth = _kernel(op)(values.cast(pa.float64()), pa.scalar(number, pa.float64()))
         if op in (">", ">="):  # NaN is above everything
-            result = pc.or_kleene(result, pc.is_nan(values.cast(pa.float64())))
-        return result
+            truth = pc.or_kleene(truth, pc.is_nan(values.cast(pa.float64())))
+        return truth
     if sort in (Sort.INTEGER, Sort.INSTANT, Sort.CHAR):
         op, bound = _integer_literal(op, value)
         if bound is None:

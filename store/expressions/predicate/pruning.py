@@ -21,12 +21,12 @@ def outcomes(node: PredicateNode, stats: Mapping[str, RangeStats | None]) -> int
     if node.op in ("&&", "||"):
         absorbing, neutral = (FALSE, TRUE) if node.op == "&&" else (TRUE, FALSE)
         parts = [outcomes(part, stats) for part in node.parts]
-        result = absorbing if any(o & absorbing for o in parts) else 0
+        united = absorbing if any(o & absorbing for o in parts) else 0
         free = [o & ~absorbing for o in parts]
         if all(free):
-            result |= NULL if any(o & NULL for o in free) else 0
-            result |= neutral if all(o & neutral for o in free) else 0
-        return result
+            united |= NULL if any(o & NULL for o in free) else 0
+            united |= neutral if all(o & neutral for o in free) else 0
+        return united
     if node.op == "isnull":
         return _null_outcomes(node.parts[0], stats)
     if node.op == "column":
@@ -58,15 +58,15 @@ def _column_outcomes(op: str, node: PredicateNode, value: Literal, stats: Mappin
     if column_stats is None:
         return ANY
     rows = column_stats.stop - column_stats.start
-    result = NULL if column_stats.nulls else 0
+    possible = NULL if column_stats.nulls else 0
     if column_stats.nans:  # NaN is above every literal
-        result |= TRUE if op in (">", ">=", "!=") else FALSE
+        possible |= TRUE if op in (">", ">=", "!=") else FALSE
     if column_stats.nulls + column_stats.nans >= rows:
-        return result
+        return possible
     low, high = column_stats.low, column_stats.high
     if low is None or high is None or isinstance(low, str) != isinstance(value, str):
-        return result | TRUE | FALSE
-    return result | _range_outcomes(op, low, high, value)
+        return possible | TRUE | FALSE
+    return possible | _range_outcomes(op, low, high, value)
 
 
 def _range_outcomes(op: str, low: Literal, high: Literal, value: Literal) -> int:

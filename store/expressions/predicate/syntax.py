@@ -156,12 +156,12 @@ class _Parser(Cursor):
     def literals(self, left: PredicateNode, token: Token, close: str) -> PredicateNode:
         values: list[Literal] = []
         while True:
-            item = self.unary(MAX_DEPTH - 2)
-            if item.op != "literal":
+            literal = self.unary(MAX_DEPTH - 2)
+            if literal.op != "literal":
                 raise PredicateError(SYNTAX, self.here.character, "literals in the list", "an expression")
-            _, item = comparable(left, item, token)
-            assert not isinstance(item.value, tuple)  # noqa: S101 - a literal has one value
-            values.append(item.value)
+            _, literal = comparable(left, literal, token)
+            assert not isinstance(literal.value, tuple)  # noqa: S101 - a literal has one value
+            values.append(literal.value)
             if len(values) > MAX_LITERALS:
                 raise PredicateError(SYNTAX, self.here.character, f"at most {MAX_LITERALS} values", "more")
             if self.take(close):

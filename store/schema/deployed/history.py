@@ -98,7 +98,7 @@ def decode_history(data: bytes, where: object) -> list[Version]:
         stated = content.get("format", 1)
         if stated not in (1, FORMAT):
             raise _newer(where, stated)
-        versions = [_version(item) for item in content["versions"]]
+        versions = [_version(entry) for entry in content["versions"]]
         if ("crc32" in content or stated > 1) and content["crc32"] != _crc(content["versions"]):
             raise ValueError(f"CRC-32 of the versions is {_crc(content['versions'])}, stored is {content['crc32']}")
         _require_order(versions, names_change=stated > 1)
@@ -156,17 +156,17 @@ def _crc(versions: Any) -> int:
     return zlib.crc32(json.dumps(versions, sort_keys=True, separators=(",", ":")).encode())
 
 
-def _version(item: Any) -> Version:
-    columns = tuple(ColumnVersion(*column) for column in item["columns"])
-    if type(item["version"]) is not int or any(type(c.id) is not int or c.id < 0 for c in columns):
+def _version(entry: Any) -> Version:
+    columns = tuple(ColumnVersion(*column) for column in entry["columns"])
+    if type(entry["version"]) is not int or any(type(c.id) is not int or c.id < 0 for c in columns):
         raise ValueError("version and ids are whole numbers")
     texts = [text for c in columns for text in (c.name, c.type, c.storage, c.kind)]
-    if not all(isinstance(text, str) for text in texts) or not isinstance(item["sha256"], str):
+    if not all(isinstance(text, str) for text in texts) or not isinstance(entry["sha256"], str):
         raise ValueError("names, types and checksums are texts")
-    dropped, text = tuple(item.get("dropped", ())), item.get("schema")
+    dropped, text = tuple(entry.get("dropped", ())), entry.get("schema")
     if any(type(number) is not int for number in dropped) or not isinstance(text, str | None):
         raise ValueError("dropped columns are ids, a schema is a text")
-    return Version(item["version"], item["sha256"], columns, dropped, text)
+    return Version(entry["version"], entry["sha256"], columns, dropped, text)
 
 
 def _require_order(versions: Sequence[Version], *, names_change: bool) -> None:

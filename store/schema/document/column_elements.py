@@ -90,28 +90,13 @@ def read_columns(table: Element, findings: FindingCollector, *, deployed: bool =
 def _column(element: Element, number: int, findings: FindingCollector) -> Column | None:
     name, spelling = element.attributes.get("name", ""), element.attributes.get("dataType", "")
     if not name or not spelling or not is_identifier(name):
-        missing = "dataType" if name else "name"
-        misspelt = next((a for a in element.attributes if a != missing and a.lower() == missing.lower()), None)
-        findings.add(
-            "E111",
-            element,
-            expected="dataType, and a name of a letter or _, then letters, digits, _, at most 200",
-            found=repr(name) if name and spelling else f"no {missing}",
-            hint=f"attributes are case-sensitive. Write {missing}, not {misspelt}" if misspelt else "state both",
-        )
+        _refuse_name(element, name, spelling, findings)
         return None
     kind = _KINDS[one_of(element, "columnType", COLUMN_TYPES, findings)]
     symbols = one_of(element, "symbolTable", SYMBOL_TABLES, findings)
     charset = one_of(element, "encoding", CHARSETS, findings)
     kind_of_value = data_type(spelling)
-    if not is_known(spelling):
-        findings.add(
-            "W118",
-            element,
-            expected="a type that is known: " + ", ".join(row.name for row in TYPES) + ", or an array of one",
-            found=spelling,
-            hint=meant(spelling, _SPELLINGS) or "values are handed out as bytes and never interpreted",
-        )
+    _check_known(element, spelling, findings)
     _check_role(element, kind, kind_of_value, findings)
     text = kind_of_value.name == "String"
     symbol = text and symbols != "None"
@@ -125,7 +110,6 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
             if symbol
             else "it has no effect: remove it",
         )
-    codec, arguments = element.attributes.get("objectCodec"), element.attributes.get("objectCodecArguments")
     width = _width(element, kind_of_value, findings)
     if kind is Kind.PARTITIONING:
         storage = Storage.NONE
@@ -144,12 +128,35 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
         storage=storage,
         id=number,
         encoding=(charset or DEFAULT_CHARSET) if stringy else None,
-        codec=codec,
-        codec_args=arguments,
+        codec=element.attributes.get("objectCodec"),
+        codec_args=element.attributes.get("objectCodecArguments"),
         codec_width=width,
         component=None if component is None else data_type(component),
         spelling=spelling,
     )
+
+
+def _refuse_name(element: Element, name: str, spelling: str, findings: FindingCollector) -> None:
+    missing = "dataType" if name else "name"
+    misspelt = next((a for a in element.attributes if a != missing and a.lower() == missing.lower()), None)
+    findings.add(
+        "E111",
+        element,
+        expected="dataType, and a name of a letter or _, then letters, digits, _, at most 200",
+        found=repr(name) if name and spelling else f"no {missing}",
+        hint=f"attributes are case-sensitive. Write {missing}, not {misspelt}" if misspelt else "state both",
+    )
+
+
+def _check_known(element: Element, spelling: str, findings: FindingCollector) -> None:
+    if not is_known(spelling):
+        findings.add(
+            "W118",
+            element,
+            expected="a type that is known: " + ", ".join(row.name for row in TYPES) + ", or an array of one",
+            found=spelling,
+            hint=meant(spelling, _SPELLINGS) or "values are handed out as bytes and never interpreted",
+        )
 
 
 def _check_role(element: Element, kind: Kind, data_type: DataType, findings: FindingCollector) -> None:

@@ -1,61 +1,15 @@
-"""Import blocks, data indexes and validation rules of a ``Table`` element (E131 to E151)."""
+"""Data indexes and validation rules of a ``Table`` element (E141 to E151)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from sparkhaven.store.schema.document.import_sources import ImportColumn, ImportSource
 from sparkhaven.store.schema.document.validator_rules import check_rule
-from sparkhaven.store.schema.document.vocabulary import IMPORT_TYPES
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.model import Column, Kind, TableSchema, ValidatorRule
-
-
-def read_imports(root: Element, columns: tuple[Column, ...], findings: FindingCollector) -> tuple[ImportSource, ...]:
-    """The import blocks in document order."""
-    names = {c.name: c for c in columns}
-    blocks: list[ImportSource] = []
-    for element in root.all("ImportSource"):
-        kind = element.attributes.get("type", "")
-        if kind not in IMPORT_TYPES:
-            findings.add(
-                "E131",
-                element,
-                expected=", ".join(IMPORT_TYPES),
-                found=repr(kind) if "type" in element.attributes else "no type",
-                hint=meant(kind, IMPORT_TYPES) or "choose a type of the list",
-            )
-        mapped: dict[str, ImportColumn] = {}
-        for child in element.all("ImportColumn"):
-            column = _import_column(child, names, mapped, findings)
-            if column is not None:
-                mapped[column.name] = column
-        blocks.append(ImportSource(kind, element.attributes.get("name"), mapped))
-    return tuple(blocks)
-
-
-def _import_column(
-    element: Element, names: dict[str, Column], mapped: dict[str, ImportColumn], findings: FindingCollector
-) -> ImportColumn | None:
-    attributes = element.attributes
-    name = attributes.get("name", "")
-    if name not in names or name in mapped:
-        twice = name in mapped
-        findings.add(
-            "E132",
-            element,
-            expected="each column once" if twice else "the name of a column of the table",
-            found=f"{name}, twice in this block" if twice else (repr(name) if name else "no name"),
-            hint="remove one of them" if twice else meant(name, names) or "name a column, or remove the element",
-        )
-        return None
-    if set(attributes) == {"name"}:
-        hint = "add sourceName, sourceType or default, or remove the element"
-        findings.add("W133", element, expected="an attribute beside name", found="only name", hint=hint)
-    return ImportColumn(name, attributes.get("sourceName"), attributes.get("default"))
 
 
 def check_indexes(

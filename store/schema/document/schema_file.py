@@ -14,8 +14,8 @@ from sparkhaven.store.errors import SchemaError, SchemaParseError
 from sparkhaven.store.expressions.formula.evaluation import parse_formula
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.document.column_elements import is_identifier, read_columns
-from sparkhaven.store.schema.document.import_sources import ImportSource
-from sparkhaven.store.schema.document.schema_checks import check_indexes, check_rules, read_imports
+from sparkhaven.store.schema.document.import_sources import ImportSource, read_imports
+from sparkhaven.store.schema.document.schema_checks import check_indexes, check_rules
 from sparkhaven.store.schema.document.vocabulary import EXTENDED_TYPES, MERGE_CODECS, STORAGE_TYPES, check_words, one_of
 from sparkhaven.store.schema.findings import FindingCollector, FindingList, SchemaFinding, raise_errors
 from sparkhaven.store.schema.xml_tree import Document, DocumentError, Element, parse_document

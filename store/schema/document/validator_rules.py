@@ -74,13 +74,7 @@ def _rows() -> dict[str, RuleSpec]:
     rows: dict[str, RuleSpec] = {}
 
     def add(
-        names: str,
-        required: str,
-        *,
-        nni: bool = False,
-        optional: str = "",
-        fits: Fits = _any,
-        text: str = "any type",
+        names: str, required: str, *, nni: bool = False, optional: str = "", fits: Fits = _any, text: str = "any type"
     ) -> None:
         for name in names.split():
             extra = (*optional.split(), *(SWITCHES if nni else ()))

@@ -22,7 +22,7 @@ from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.io import open_files
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.open_files import MAPPED_FROM, Opened
+from sparkhaven.store.io.open_files import MAP_FROM, Opened
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column
@@ -228,7 +228,7 @@ def test_a_file_that_the_disk_does_not_read_is_one_finding(made: Made, file: str
 @pytest.mark.parametrize("way", ["mapped", "read", "populating fails"])
 def test_a_view_of_a_part_of_a_file(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if way != "read":
-        monkeypatch.setattr(open_files, "MAPPED_FROM", 1)
+        monkeypatch.setattr(open_files, "MAP_FROM", 1)
     if way == "populating fails":
         monkeypatch.setattr(open_files, "_POPULATE_READ", 1 << 20)
     path, data = tmp_path / "file", bytes(range(256)) * 50
@@ -250,7 +250,7 @@ def test_a_view_of_a_part_of_a_file(way: str, tmp_path: Path, monkeypatch: pytes
 
 def test_large_parts_are_mapped(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(bytes(MAPPED_FROM))
+    path.write_bytes(bytes(MAP_FROM))
     file = Fs().open(path)
-    assert isinstance(file.view(1, MAPPED_FROM - 1).obj, bytes)
-    assert isinstance(file.view(0, MAPPED_FROM).obj, mmap.mmap)
+    assert isinstance(file.view(1, MAP_FROM - 1).obj, bytes)
+    assert isinstance(file.view(0, MAP_FROM).obj, mmap.mmap)

@@ -113,9 +113,9 @@ class MessageRangeReader(ABC, Generic[Some]):
         if wanted.start >= wanted.stop:
             return
         partition = wanted.topic, wanted.partition
-        held = self._hold(partition, wanted)
+        consumer = self._hold(partition, wanted)
         try:
-            yield from self._messages(held, wanted)
+            yield from self._messages(consumer, wanted)
             self._prove_topic(wanted)
         except BaseException:
             self._drop(partition)  # where the consumer stands is not known for sure
@@ -127,18 +127,18 @@ class MessageRangeReader(ABC, Generic[Some]):
             self._drop(partition)
         self._admin = None
 
-    def _messages(self, held: _Held[Some], wanted: OffsetRange) -> Iterator[Some]:
-        client, since = held.client, self._clock()
+    def _messages(self, consumer: _Held[Some], wanted: OffsetRange) -> Iterator[Some]:
+        client, since = consumer.client, self._clock()
         while True:
             all_there = client.last >= wanted.stop - 1 or client.end >= wanted.stop
             while (taken := client.take(wanted.stop, whole=all_there)) is not None:
                 yield taken
                 since = self._clock()
             if all_there:
-                held.position = wanted.stop
+                consumer.position = wanted.stop
                 return
             before = client.last
-            self._fetch(held, wanted, wanted.stop - 1 - max(before, wanted.start - 1))
+            self._fetch(consumer, wanted, wanted.stop - 1 - max(before, wanted.start - 1))
             denied = self._troubles.denied
             if client.last != before:
                 since = self._clock()
@@ -151,42 +151,42 @@ class MessageRangeReader(ABC, Generic[Some]):
                     self._troubles.take(f"nothing, while the partition is known to end at {client.end}"),
                 )
 
-    def _fetch(self, held: _Held[Some], wanted: OffsetRange, due: int) -> None:
+    def _fetch(self, consumer: _Held[Some], wanted: OffsetRange, due: int) -> None:
         try:
             # a call returns when it has as many as it asks for: more than are due may not come
-            held.client.fetch(min(self._feed.limits.fetched, due), WAIT_SECONDS)
+            consumer.client.fetch(min(self._feed.limits.fetched, due), WAIT_SECONDS)
         except KafkaException as error:
-            raise self._error(held, wanted, error.args[0]) from None
+            raise self._error(consumer, wanted, error.args[0]) from None
 
     def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> _Held[Some]:
-        held = self._held.pop(partition, None)
-        if held is not None and held.topic_id != wanted.topic_id:
-            held.client.close()
-            held = None
-        if held is None:
+        consumer = self._held.pop(partition, None)
+        if consumer is not None and consumer.topic_id != wanted.topic_id:
+            consumer.client.close()
+            consumer = None
+        if consumer is None:
             while len(self._held) >= self._feed.limits.consumers:
                 self._drop(next(iter(self._held)))
-            held = _Held(self._open(*partition), wanted.topic_id, wanted.start)
-            held.client.assign(wanted.start)
-        elif held.position != wanted.start:
-            if wanted.start < held.position or not held.client.skip(wanted.start):
-                held.client.assign(wanted.start)
-            held.position = wanted.start
-        self._held[partition] = held  # the last used is the last to go
-        return held
+            consumer = _Held(self._open(*partition), wanted.topic_id, wanted.start)
+            consumer.client.assign(wanted.start)
+        elif consumer.position != wanted.start:
+            if wanted.start < consumer.position or not consumer.client.skip(wanted.start):
+                consumer.client.assign(wanted.start)
+            consumer.position = wanted.start
+        self._held[partition] = consumer  # the last used is the last to go
+        return consumer
 
     def _drop(self, partition: TopicPartition) -> None:
-        held = self._held.pop(partition, None)
-        if held is not None:
-            held.client.close()
+        consumer = self._held.pop(partition, None)
+        if consumer is not None:
+            consumer.client.close()
 
-    def _error(self, held: _Held[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
+    def _error(self, consumer: _Held[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
         code = error.code()
         name = partition_name(wanted.topic, wanted.partition)
         if code not in _NOT_THERE:
             return translated(error, name, self._feed.client.hide(error.str()), self._feed)
         try:
-            low, high = held.client.bounds(self._patience)
+            low, high = consumer.client.bounds(self._patience)
         except KafkaException as failed:
             return translated(failed.args[0], name, self._feed.client.hide(failed.args[0].str()), self._feed)
         if low > wanted.start:

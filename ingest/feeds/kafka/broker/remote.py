@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
-from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, partition_ends
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.store.errors import RetryableFeedError
 
@@ -37,7 +37,4 @@ class Broker:
         partitions = [(topic, int(number)) for topic, _, number in named if self._options.takes(topic)]
         if partitions:
             return {partition_name(*partition): end for partition, end in self._topics.ends(partitions).items()}
-        view = self._topics.look()
-        return {
-            partition_name(name, n): bounds.end for name, now in view.items() for n, bounds in now.partitions.items()
-        }
+        return {partition_name(*partition): end for partition, end in partition_ends(self._topics.look()).items()}

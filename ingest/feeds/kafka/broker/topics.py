@@ -44,6 +44,11 @@ class TopicView:
     partitions: Mapping[int, OffsetBounds]
 
 
+def partition_ends(view: Mapping[str, TopicView]) -> dict[TopicPartition, int]:
+    """Where each partition of the topics ends."""
+    return {(topic, n): bounds.end for topic, state in view.items() for n, bounds in state.partitions.items()}
+
+
 class KafkaTopics:
     """The administrative side of a feed."""
 
@@ -101,12 +106,10 @@ class KafkaTopics:
         consumer = make_consumer(self._feed, self._troubles)
         requested = [ClientPartition(*partition) for partition in partitions]
         try:
-            offsets = self._patiently(
-                lambda seconds: consumer.committed(requested, timeout=seconds), "committed offsets"
-            )
+            answers = self._patiently(lambda wait: consumer.committed(requested, timeout=wait), "committed offsets")
         finally:
             consumer.close()
-        return {(item.topic, item.partition): item.offset if item.offset >= 0 else None for item in offsets}
+        return {(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in answers}
 
     def _names(self) -> list[str]:
         if self._feed.pattern is None:
@@ -120,7 +123,7 @@ class KafkaTopics:
         if not specs:
             return {}
         futures = self._admin.list_offsets(specs, isolation_level=self._isolation, request_timeout=self._patience)
-        return {(item.topic, item.partition): future for item, future in futures.items()}
+        return {(p.topic, p.partition): future for p, future in futures.items()}
 
     def _offsets(self, futures: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, int]:
         offsets: dict[TopicPartition, int] = {}
@@ -201,7 +204,7 @@ def topic_partitions(waits: Waits, names: Sequence[str]) -> dict[str, tuple[str,
         except KafkaException as error:
             raise waits.translated(error, name) from None
         topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
-        partitions[name] = "" if topic_id == _NO_ID else topic_id, sorted(item.id for item in described.partitions)
+        partitions[name] = "" if topic_id == _NO_ID else topic_id, sorted(p.id for p in described.partitions)
         if not partitions[name][1]:
             raise topic_gone(name)
     return partitions
