@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
 from sparkhaven.store.epochs.recovery.rebuild import PositionChoice, plan_state, rebuild
@@ -21,6 +20,7 @@ from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.types.frozen import frozen
 
 LATER = (
     "the stream ingests nothing until its positions are given. Run --from-locations again with --position"
@@ -64,6 +64,25 @@ def _moment(text: str | None) -> int | None:
     return int(zoned.timestamp()) * NS_PER_SECOND
 
 
+@frozen
+class RebuiltStream:
+    """A rebuilt commit log, or one that would be, with ``dry_run``. ``unknown``: what the locations do not tell.
+
+    ``positions``: whether those of the source are "given", "known" or "unknown"; ``positions_at`` has them.
+    """
+
+    stream: str
+    dry_run: bool
+    epoch: int
+    generation: int
+    known_epoch: int
+    locations: int
+    rows: int
+    positions: str
+    positions_at: Mapping[str, int]
+    unknown: list[str]
+
+
 def rebuild_stream(
     place: StreamPlace,
     choice: PositionChoice,
@@ -71,8 +90,8 @@ def rebuild_stream(
     *,
     dry_run: bool,
     note: Callable[[str], None],
-) -> dict[str, Any]:
-    """Rebuilds a commit log, or with ``dry_run`` only plans it; returns the result as a JSON object."""
+) -> RebuiltStream:
+    """Rebuilds a commit log, or with ``dry_run`` only plans it."""
     now = int(time.time() * 1000)
     _refuse_sound(place)  # before locks are created
     with _locked(place, dry_run=dry_run) as commit_lock:
@@ -86,11 +105,22 @@ def rebuild_stream(
             state = plan_state(place, stored, choice, aside=aside)
         else:
             state = rebuild(place, stored, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
-    result = _result(stored, state, choice)
-    note(f"{place.stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
-    for line in result["unknown"]:
+    rows, unknown = sum(location.rows for location in state.locations.values()), _unknown(stored, state, choice)
+    note(f"{place.stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {rows:,} rows")
+    for line in unknown:
         note(f"  not known: {line}")
-    return {"stream": place.stream, "dry_run": dry_run, **result}
+    return RebuiltStream(
+        place.stream,
+        dry_run,
+        state.epoch,
+        state.generation,
+        stored.known.epoch,
+        len(state.locations),
+        rows,
+        "given" if choice.made else "known" if state.offsets.unsettled is None else "unknown",
+        state.offsets.positions(),
+        unknown,
+    )
 
 
 @contextmanager
@@ -122,11 +152,9 @@ def _refuse_sound(place: StreamPlace) -> None:
         )
 
 
-def _result(stored: StreamSurvey, state: StreamState, choice: PositionChoice) -> dict[str, Any]:
-    settled, known = state.offsets.unsettled is None, stored.known.epoch
-    source = "given" if choice.made else "known" if settled else "unknown"
-    unknown = []
-    if not settled:
+def _unknown(stored: StreamSurvey, state: StreamState, choice: PositionChoice) -> list[str]:
+    known, unknown = stored.known.epoch, []
+    if state.offsets.unsettled is not None:
         lost = f"epochs {known + 1} to {stored.epoch}"
         if known >= stored.epoch:
             lost = f"generations {stored.known.generation + 1} to {stored.generation}"
@@ -141,13 +169,4 @@ def _result(stored: StreamSurvey, state: StreamState, choice: PositionChoice) ->
     if stored.unpublished:
         moved = ", ".join(map(str, stored.unpublished))
         unknown.append(f"the committed rows of locations without table.size, which are renamed: {moved}")
-    return {
-        "epoch": state.epoch,
-        "generation": state.generation,
-        "known_epoch": stored.known.epoch,
-        "locations": len(state.locations),
-        "rows": sum(location.rows for location in state.locations.values()),
-        "positions": source,
-        "positions_at": state.offsets.positions(),
-        "unknown": unknown,
-    }
+    return unknown

@@ -23,7 +23,8 @@ MANY_PARAMETERS = {
     "jobs/settings/frame_options.py",
 }
 COMPARED = {"phase", "outcome"}
-# Public functions that take or return objects of JSON, TOML or Parquet, or the result of a command: fewer, never more.
+# Public functions that take or return objects of JSON, TOML or Parquet, or the result of a command, and why they do:
+# fewer, never more.
 REMAINING = {
     "ingest/feeds/local_trigger.py": 1,
     "ingest/feeds/files/settings.py": 1,
@@ -34,38 +35,34 @@ REMAINING = {
     "ingest/formats/json/json_rows.py": 1,
     "ingest/inference/file_feed.py": 1,
     "ingest/settings/base_model.py": 1,
-    "jobs/cli/streams/recover.py": 1,
-    "jobs/cli/context.py": 3,
+    "jobs/cli/context.py": 3,  # results of commands, which are printed
     "demo/flights.py": 1,
     "demo/live/run.py": 1,
     "demo/live/watcher.py": 1,
-    "jobs/operations/quarantine_lines.py": 2,
-    "jobs/operations/quarantined_stream.py": 2,
-    "jobs/operations/rebuilding.py": 1,
-    "jobs/settings/faults.py": 1,
-    "jobs/settings/feed_part.py": 1,
-    "jobs/settings/stream_file.py": 2,
-    "readers/inspect/column_files.py": 5,
-    "readers/inspect/any_file.py": 1,
-    "readers/inspect/log_files.py": 4,
-    "readers/inspect/parquet_files.py": 1,
-    "readers/inspect/record_files.py": 7,
-    "readers/table_stats.py": 2,
-    "store/delta/checkpoint.py": 1,
-    "store/delta/log.py": 1,
-    "store/epochs/state/log_records.py": 1,
-    "store/epochs/state/tombstone.py": 1,
-    "store/epochs/state/packed_reports.py": 1,
-    "store/format/java/java_values.py": 1,
-    "store/format/table/table_size.py": 1,
-    "store/format/table/tbl_reader.py": 1,
-    "store/framing/canonical.py": 1,
-    "store/merges/drops.py": 1,
-    "store/merges/merge_run.py": 1,
-    "store/schema/document/describe.py": 1,
-    "writers/quarantine/quarantined_rows.py": 2,
-    "writers/quarantine/table.py": 1,
-    "writers/removal/removal_proof.py": 1,
+    "jobs/operations/quarantine_lines.py": 1,  # a result that is printed
+    "jobs/settings/faults.py": 1,  # a stream file as it is written
+    "jobs/settings/feed_part.py": 1,  # a stream file as it is written
+    "jobs/settings/stream_file.py": 2,  # a stream file as it is written
+    "readers/inspect/column_files.py": 5,  # what ``inspect`` prints
+    "readers/inspect/any_file.py": 1,  # what ``inspect`` prints
+    "readers/inspect/log_files.py": 4,  # what ``inspect`` prints
+    "readers/inspect/parquet_files.py": 1,  # what ``inspect`` prints
+    "readers/inspect/record_files.py": 7,  # what ``inspect`` prints
+    "readers/table_stats.py": 2,  # what ``tables`` and ``stats`` print
+    "store/delta/checkpoint.py": 1,  # actions of Delta's log, of any kind
+    "store/delta/log.py": 1,  # actions of Delta's log, of any kind
+    "store/epochs/state/log_records.py": 1,  # a record of the commit log
+    "store/epochs/state/tombstone.py": 1,  # a record of the commit log
+    "store/epochs/state/packed_reports.py": 1,  # a record of the commit log
+    "store/format/java/java_values.py": 1,  # fields of a serialized Java object
+    "store/format/table/table_size.py": 1,  # fields of a serialized Java object
+    "store/format/table/tbl_reader.py": 1,  # what ``inspect`` prints
+    "store/framing/canonical.py": 1,  # any object that is canonical JSON
+    "store/merges/drops.py": 1,  # a part of a merge record
+    "store/merges/merge_run.py": 1,  # a part of a merge record
+    "store/schema/document/describe.py": 1,  # what ``schema show`` prints
+    "writers/quarantine/quarantined_rows.py": 1,  # some columns of rows, by name
+    "writers/removal/removal_proof.py": 1,  # a part of a removal record
 }
 
 

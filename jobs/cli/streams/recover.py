@@ -17,7 +17,7 @@ from sparkhaven.store.epochs.dry_run import preview_recovery
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.directory_plan import damage_of
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
-from sparkhaven.store.epochs.recovery.set_aside import set_aside
+from sparkhaven.store.epochs.recovery.set_aside import SetAside, set_aside
 from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
@@ -84,7 +84,7 @@ def recover(
     layout = cli.database()
     choice = parse_choice(position or [], taken_until, accept_positions, back_to_known)
     rebuilt: dict[str, Any] | None = None
-    aside: list[dict[str, Any]] = []
+    aside: list[SetAside] = []
     if from_locations:
         if name is None or stream is None:
             raise SettingsError(
@@ -92,7 +92,7 @@ def recover(
             )
         named, locations = TableName.parse(name), [parse_location(text) for text in quarantine or []]
         place = StreamPlace(Fs(), layout, named, check_stream(stream))
-        rebuilt = rebuild_stream(place, choice, locations, dry_run=dry_run, note=cli.note)
+        rebuilt = asdict(rebuild_stream(place, choice, locations, dry_run=dry_run, note=cli.note))
         if dry_run:
             cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
             return
@@ -120,7 +120,13 @@ def recover(
             streams.append(entry)
     findings = [entry for entry in streams if not entry["clean"]]
     cli.result(
-        {"streams": streams, "findings": findings, "set_aside": aside, "rebuilt": rebuilt, "dry_run": dry_run},
+        {
+            "streams": streams,
+            "findings": findings,
+            "set_aside": list(map(asdict, aside)),
+            "rebuilt": rebuilt,
+            "dry_run": dry_run,
+        },
         lambda: _show(streams, changes),
     )
     exit_with(code)
@@ -161,7 +167,7 @@ def parse_location(text: str) -> LocationKey:
 
 def set_locations_aside(
     cli: CliContext, layout: Layout, name: str | None, stream: str | None, locations: list[str], *, dry_run: bool
-) -> list[dict[str, Any]]:
+) -> list[SetAside]:
     """Sets the locations of ``--quarantine`` aside and reports each."""
     if not locations:
         return []
@@ -182,7 +188,7 @@ def set_locations_aside(
             now = int(time.time() * 1000)
             reason = damage_of(place, state, key) or "requested"
             done = set_aside(place, key, reason=reason, time_ms=now)
-            reports.append(asdict(done))
+            reports.append(done)
             cli.note(f"{done.rows:,} rows of {location} are set aside: {done.path}")
     return reports
 
