@@ -12,26 +12,28 @@ from sparkhaven.store.epochs.reading.stream_state import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
-from sparkhaven.writers.merge.unfinished_work import DateStatus
+from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation
 
 UTC = ZoneInfo("UTC")
+UNVALIDATED = (DateValidation.MISSING, DateValidation.STALE)
 STEPS: tuple[tuple[State, str, str, Callable[[DateStatus, bool], object]], ...] = (
     ("note", "have an unfinished merge, which runs or was interrupted", "merge --dates",
-     lambda date, ended: date.unfinished and date.unfinished != "record"),
+     lambda date, ended: date.unfinished and date.unfinished is not MergePhase.RECORD),
     ("note", "are published, but files that their merge has left behind were not removed", "merge --dates",
-     lambda date, ended: date.unfinished == "record"),
+     lambda date, ended: date.unfinished is MergePhase.RECORD),
     ("note", "have ended and are not merged", "merge --dates",
      lambda date, ended: date.unmerged and not date.generation and ended),
     ("note", "have rows that came after their merge", "merge --rewrite --dates",
      lambda date, ended: date.generation and date.unmerged),
     ("wrong", "have failed their validation", "validate --dates",
-     lambda date, ended: date.generation and date.validation == "failed"),
+     lambda date, ended: date.generation and date.validation is DateValidation.FAILED),
     ("wrong", "have a damaged validation", "validate --dates",
-     lambda date, ended: date.generation and date.validation == "damaged"),
+     lambda date, ended: date.generation and date.validation is DateValidation.DAMAGED),
     ("note", "are merged and not validated", "validate --dates",
-     lambda date, ended: date.generation and date.validation in ("missing", "stale") and date.untruncated),
+     lambda date, ended: date.generation and date.validation in UNVALIDATED and date.untruncated),
     ("note", "are validated, and their intraday data not truncated", "truncate --dates",
-     lambda date, ended: date.generation and date.validation == "passed" and date.untruncated),
+     lambda date, ended: date.generation and date.validation is DateValidation.PASSED and date.untruncated),
 )  # fmt: skip
 """Steps that dates wait for: state, statement, command, and which dates do, by status and whether they have ended."""
 

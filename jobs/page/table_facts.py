@@ -32,7 +32,7 @@ from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import load_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.merge.unfinished_work import DateStatus, SourceRows
+from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation, SourceRows
 
 MOST_ERRORS, MOST_DATES = 50, 20
 ASK_SECONDS = 5.0
@@ -165,12 +165,12 @@ def _tier(date: DateStatus, rows: SourceRows) -> str:
         return "intraday"
     if not rows.untruncated:
         return "truncated"
-    return "validated" if date.validation == "passed" else "merged"
+    return "validated" if date.validation is DateValidation.PASSED else "merged"
 
 
 def _validations(place: TablePlace, dates: Sequence[DateStatus]) -> Iterator[ErrorFacts]:
     """The rules that the newest dates whose validation has failed do not pass."""
-    for date in [status for status in dates if status.validation == "failed"][-MOST_DATES:]:
+    for date in [status for status in dates if status.validation is DateValidation.FAILED][-MOST_DATES:]:
         record = newest(place, date.value)
         validation = load_validation(place, record) if record else None
         if validation is None:

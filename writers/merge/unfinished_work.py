@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.merges.history import load_history
@@ -16,6 +17,16 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.replaced_files import Replaced, replaced_by
+
+
+class DateValidation(StrEnum):
+    """How the validation of a date's newest merge stands. STALE: of another merge, or by other rules."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    STALE = "stale"
+    DAMAGED = "damaged"
+    MISSING = "missing"
 
 
 @dataclass(slots=True)
@@ -31,18 +42,18 @@ class SourceRows:
 class DateStatus:
     """One date. ``merged`` and ``unmerged`` are rows; ``generation`` is 0 before the first merge.
 
-    ``validation``: passed, failed, stale, damaged or missing; None without a merge. ``untruncated``: merged rows that
-    are still in intraday. ``unfinished``: the last phase of a merge that runs or was interrupted. ``sources``: rows by
-    internal partition; a merge whose own input was history has them as the merges before it took them in.
+    ``validation`` is None without a merge. ``untruncated``: merged rows that are still in intraday. ``unfinished``: the
+    last phase of a merge that runs or was interrupted. ``sources``: rows by internal partition; a merge whose own input
+    was history has them as the merges before it took them in.
     """
 
     value: str
     merged: int
     unmerged: int
     generation: int
-    validation: str | None
+    validation: DateValidation | None
     untruncated: int
-    unfinished: str | None
+    unfinished: MergePhase | None
     replaced: tuple[Replaced, ...] = ()
     sources: Mapping[str, SourceRows] = field(default_factory=dict)
 
@@ -50,7 +61,7 @@ class DateStatus:
     def done(self) -> bool:
         """Whether nothing is left to do."""
         left = self.unmerged or self.untruncated or self.unfinished or self.replaced
-        return not left and self.validation == "passed"
+        return not left and self.validation is DateValidation.PASSED
 
 
 def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
@@ -85,13 +96,13 @@ def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
     return statuses
 
 
-def _validation(place: TablePlace, record: MergeRecord, rules: Sequence[ValidatorRule]) -> str:
+def _validation(place: TablePlace, record: MergeRecord, rules: Sequence[ValidatorRule]) -> DateValidation:
     try:
         validation = load_validation(place, record)
     except FormatError:
-        return "damaged"
+        return DateValidation.DAMAGED
     if validation is None:
-        return "missing"
+        return DateValidation.MISSING
     if validation.binding != binding(record, rules):
-        return "stale"
-    return "passed" if validation.passed else "failed"
+        return DateValidation.STALE
+    return DateValidation.PASSED if validation.passed else DateValidation.FAILED

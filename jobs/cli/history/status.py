@@ -16,7 +16,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed, user_tables
 from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
-from sparkhaven.writers.merge.unfinished_work import DateStatus, table_status
+from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation, table_status
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def _show_table(cli: CliContext, name: TableName, dates: list[DateStatus]) -> No
     counts = {
         "dates": len(dates),
         "unmerged": sum(bool(date.unmerged) for date in dates),
-        "unvalidated": sum(date.validation not in ("passed", None) for date in dates),
+        "unvalidated": sum(date.validation not in (DateValidation.PASSED, None) for date in dates),
         "untruncated": sum(bool(date.untruncated) for date in dates),
         "unfinished": sum(date.unfinished is not None for date in dates),
         "replaced": sum(len(date.replaced) for date in dates),
