@@ -12,8 +12,8 @@ import pytest
 from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, Take, rule
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import SOURCES, Group, source_of
-from tests.support.ingest.conversion_doors import Door, delta, files, frames, imported, requeue
-from tests.support.ingest.conversion_values import BAD, expected, sources
+from tests.support.ingest.conversions.doors import Door, delta, files, frames, imported, requeue
+from tests.support.ingest.conversions.values import BAD, expected, sources
 
 SOURCE_ARRAYS = sources()
 STORED = [column for column in COLUMNS if column != PARTITION]

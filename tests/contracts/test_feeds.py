@@ -28,7 +28,7 @@ from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.testing import FeedCase, FeedContract, PlannedFeedCase, PlannedFeedContract, Row
 from sparkhaven.testing.feed_contract import spec_of
-from tests.support.ingest.delta_tables import put_version, unpack
+from tests.support.ingest.delta.tables import put_version, unpack
 from tests.support.streams.stream_kit import put_file
 
 

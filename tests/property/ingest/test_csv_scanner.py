@@ -22,7 +22,7 @@ from sparkhaven.store.native import library
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, block_of
-from tests.support.ingest.scan_records import compare, same
+from tests.support.ingest.scanning.records import compare, same
 
 LONGEST = 10**9
 GOOD = (

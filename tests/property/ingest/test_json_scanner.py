@@ -25,7 +25,7 @@ from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of
 from tests.support.ingest.one_way import same
-from tests.support.ingest.scan_lines import FORMS, compare
+from tests.support.ingest.scanning.lines import FORMS, compare
 from tests.support.places import REPOSITORY
 
 MANY = settings(max_examples=300, deadline=None)

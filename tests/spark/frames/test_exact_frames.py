@@ -16,7 +16,7 @@ from sparkhaven import errors
 from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, rule
 from sparkhaven.store.conversions.source_types import source_of
 from tests.contracts.test_conversions import SPARK, same, values
-from tests.support.ingest.conversion_values import BAD, expected, sources
+from tests.support.ingest.conversions.values import BAD, expected, sources
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, rule
 from sparkhaven.store.conversions.source_types import spark_source
 from sparkhaven.store.errors import ErrorBudgetExceeded, SchemaMismatchError
-from tests.support.ingest.conversion_values import BAD, DECIMALS, EDGES, FLOATS, TEXTS, expected
+from tests.support.ingest.conversions.values import BAD, DECIMALS, EDGES, FLOATS, TEXTS, expected
 from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark

@@ -38,7 +38,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
-from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
+from tests.support.ingest.delta.tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
 from tests.support.ingest.ingest_cases import schema
 
 FS = Fs()

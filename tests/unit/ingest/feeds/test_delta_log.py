@@ -14,7 +14,7 @@ from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.store.delta.log import data_path, list_log, version_file
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
-from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
+from tests.support.ingest.delta.tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()
 

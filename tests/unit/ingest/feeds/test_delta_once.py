@@ -12,8 +12,8 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.ingest.delta_runs import run
-from tests.support.ingest.delta_tables import change_metadata, unpack
+from tests.support.ingest.delta.runs import run
+from tests.support.ingest.delta.tables import change_metadata, unpack
 from tests.support.streams.stream_kit import open_log, place_in, read_location
 
 FS = Fs()

@@ -15,7 +15,7 @@ from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.epochs.state.table_versions import TABLE, packed, unpacked
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
-from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
+from tests.support.ingest.delta.tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()
 NO_LIMIT = Limit()

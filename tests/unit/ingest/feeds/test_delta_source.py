@@ -18,7 +18,7 @@ from sparkhaven.store.epochs.state.table_versions import TABLE as PLACE
 from sparkhaven.store.epochs.state.table_versions import packed
 from sparkhaven.store.errors import FeedError, carried_error
 from sparkhaven.store.io.fs import Fs
-from tests.support.ingest.delta_tables import TABLE_ID, actions_of, put_version, unpack
+from tests.support.ingest.delta.tables import TABLE_ID, actions_of, put_version, unpack
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log
 
 FS = Fs()
@@ -57,7 +57,7 @@ def test_batches_are_named_and_never_read(tmp_path: Path) -> None:
 
 def test_a_restart_begins_at_the_commit_log(tmp_path: Path) -> None:
     of = stream(tmp_path, Limit(files=1), start=0)
-    from tests.support.ingest.delta_runs import run
+    from tests.support.ingest.delta.runs import run
 
     run(FS, of.root, of.feed)
     assert reader(of).initialOffset() == {"position": packed(8), "version": 8, "file": 0}

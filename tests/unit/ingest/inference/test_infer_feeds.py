@@ -29,7 +29,7 @@ from sparkhaven.store.layout import TableName
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.testing.planned_contract import Planner
 from tests.support.commands import run
-from tests.support.ingest.delta_tables import unpack
+from tests.support.ingest.delta.tables import unpack
 from tests.support.ingest.inferring import NOW, infer_and_new, json_file, ok, plain, with_schema
 from tests.support.ingest.messages import Fake
 

@@ -16,7 +16,7 @@ from sparkhaven.store.delta.snapshot import NO_VERSION, Action, DeltaSnapshot, r
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from tests.support.disks.model_fs import FaultFs
-from tests.support.ingest.delta_tables import unpack
+from tests.support.ingest.delta.tables import unpack
 
 FS = Fs()
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}

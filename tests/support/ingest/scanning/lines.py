@@ -1,6 +1,6 @@
 """Generated and mutated JSON lines: scanner and exact pass compared over whole blocks.
 
-    python -m tests.support.ingest.scan_lines [--lines 1000000] [--seed 1]
+    python -m tests.support.ingest.scanning.lines [--lines 1000000] [--seed 1]
 
 Prints how many lines were compared, and how many the scanner took; a difference is an AssertionError with its seed.
 """

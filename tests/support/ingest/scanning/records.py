@@ -1,6 +1,6 @@
 """Generated and mutated CSV records in all dialects: scanner and exact pass compared over whole blocks.
 
-    python -m tests.support.ingest.scan_records [--records 1000000] [--seed 1]
+    python -m tests.support.ingest.scanning.records [--records 1000000] [--seed 1]
 
 Prints how many records were compared, and how many the scanner took; a difference is an AssertionError with its seed.
 """
@@ -22,7 +22,7 @@ from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, rejected, typed
-from tests.support.ingest.scan_lines import number, spoilt, suited
+from tests.support.ingest.scanning.lines import number, spoilt, suited
 
 RECORDS = 200  # of a block
 FORMS = (

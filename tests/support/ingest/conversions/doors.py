@@ -32,8 +32,8 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.imports.foreign_values import AllowedConversions
 from sparkhaven.writers.imports.parquet_leaf import LeafReader
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
-from tests.support.ingest.conversion_values import BAD
-from tests.support.ingest.delta_tables import put_version
+from tests.support.ingest.conversions.values import BAD
+from tests.support.ingest.delta.tables import put_version
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema, stream
 
 FS = Fs()
