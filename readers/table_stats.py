@@ -102,14 +102,12 @@ def table_stats(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any
     for slice_ in whole:
         dates[slice_.key.value]["rows"] += slice_.stop - slice_.start
     live = {slice_.directory: slice_ for slices in tiers.values() for slice_ in slices}
-    used = sum(total.bytes for total in totals.values())
+    wasted = (_waste(live.get(leaf), _sizes(place.fs, leaf)) for leaf in _directories(place))
     return {
         "table": table.name,
         "rows": sum(slice_.stop - slice_.start for slice_ in whole),
-        "bytes": used,
-        "waste": sum(_waste(live.get(leaf), _sizes(place.fs, leaf)) for leaf in _directories(place))
-        if is_newest
-        else None,
+        "bytes": sum(total.bytes for total in totals.values()),
+        "waste": sum(wasted) if is_newest else None,
         "tiers": {tier: total.to_json() for tier, total in totals.items()},
         "extended": _extended(place, table.schema.extended),
         "set_aside": [asdict(note) for note in table.set_aside],

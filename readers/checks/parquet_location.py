@@ -65,25 +65,12 @@ def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[CheckFi
 
 
 def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[CheckFinding]:
-    stat = fs.stat(path)
+    stat, size = fs.stat(path), f"{state.size} bytes"
     if stat is None:
-        yield finding(
-            "error",
-            path,
-            "a file of an index is missing",
-            expected=f"{state.size} bytes",
-            found="nothing",
-            hint=REMERGE,
-        )
+        yield finding("error", path, "a file of an index is missing", expected=size, found="nothing", hint=REMERGE)
     elif stat.size != state.size:
-        yield finding(
-            "error",
-            path,
-            "file of an index has another length than the merge wrote",
-            expected=f"{state.size} bytes",
-            found=f"{stat.size} bytes",
-            hint=REMERGE,
-        )
+        what = "file of an index has another length than the merge wrote"
+        yield finding("error", path, what, expected=size, found=f"{stat.size} bytes", hint=REMERGE)
     elif deep and (crc := checksum(fs, path, 0, state.size)) != state.crc:
         yield finding(
             "error",

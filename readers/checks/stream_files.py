@@ -93,29 +93,28 @@ def check_log(place: StreamPlace) -> Iterator[CheckFinding]:
         yield from _offsets(path, position, offsets, record.batch)
         rows = sum(report.rows - report.base_rows for report in record.batch.reports)
         if rows != record.batch.rows:
-            yield finding(
-                "error", path, "rows of an epoch do not add up", at=position, expected=record.batch.rows, found=rows
-            )
+            what = "rows of an epoch do not add up"
+            yield finding("error", path, what, at=position, expected=record.batch.rows, found=rows)
 
 
-def check_positions(place: TablePlace, state: StreamState) -> Iterator[CheckFinding]:
+def check_positions(place: StreamPlace, state: StreamState) -> Iterator[CheckFinding]:
     """A rebuilt commit log whose source positions were not given yet."""
     open_since = state.offsets.unsettled
     if open_since is not None:
         yield finding(
             "warning",
-            place.of_stream(state.stream).stream_log,
+            place.stream_log,
             "the commit log was rebuilt and its source positions are unknown. The stream ingests nothing",
             expected=f"positions up to epoch {open_since.stop}",
             found=f"positions up to epoch {open_since.last_start}",
-            hint=settle_hint(place.table, state.stream),
+            hint=settle_hint(place.table, place.stream),
         )
 
 
-def check_removals(place: TablePlace, state: StreamState) -> Iterator[CheckFinding]:
+def check_removals(place: StreamPlace, state: StreamState) -> Iterator[CheckFinding]:
     """Removals of a location that another epoch of the same number created: an older log was restored."""
-    path = place.of_stream(state.stream).stream_removals
-    for _, removal in read_removals(place.of_stream(state.stream)).entries:
+    path = place.stream_removals
+    for _, removal in read_removals(place).entries:
         location = state.locations.get(removal.key)
         if location is not None and location.since == removal.since and not removal.means(location):
             yield finding(
@@ -130,11 +129,11 @@ def check_removals(place: TablePlace, state: StreamState) -> Iterator[CheckFindi
             )
 
 
-def check_beside(place: TablePlace, state: StreamState) -> Iterator[CheckFinding]:
+def check_beside(place: StreamPlace, state: StreamState) -> Iterator[CheckFinding]:
     """The ledger of the quarantine, and whether the lock can be taken: files that only a writer needs."""
-    path = place.of_stream(state.stream).stream_quarantine
+    path = place.stream_quarantine
     try:
-        if read_ledger(place.of_stream(state.stream)) is None and state.rejected:
+        if read_ledger(place) is None and state.rejected:
             yield finding(
                 "warning",
                 path,
@@ -145,7 +144,7 @@ def check_beside(place: TablePlace, state: StreamState) -> Iterator[CheckFinding
             )
     except (SparkhavenError, OSError) as error:
         yield from_error(error, path)
-    lock = place.of_stream(state.stream).stream_lock
+    lock = place.stream_lock
     try:
         read_lock(place.fs, lock)
     except OSError as error:
@@ -164,25 +163,20 @@ def check_head(place: StreamPlace) -> Iterator[CheckFinding]:
         return
     for _ in range(LOOKS):
         whole, quick = (load_read(place, cached=cached) for cached in (False, True))
-        if (whole.state.n, whole.removals_end) == (
-            quick.state.n,
-            quick.removals_end,
-        ):  # else it was written to in between
-            differ = [
-                f.name
-                for f in fields(whole.state)
-                if f.name not in UNSAID and getattr(whole.state, f.name) != getattr(quick.state, f.name)
-            ]
-            if differ:
-                yield finding(
-                    "error",
-                    path,
-                    "head differs from the commit log",
-                    expected="the state of the log",
-                    found=f"other {', '.join(differ)}",
-                    hint="delete it: it is a cache of checkpoint and log",
-                )
-            return
+        if (whole.state.n, whole.removals_end) != (quick.state.n, quick.removals_end):
+            continue  # it was written to in between
+        names = (field.name for field in fields(whole.state) if field.name not in UNSAID)
+        differ = [name for name in names if getattr(whole.state, name) != getattr(quick.state, name)]
+        if differ:
+            yield finding(
+                "error",
+                path,
+                "head differs from the commit log",
+                expected="the state of the log",
+                found=f"other {', '.join(differ)}",
+                hint="delete it: it is a cache of checkpoint and log",
+            )
+        return
 
 
 def _offsets(path: Path, position: str, offsets: Offsets, batch: Batch) -> Iterator[CheckFinding]:

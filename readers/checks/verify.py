@@ -103,14 +103,7 @@ class _TableCheck:
     ``looked``: by directory the state in which a location was last read, the definitions then, and what was found.
     """
 
-    def __init__(
-        self,
-        place: TablePlace,
-        looked: _Looked,
-        *,
-        deep: bool,
-        progress: Callable[[str], None],
-    ) -> None:
+    def __init__(self, place: TablePlace, looked: _Looked, *, deep: bool, progress: Callable[[str], None]) -> None:
         self._place, self.looked = place, looked
         self.deep, self.progress = deep, progress
         self.report = Report(tables=1)
@@ -191,17 +184,18 @@ class _TableCheck:
         yield from stray_stream_files(self._place)
         for name in list_streams(self._place):
             self.report.streams += 1
+            place = self._place.of_stream(name)
             try:
-                state = load_stream(self._place.of_stream(name), cached=False)
-                yield from check_log(self._place.of_stream(name))
-                yield from check_head(self._place.of_stream(name))
-                yield from check_removals(self._place, state)
+                state = load_stream(place, cached=False)
+                yield from check_log(place)
+                yield from check_head(place)
+                yield from check_removals(place, state)
             except (SparkhavenError, OSError) as error:
-                yield from_error(error, self._place.of_stream(name).stream_log)
+                yield from_error(error, place.stream_log)
                 continue
             self.streams.append(state)
-            yield from check_beside(self._place, state)
-            yield from check_positions(self._place, state)
+            yield from check_beside(place, state)
+            yield from check_positions(place, state)
             for key, location in state.locations.items():
                 if key in self.located:
                     yield finding(

@@ -195,7 +195,9 @@ class StreamLog:
             floor = new_floor(self.state, self._undone, self._retention.keep_epochs)
             if floor is not None:
                 self.sync_now()
-                self._keep_removals()
+                with self._commit_lock() as commit_lock:  # their writer may have died before its sync
+                    short.keep_removals(commit_lock)
+                    self.refresh()
                 short.start(floor, self._undone, self._removals_end)
         if not short.running:
             short.touched = 0
@@ -214,12 +216,6 @@ class StreamLog:
     def compacting(self) -> bool:
         """Whether a compaction has begun and needs further calls; ``close`` abandons it."""
         return self._short.running
-
-    def _keep_removals(self) -> None:
-        """Syncs the removals before a checkpoint folds them in: their writer may have died before its sync."""
-        with self._commit_lock() as commit_lock:
-            self._short.keep_removals(commit_lock)
-            self.refresh()
 
     def _fold_removals(self) -> bool:
         """Folds the removals if they have grown enough; then a new head with their last record is due."""

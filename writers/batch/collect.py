@@ -154,8 +154,4 @@ def _reject(
 
 
 def _conflict(what: str, where: object) -> EpochConflictError:
-    return EpochConflictError(
-        what,
-        where=where,
-        hint="restart the stream. Nothing of this batch was committed",
-    )
+    return EpochConflictError(what, where=where, hint="restart the stream. Nothing of this batch was committed")

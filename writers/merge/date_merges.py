@@ -95,13 +95,7 @@ def merge_dates(
         clean_after(place, clock, on_progress)
 
 
-def _dry(
-    place: TablePlace,
-    value: str,
-    options: MergeOptions,
-    clock: Callable[[], float],
-    pins: Pins,
-) -> DateResult:
+def _dry(place: TablePlace, value: str, options: MergeOptions, clock: Callable[[], float], pins: Pins) -> DateResult:
     begun = clock()
     try:
         planned = plan_merge(place, load_history(place, value), options, pins, dry_run=True)

@@ -53,14 +53,7 @@ Build = Callable[["DeltaSnapshot"], "Change"]
 class Quarantine:
     """The quarantine of one stream. ``directory`` is local, created with the first row."""
 
-    def __init__(
-        self,
-        place: StreamPlace,
-        directory: Path,
-        *,
-        clock: Callable[[], float],
-        file: str = "",
-    ) -> None:
+    def __init__(self, place: StreamPlace, directory: Path, *, clock: Callable[[], float], file: str = "") -> None:
         self._place, self.directory, self._clock, self._file = place, directory, clock, file
         self._owner = (place.table.namespace, place.table.table, place.stream)
 

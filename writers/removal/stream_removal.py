@@ -20,12 +20,12 @@ from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.generation import Opening, open_generation
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream, finish_removal, remove_files
-from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
+from sparkhaven.store.epochs.recovery.set_aside import list_set_aside, missing_rows
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import LockLostError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.layout import TableName, check_stream
-from sparkhaven.store.merges.merge_records import lock_table, merged_rows, newest
+from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.batch.stream_batches import refuse_batches_without_log
@@ -125,8 +125,7 @@ def require_removable(place: TablePlace, state: StreamState) -> None:
             hint=f"{after if location.truncated else before}. A rollback drops rows that were not merged",
         )
     for aside in list_set_aside(place):
-        merged = merged_rows(newest(place, aside.value))
-        missing = aside.rows - merged.get((aside.stream, aside.internal, aside.since), 0)
+        missing = missing_rows(place, aside)
         if aside.stream == state.stream and missing > 0:
             raise TableExistsError(
                 f"stream {state.stream!r} of {place.table} has rows that were set aside. Nothing was changed",

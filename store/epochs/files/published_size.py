@@ -21,9 +21,14 @@ TABLE_DEFINITION = "table.tbl"
 DATA_OFFSET = 4096  # intraday prefixes always have this length
 
 
+def data_start(name: str) -> int:
+    """Where the data region of a file begins: a ``.dat`` starts with a prefix."""
+    return DATA_OFFSET if name.endswith(".dat") else 0
+
+
 def physical_size(name: str, size: int) -> int:
-    """Bytes of a file whose data region has ``size`` bytes: a ``.dat`` starts with a prefix."""
-    return size + DATA_OFFSET if name.endswith(".dat") else size
+    """Bytes of a file whose data region has ``size`` bytes."""
+    return size + data_start(name)
 
 
 def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda value: True) -> Iterator[LocationKey]:

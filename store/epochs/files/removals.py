@@ -225,12 +225,7 @@ def _header(base: int) -> bytes:
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
-def write_removals(
-    place: StreamPlace,
-    removals: Sequence[Removal],
-    *,
-    commit_lock: Lock | None = None,
-) -> None:
+def write_removals(place: StreamPlace, removals: Sequence[Removal], *, commit_lock: Lock | None = None) -> None:
     """Appends and syncs, all or none. ``commit_lock``: held by a caller who checked the state; None takes it here.
 
     The last existing record is written again with them: its writer may have died before its sync, or its sync failed,

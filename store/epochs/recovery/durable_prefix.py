@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.published_size import DATA_OFFSET, TABLE_DEFINITION, physical_size
+from sparkhaven.store.epochs.files.published_size import DATA_OFFSET, TABLE_DEFINITION, data_start, physical_size
 from sparkhaven.store.epochs.files.unsynced import Unsynced
 from sparkhaven.store.epochs.state.log_records import CommitRecord
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -91,7 +91,7 @@ def _has_definition(fs: Fs, directory: Path) -> bool:
 
 def _first_bad(fs: Fs, path: Path, trail: _Trail) -> int | None:
     stat = fs.stat(path)
-    start = DATA_OFFSET if path.name.endswith(".dat") else 0
+    start = data_start(path.name)
     if stat is None or (start and trail.base is None and not _has_prefix(fs, path, stat.size)):
         return trail.marks[0][0]
     position, crc = (trail.base.size, trail.base.crc) if trail.base else (0, 0)

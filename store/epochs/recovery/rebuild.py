@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import empty_removals, read_removals
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
-from sparkhaven.store.epochs.recovery.set_aside import NOTE, SET_ASIDE, SetAside
+from sparkhaven.store.epochs.recovery.set_aside import SetAside, aside_of, note_path
 from sparkhaven.store.epochs.recovery.survey import StreamSurvey, read_tombstones
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import OpenRecord, encode
@@ -40,6 +40,7 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
+GIVE_POSITIONS = "give the positions instead: --position, --taken-until or --accept-positions"
 REPLACED = ".replaced-"  # prefix of the directory with replaced files; the generation follows
 
 
@@ -77,33 +78,27 @@ def rebuild(
     CorruptFileError: a location that is not in ``aside`` is damaged or missing. SettingsError, TableExistsError: the
     choice is not possible.
     """
-    stream = survey.known.stream
+    own = place.of_stream(survey.known.stream)
     state = plan_state(place, survey, choice, aside=aside)
     for key in sorted({*survey.damaged, *survey.missing} & set(aside)):
-        _set_aside(place.of_stream(stream), key, survey, time_ms)
+        _set_aside(own, key, survey, time_ms)
     for directory in _dropped(place, survey, choice):
-        _move_aside(place.fs, directory, f"{SET_ASIDE}{place.table.table}-{survey.epoch}")
-    generation, directory = state.generation, place.streams
-    paths = (
-        place.of_stream(stream).stream_log,
-        place.of_stream(stream).stream_checkpoint,
-        place.of_stream(stream).stream_head,
-    )
-    removals = place.of_stream(stream).stream_removals
+        _move_aside(place.fs, directory, aside_of(directory, survey.epoch))
+    log, checkpoint, head = own.stream_log, own.stream_checkpoint, own.stream_head
     with place.fs.during("rebuild-keep"):
-        _keep(place.fs, place.layout, directory / f"{REPLACED}{generation}", (*paths, removals))
+        kept = place.streams / f"{REPLACED}{state.generation}"
+        _keep(place.fs, place.layout, kept, (log, checkpoint, head, own.stream_removals))
     folded = 0
-    if read_tombstones(place.of_stream(stream)) is None:
-        empty_removals(place.of_stream(stream), commit_lock=commit_lock)
+    if read_tombstones(own) is None:
+        empty_removals(own, commit_lock=commit_lock)
     else:
-        folded = read_removals(place.of_stream(stream)).end
-    log, checkpoint, head = paths
+        folded = read_removals(own).end
     with place.fs.during("rebuild-checkpoint"):
         place.fs.replace(checkpoint, encode_checkpoint(Checkpoint(state, folded)))
     opened = OpenRecord(
         n=state.n + 1,
         epoch=state.epoch,
-        generation=generation,
+        generation=state.generation,
         time_ms=time_ms,
         boot_id=place.fs.boot_id(),
         pid=0,
@@ -124,11 +119,7 @@ def rebuild(
 
 
 def plan_state(
-    place: TablePlace,
-    survey: StreamSurvey,
-    choice: PositionChoice,
-    *,
-    aside: Collection[LocationKey] = (),
+    place: TablePlace, survey: StreamSurvey, choice: PositionChoice, *, aside: Collection[LocationKey] = ()
 ) -> StreamState:
     """The state at the start of the new log; raises what ``rebuild`` raises. Changes nothing."""
     known, epoch = survey.known, survey.epoch + 1
@@ -169,7 +160,7 @@ def _back(table: TableName, survey: StreamSurvey) -> dict[LocationKey, LocationS
             "there is no known state to roll back to",
             expected="an older log, checkpoint or head whose positions are known",
             found="none" if not known.epoch else "one that was rebuilt without its positions",
-            hint="give the positions instead: --position, --taken-until or --accept-positions",
+            hint=GIVE_POSITIONS,
         )
     for key, taken in survey.merged.items():
         if taken.epoch > known.epoch:
@@ -178,7 +169,7 @@ def _back(table: TableName, survey: StreamSurvey) -> dict[LocationKey, LocationS
                 where=f"{table} {key.internal}/{key.value}",
                 expected=f"merges up to epoch {known.epoch}",
                 found=f"{taken.rows} rows merged at epoch {taken.epoch}",
-                hint="give the positions instead: --position, --taken-until or --accept-positions",
+                hint=GIVE_POSITIONS,
             )
     locations = {}
     for key, then in known.locations.items():
@@ -191,7 +182,7 @@ def _back(table: TableName, survey: StreamSurvey) -> dict[LocationKey, LocationS
                 where=f"{table} {key.internal}/{key.value}",
                 expected=f"{then.rows} rows since epoch {then.since}",
                 found="nothing" if now is None else f"{now.rows} rows since epoch {now.since}",
-                hint="give the positions instead: --position, --taken-until or --accept-positions",
+                hint=GIVE_POSITIONS,
             )
         locations[key] = then if now is None else replace(then, epoch=survey.epoch + 1)
     return locations
@@ -227,10 +218,10 @@ def _dropped(place: TablePlace, survey: StreamSurvey, choice: PositionChoice) ->
     return [*survey.unpublished, *(place.intraday_location(key) for key in gone)]
 
 
-def _move_aside(fs: Fs, directory: Path, name: str) -> None:
+def _move_aside(fs: Fs, directory: Path, moved: Path) -> None:
     if fs.stat(directory) is not None:
         with fs.during("rebuild-move"):
-            fs.rename(directory, directory.with_name(name))
+            fs.rename(directory, moved)
             fs.sync_dirs([directory.parent])
 
 
@@ -240,12 +231,12 @@ def _set_aside(place: StreamPlace, key: LocationKey, survey: StreamSurvey, time_
         record = decode(place.fs.read(directory / TABLE_SIZE), directory)
     except (OSError, FormatError):
         record = TableSize(then.rows if then else 0, 0, {}, epoch=then.epoch if then else 0)
-    epoch, moved = record.epoch or 0, directory.with_name(f"{SET_ASIDE}{place.table.table}-{survey.epoch}")
+    epoch, moved = record.epoch or 0, aside_of(directory, survey.epoch)
     reason = survey.damaged.get(key, "it is not there")
     since = then.since if then is not None else epoch
     note = SetAside(place.stream, key.internal, key.value, since, epoch, record.size, reason, time_ms, str(moved))
-    path = place.set_aside / key.internal / key.value / f"{place.table.table}-{since}{NOTE}"
+    path = note_path(place, key, since)
     place.fs.keep_dirs(path.parent, place.layout.root)
     if place.fs.stat(path) is None:  # else an earlier run was stopped
         place.fs.replace(path, json.dumps(asdict(note), sort_keys=True).encode() + b"\n")
-    _move_aside(place.fs, directory, moved.name)
+    _move_aside(place.fs, directory, moved)

@@ -163,19 +163,14 @@ def plan_recovery(place: TablePlace, resumed: Resumed, *, leave_damaged: bool = 
 
     CorruptFileError: also if any file of the tree names a later epoch or generation than the log has.
     """
-    witnesses = Witnesses(place, [resumed.state])
+    state = resumed.state
+    witnesses = Witnesses(place, [state])
     for part in (witnesses.beside_logs(), witnesses.removals(), witnesses.merges()):
-        refuse(witness for witness in part if witness.stream == resumed.state.stream)
-    plan = settle_locations(
-        place,
-        resumed.state,
-        resumed.state.locations,
-        ahead=resumed.went_down,
-        leave_damaged=leave_damaged,
-    )
+        refuse(witness for witness in part if witness.stream == state.stream)
+    plan = settle_locations(place, state, state.locations, ahead=resumed.went_down, leave_damaged=leave_damaged)
     find_strays(place, resumed, plan)
     if resumed.went_down:
-        plan.ahead = max(plan.ahead, named_beyond(place, resumed.state))
+        plan.ahead = max(plan.ahead, named_beyond(place, state))
     return plan
 
 

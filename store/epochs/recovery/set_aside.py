@@ -19,7 +19,6 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs, Lock
@@ -57,6 +56,11 @@ def aside_of(directory: Path, since: int) -> Path:
     return directory.with_name(f"{SET_ASIDE}{directory.name}-{since}")
 
 
+def note_path(place: TablePlace, key: LocationKey, since: int) -> Path:
+    """The note of a location that was set aside."""
+    return place.set_aside / key.internal / key.value / f"{place.table.table}-{since}{NOTE}"
+
+
 def list_set_aside(place: TablePlace, takes: Callable[[str], bool] = lambda value: True) -> list[SetAside]:
     """Locations set aside, of dates that ``takes`` accepts; one listing if there are none."""
     root = place.set_aside
@@ -71,12 +75,16 @@ def list_set_aside(place: TablePlace, takes: Callable[[str], bool] = lambda valu
     return notes
 
 
+def missing_rows(place: TablePlace, note: SetAside) -> int:
+    """How many rows that were set aside are not in history."""
+    merged = merged_rows(newest(place, note.value))
+    return note.rows - merged.get((note.stream, note.internal, note.since), 0)
+
+
 def refuse_set_aside(place: TablePlace, takes: Callable[[str], bool], hint: str) -> None:
     """CorruptFileError: a requested date lacks rows that were set aside and are not in history."""
     for note in list_set_aside(place, takes):
-        record = newest(place, note.value)
-        merged = merged_rows(record)
-        missing = note.rows - merged.get((note.stream, note.internal, note.since), 0)
+        missing = missing_rows(place, note)
         if missing > 0:
             raise CorruptFileError(
                 "rows are missing. Their location was set aside because its files are damaged",
@@ -103,13 +111,7 @@ def set_aside(place: StreamPlace, key: LocationKey, *, reason: str, time_ms: int
         return _set_aside(place, key, reason, time_ms, commit_lock)
 
 
-def _set_aside(
-    place: StreamPlace,
-    key: LocationKey,
-    reason: str,
-    time_ms: int,
-    commit_lock: Lock,
-) -> SetAside:
+def _set_aside(place: StreamPlace, key: LocationKey, reason: str, time_ms: int, commit_lock: Lock) -> SetAside:
     state = load_stream(place)
     location = state.locations.get(key)
     if location is None:
@@ -122,9 +124,10 @@ def _set_aside(
         )
     directory = place.intraday_location(key)
     moved = aside_of(directory, location.since)
-    path = place.set_aside / key.internal / key.value / f"{place.table.table}-{location.since}{NOTE}"
+    path = note_path(place, key, location.since)
     if place.fs.stat(moved) is None:
-        note = _note(place.stream, location, reason, time_ms, moved)
+        span = location.since, location.epoch, location.rows
+        note = SetAside(place.stream, key.internal, key.value, *span, reason, time_ms, str(moved))
         place.fs.keep_dirs(path.parent, place.layout.root)
         with place.fs.during("set-aside-note"):
             place.fs.replace(path, json.dumps(asdict(note), sort_keys=True).encode() + b"\n")
@@ -140,11 +143,6 @@ def _set_aside(
     with place.fs.during("set-aside-record"):
         write_removals(place, [removal], commit_lock=commit_lock)
     return note
-
-
-def _note(stream: str, location: LocationState, reason: str, time_ms: int, moved: Path) -> SetAside:
-    key, rows = location.key, location.rows
-    return SetAside(stream, key.internal, key.value, location.since, location.epoch, rows, reason, time_ms, str(moved))
 
 
 def _read(fs: Fs, path: Path) -> SetAside:

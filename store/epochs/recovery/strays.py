@@ -99,10 +99,8 @@ class _Origins:
             return f"which generation {mark.generation} made and later ones have not"
         if self._was_committed(key):
             return "where a committed location was before"
-        size = sum(
-            (stat.size if (stat := self._place.fs.stat(directory / name)) else 0)
-            for name in self._place.fs.names(directory)
-        )
+        stats = (self._place.fs.stat(directory / name) for name in self._place.fs.names(directory))
+        size = sum(stat.size for stat in stats if stat)
         if size > self._bound():
             return f"which has more bytes ({size:,}) than one batch leaves"
         return None

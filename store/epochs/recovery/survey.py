@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.published_size import DATA_OFFSET, TABLE_SIZE, read_mark, walk_locations
+from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start, read_mark, walk_locations
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.readable_state import known_state
@@ -95,12 +95,8 @@ def find(place: StreamPlace) -> StreamSurvey:
         else:
             locations[key] = _location(place.fs, directory, key, record, then, tombstones or (), merged)
     there = {*locations, *damaged}
-    missing = {
-        key: location for key, location in known.locations.items() if key not in there and not location.truncated
-    }
-    deleted = {
-        key for key, location in missing.items() if key in merged and gone_after_merge(place, location, merged[key])
-    }
+    missing = {key: loc for key, loc in known.locations.items() if key not in there and not loc.truncated}
+    deleted = {key for key, loc in missing.items() if key in merged and gone_after_merge(place, loc, merged[key])}
     removed = _removed(place)
     named.append(removed.epoch)
     generation = max(known.generation, removed.generation, _lock_generation(place.fs, place.stream_lock))
@@ -139,7 +135,7 @@ def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
         return None
     for name, size in sorted(record.data_file_sizes.items()):
         stat = fs.stat(directory / name)
-        start = DATA_OFFSET if name.endswith(".dat") else 0
+        start = data_start(name)
         if stat is None or stat.size < start + size:
             return f"{name} has {stat.size if stat else 0} bytes for {start + size}"
         crc = _crc(fs, directory / name, start, size)
@@ -198,7 +194,7 @@ def _holds(fs: Fs, directory: Path, then: LocationState, record: TableSize) -> b
     for name, state in then.files.items():
         if record.data_file_sizes.get(name, -1) < state.size:
             return False
-        if _crc(fs, directory / name, DATA_OFFSET if name.endswith(".dat") else 0, state.size) != state.crc:
+        if _crc(fs, directory / name, data_start(name), state.size) != state.crc:
             return False
     return record.size >= then.rows
 

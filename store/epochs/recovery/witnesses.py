@@ -133,16 +133,12 @@ class Witnesses:
                 continue
             now = self._again(taken.stream, lambda now: False)
             if now is not None and gone_after_merge(place, now.locations.get(key), taken):
-                log = self._place.of_stream(taken.stream).stream_log
-                words = words_of(self._place.table, key, taken, log)
-                yield Witness(taken.stream, self._place.merges / record.value, *words)
+                words = words_of(place.table, key, taken, place.of_stream(taken.stream).stream_log)
+                yield Witness(taken.stream, place.merges / record.value, *words)
 
     def merge(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
         """The same for one date. ``complete``: its complete records by generation, where they have been read."""
-        if complete is None:
-            record = newest(self._place, value)
-        else:
-            record = complete[-1] if complete else None
+        record = newest(self._place, value) if complete is None else complete[-1] if complete else None
         path = self._place.merges / value
         for taken in record.inputs if record is not None else ():
             if taken.stream:  # else rows of an import
@@ -222,8 +218,12 @@ class Witnesses:
 
         The removal is recorded first. So if the same file is there before and after removals are read, they lack it.
         """
-        now = self._again(stream, lambda now: key not in now.locations or now.locations[key].truncated)
-        if now is None or key not in now.locations or now.locations[key].truncated:
+
+        def is_removed(state: StreamState) -> bool:
+            return key not in state.locations or state.locations[key].truncated
+
+        now = self._again(stream, is_removed)
+        if now is None or is_removed(now):
             return
         try:
             if not decode(data, path).truncated or self._place.fs.read(path) != data:
@@ -263,10 +263,8 @@ class Witnesses:
         log = self._place.of_stream(stream).stream_log
         if stream in self._reported or self._place.fs.stat(log) is not None:
             return  # the stream has come since the states were loaded
-        if (
-            self._place.layout.system(self._place.table.namespace) in path.parents
-            and self._place.fs.stat(log.parent) is None
-        ):
+        system = self._place.layout.system(self._place.table.namespace)
+        if system in path.parents and self._place.fs.stat(log.parent) is None:
             return  # history alone, moved here without its streams
         if path.parent == log.parent and not self._speaks(stream, path):
             return
@@ -284,9 +282,7 @@ class Witnesses:
             stream,
             log,
             f"the commit log of stream {stream!r} is missing. Committed rows cannot be read",
-            f"a log, or {stream}.removed of epoch {epoch}, because {path} is there"
-            if epoch
-            else f"a log, because {path} is there",
+            f"a log{f', or {stream}.removed of epoch {epoch}' if epoch else ''}, because {path} is there",
             "nothing",
             restore_hint(self._place.table, stream, log),
         )
