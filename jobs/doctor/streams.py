@@ -72,7 +72,7 @@ def logs(context: CheckContext) -> Iterator[Found]:
                 getattr(state, "hint", None) or context.command("verify", table)
             )  # fmt: skip
             continue
-        unsettled = list(check_positions(TablePlace(context.fs, context.layout, table), state))
+        unsettled = list(check_positions(StreamPlace(context.fs, context.layout, table, stream), state))
         context.told.update((finding.path, finding.what) for finding in unsettled)
         yield from (("wrong", f"{table} {stream}: {finding.what}", finding.hint) for finding in unsettled)
         stat = context.fs.stat(path)

@@ -135,23 +135,20 @@ def open_stream(
         progress.remark(settings.spec.stream, unbuilt)
     if done.written:
         options.recorder(settings.spec.table, settings.spec.stream, settings).deployed(done, settings.schema_file)
-    log = opened.enter_context(
-        StreamLog.open(
-            StreamPlace(fs, layout, settings.table, settings.spec.stream),
-            Opening(
-                schema=schema,
-                query_id=str(uuid.uuid4()),
-                clock=time.time,
-                pid=os.getpid(),
-                host=socket.gethostname(),
-                retention=Retention(settings.policy, settings.keep_epochs, settings.feed.resume.remember_s),
-                zone=settings.spec.partition.value.day_zone,
-            ),
-        )
+    place = StreamPlace(fs, layout, settings.table, settings.spec.stream)
+    opening = Opening(
+        schema=schema,
+        query_id=str(uuid.uuid4()),
+        clock=time.time,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        retention=Retention(settings.policy, settings.keep_epochs, settings.feed.resume.remember_s),
+        zone=settings.spec.partition.value.day_zone,
     )
+    log = opened.enter_context(StreamLog.open(place, opening))
     require_writable(fs, layout, schema)
     progress.recovered(log.recovery)
-    catch_up(TablePlace(fs, layout, settings.table), log.state)
+    catch_up(place, log.state)
     return StreamRun(settings, schema, log, opened_s=time.monotonic() - began, begun=log.state.epoch)
 
 
@@ -194,6 +191,7 @@ def keep_one(app: Application, run: StreamRun) -> None:
 def run_one(app: Application, run: StreamRun) -> None:
     """Runs an opened stream until it ends; sets totals or the error on ``run``."""
     fs, layout, options, settings = app.fs, app.layout, app.options, run.settings
+    place = TablePlace(fs, layout, settings.table)
     spec = settings.spec if settings.spec.bad_rows.allows_any else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.policy)
     quarantine = quarantine_of(fs, layout, settings) if spec.bad_rows.allows_any else None
@@ -206,7 +204,7 @@ def run_one(app: Application, run: StreamRun) -> None:
         progress=app.progress,
         metrics=metrics,
         recorder=options.recorder(spec.table, run.name, settings),
-        schemas=SchemaWatch(TablePlace(fs, layout, settings.table), run.schema),
+        schemas=SchemaWatch(place, run.schema),
         budget=budget,
     )
     plan = StreamPlan(
@@ -223,7 +221,7 @@ def run_one(app: Application, run: StreamRun) -> None:
     try:
         if quarantine is not None:
             where = f"{settings.file}: bad_rows.quarantine"
-            settle(TablePlace(fs, layout, settings.table), run.log.state, quarantine, where)
+            settle(place, run.log.state, quarantine, where)
         run.totals = app.runner.run(StreamWork(fs, settings, run.log, target, plan, app.stop))
         reporter.ended(run.totals)
     except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended

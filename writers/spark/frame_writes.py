@@ -211,9 +211,9 @@ def joined(ranges: Iterable[OffsetRange], *, dense: bool) -> tuple[OffsetRange, 
 
 def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *, adopt: bool) -> bool:
     """Whether the log has a batch of this identity. PositionGapError: that cannot be known (R6, R8)."""
-    place, offsets = (identity.topic, identity.partition), log.state.offsets
-    if place in offsets:
-        end = offsets[place].stop
+    partition, offsets = (identity.topic, identity.partition), log.state.offsets
+    if partition in offsets:
+        end = offsets[partition].stop
         if identity.start > end:
             raise PositionGapError(
                 "batches of this query are missing in the log",

@@ -60,9 +60,9 @@ class EpochChanges:
         """The epochs that follow one. SnapshotMovedError: it is not kept, was rolled back, or does not exist."""
         if epoch == self.floor:
             return self.steps
-        for place, step in enumerate(self.steps):
+        for index, step in enumerate(self.steps):
             if step.epoch == epoch:
-                return self.steps[place + 1 :]
+                return self.steps[index + 1 :]
         raise self._not_kept(epoch)
 
     def added(self, after: int, until: int) -> dict[LocationKey, AddedRows]:

@@ -234,11 +234,11 @@ def _itself(record: Record) -> Record:
 
 def _files(opened: OpenedFiles) -> LogFiles:
     expected = opened.checkpoint.number("n") + 1 if opened.checkpoint else 1
-    places, records, end = _decoded(opened.path, walk(opened.source), expected, False, opened.source, HEADER.size)
+    spans, records, end = _decoded(opened.path, walk(opened.source), expected, False, opened.source, HEADER.size)
     require_reaches(opened, end)
     size = opened.checkpoint_bytes
     return LogFiles(
-        opened.stream, opened.path, opened.checkpoint, size, opened.source, opened.base, end, places, records
+        opened.stream, opened.path, opened.checkpoint, size, opened.source, opened.base, end, spans, records
     )
 
 
@@ -246,7 +246,7 @@ def _decoded(
     path: Path, parts: Iterator[Frame], expected: int, reports: bool, source: ByteSource, start: int
 ) -> tuple[tuple[tuple[int, int], ...], tuple[Record, ...], Survey]:
     """The records from number ``expected`` on, with their places. CorruptFileError: one is missing."""
-    places: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     records: list[Record] = []
     last: Frame | None = None
     for part in parts:
@@ -262,9 +262,9 @@ def _decoded(
                 found=f"record {record.n}",
                 hint="restore log and checkpoint from one copy. Nothing was changed or deleted",
             )
-        places.append((part.offset, part.end))
+        spans.append((part.offset, part.end))
         records.append(record)
-    return tuple(places), tuple(records), ending(source, last.end if last else start, last)
+    return tuple(spans), tuple(records), ending(source, last.end if last else start, last)
 
 
 __all__ = [

@@ -149,14 +149,14 @@ def _damage(
     """The error of the first file that lacks committed bytes, or None."""
     for file in files:
         if file.found is None or file.found < file.expected:
-            place = f"{location.key.internal}/{location.key.value}"
+            key = f"{location.key.internal}/{location.key.value}"
             return CorruptFileError(
                 "committed file is missing" if file.found is None else "file is shorter than its committed length",
                 where=directory / file.name,
                 expected=f"{file.expected} bytes",
                 found="nothing" if file.found is None else f"{file.found} bytes",
                 hint="restore the file from a copy, or roll back to an epoch before it, or set the location aside with"
-                f" `sparkhaven recover {table} {stream} --quarantine {place}`. Nothing was changed or deleted",
+                f" `sparkhaven recover {table} {stream} --quarantine {key}`. Nothing was changed or deleted",
             )
     return None
 

@@ -177,10 +177,10 @@ def plan_output(
             )
         mark, generation = "g", max(generation, 2)
     names = (writable_names if dry_run else ensure_writable)(place.fs, place.layout, table.namespace)
-    places = volumes(place.fs, place.layout, table.namespace, names)
-    _require_space(place.fs, places, taken.sources, copies=1 if options.format == "deephaven" else 2)
-    destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
-    work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
+    staging = volumes(place.fs, place.layout, table.namespace, names)
+    _require_space(place.fs, staging, taken.sources, copies=1 if options.format == "deephaven" else 2)
+    destinations = tuple(destination(volume, table, value, generation, mark) for volume in staging)
+    work = stage_root(staging[0], table, value, generation) / ".work" if staging else Path()
     plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work)
     record = MergeRecord(
         table=str(table),

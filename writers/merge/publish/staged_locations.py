@@ -40,8 +40,8 @@ def publish(place: TablePlace, value: str, output: Destination) -> list[Path]:
     link = place.partitions / output.internal
     if place.fs.stat(link) is None:
         place.fs.symlink(str(output.target), link)
-    places = [final.parent, output.target, output.target.parent, output.target.parent.parent]
-    return places + [
+    directories = [final.parent, output.target, output.target.parent, output.target.parent.parent]
+    return directories + [
         parent for parent in link.parents if parent == place.layout.root or place.layout.root in parent.parents
     ]
 

@@ -15,7 +15,7 @@ from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, encode_ledger, read_ledger, write_ledger
 from sparkhaven.writers.quarantine.pending_changes import NEVER, follow, rebuilt_ledger
 from tests.support.places import GOLDEN
@@ -129,7 +129,9 @@ def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path:
         state = log.state
 
         def reported() -> list[tuple[str, str]]:
-            return [(found.severity, found.path) for found in check_beside(TablePlace(FS, layout, TABLE), state)]
+            return [
+                (found.severity, found.path) for found in check_beside(StreamPlace(FS, layout, TABLE, STREAM), state)
+            ]
 
         assert reported() == []
         path.write_bytes(path.read_bytes()[:-3])
