@@ -144,13 +144,6 @@ class Quarantine:
 
     # --- inside ----------------------------------------------------------------------------------------
 
-    def _create(self) -> None:
-        """Creates the table, if there is none."""
-        from sparkhaven.writers.quarantine.additions import created
-
-        if not self.exists:
-            self._change("CREATE TABLE", lambda snapshot: created(snapshot, self._now_ms()))
-
     def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         """Removes the rows of dead epochs, and the marks of requeues by them."""
         from sparkhaven.writers.quarantine.edits import Edit, Mark

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 
@@ -13,8 +12,3 @@ def local_uri(path: Path) -> str:
     these URIs as text.
     """
     return f"file:{path.absolute()}"
-
-
-def local_pattern(path: Path) -> str:
-    """The same for Spark's file formats, which treat paths as patterns: special characters are escaped."""
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", local_uri(path))

@@ -8,7 +8,6 @@ because it is not asked again.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,10 +60,3 @@ class TextIds:
 def most_texts(lines: int) -> int:
     """How many texts a block of so many lines may have to get ids."""
     return max(FEW, lines // SHARE)
-
-
-def plain_ids(texts: Sequence[str | None], most: int) -> tuple[list[int | None], list[str]] | None:
-    """What the scanner makes of the texts of accepted lines: their ids, and each text once; None for too many."""
-    id_of: dict[str, int] = {}
-    ids = [None if text is None else id_of.setdefault(text, len(id_of)) for text in texts]
-    return (ids, list(id_of)) if len(id_of) <= most else None

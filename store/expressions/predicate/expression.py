@@ -109,7 +109,3 @@ class Predicate:
         of the partitioning column goes in as a range whose ``low`` and ``high`` are that value.
         """
         return bool(outcomes(self.node, stats) & TRUE)
-
-    def prune(self, stats: Mapping[str, RangeStats | None]) -> bool:
-        """The opposite of ``may_match``: whether a range can be skipped."""
-        return not self.may_match(stats)

@@ -19,7 +19,7 @@ from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner
 from sparkhaven.ingest.formats.json.scanner import Scanner
 from sparkhaven.ingest.formats.scan import scan_columns, text_ids
-from sparkhaven.ingest.formats.scan.text_ids import TextIds, most_texts, plain_ids
+from sparkhaven.ingest.formats.scan.text_ids import TextIds, most_texts
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.store.native.abi import ColumnLayout, SlotLayout
@@ -31,6 +31,13 @@ MANY = settings(max_examples=200, deadline=None)
 TEXT = target("String")
 WORDS = st.text("ab\x01é😀", max_size=20) | st.sampled_from(["", "a", "a\x01", "x" * 8, "x" * 9, "x" * 16, "x" * 17])
 Texts = Sequence[str | None]
+
+
+def plain_ids(texts: Sequence[str | None], most: int) -> tuple[list[int | None], list[str]] | None:
+    """What the scanner makes of the texts of accepted lines: their ids, and each text once; None for too many."""
+    id_of: dict[str, int] = {}
+    ids = [None if text is None else id_of.setdefault(text, len(id_of)) for text in texts]
+    return (ids, list(id_of)) if len(id_of) <= most else None
 
 
 def block(lines: Sequence[bytes]) -> LineBlock:

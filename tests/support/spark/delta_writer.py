@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -10,13 +12,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
+from sparkhaven.writers.quarantine.additions import created
 from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, KEY, OWNER
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.local_paths import local_pattern, local_uri
+from sparkhaven.writers.spark.local_paths import local_uri
 from sparkhaven.writers.task.notes import RejectedFile
 
 _TYPES = {"string": "string", "int64": "bigint", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp"}
 REJECTED_DDL = ", ".join(f"`{field.name}` {_TYPES[str(field.type)]}" for field in REJECTED)
+
+
+def local_pattern(path: Path) -> str:
+    """A path for Spark's file formats, which treat paths as patterns: special characters are escaped."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", local_uri(path))
 
 
 class SparkQuarantine(Quarantine):
@@ -37,7 +45,8 @@ class SparkQuarantine(Quarantine):
             *(values.get(field.name, f.lit(None)).cast(_TYPES[str(field.type)]).alias(field.name) for field in COLUMNS)
         )
         with self._locked():
-            self._create()
+            if not self.exists:
+                self._change("CREATE TABLE", lambda snapshot: created(snapshot, self._now_ms()))
             if self.announce(epoch):
                 rows.write.format("delta").mode("append").save(local_uri(self.directory))
             else:

@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkhaven.store.errors import EXIT_RETRY, SettingsError
-from sparkhaven.writers.spark.local_paths import local_pattern, local_uri
+from sparkhaven.writers.spark.local_paths import local_uri
 from sparkhaven.writers.spark.spark_tasks import error_summary, jvm_gone
 from sparkhaven.writers.spark.stream_query import refuse_speculation
 
@@ -44,7 +44,6 @@ def test_the_summary_of_a_foreign_error_is_its_last_word() -> None:
 
 def test_local_paths_in_the_form_that_spark_needs() -> None:
     assert local_uri(Path("/a b/100%[1]")) == "file:/a b/100%[1]"
-    assert local_pattern(Path("/a/{b}[1]*")) == r"file:/a/\{b\}\[1\]\*"
     assert local_uri(Path("db")) == f"file:{Path.cwd()}/db"
 
 
