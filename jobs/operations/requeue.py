@@ -138,20 +138,9 @@ def requeue_rows(
         task = Task(0, 0, scratch, [split], alone=True, instead=instead)
         return [run_task(fs, WorkerCache(), target, decoder, task)]
 
-    outcome = write_batch(
-        fs,
-        log,
-        target,
-        WorkerCache(),
-        BatchRequest(
-            execute,
-            query_id=QUERY,
-            batch_id=epoch,
-            proposed=[split],
-            decode=decoder,
-            again=False,  # the rows were tried before; a date that was truncated since changes the result
-        ),
-    )
+    # not tried again: the rows were tried before, and a date that was truncated since changes the result
+    request = BatchRequest(execute, query_id=QUERY, batch_id=epoch, proposed=[split], decode=decoder, again=False)
+    outcome = write_batch(fs, log, target, WorkerCache(), request)
     quarantine.mark(Requeue(path, start, epoch))
     done.sent += outcome.rows
     done.epochs.append(epoch)
@@ -202,14 +191,14 @@ def portions(
     size = 0
     for row in pending:
         if repairs is not None:
-            repair = repairs.pop(_place(row), None)
+            repair = repairs.pop(_position(row), None)
             if repair is None:
                 continue
             row = repair.of(row)
         if row["PayloadBytes"] > len(row["Payload"] or b""):
             done.cut += 1
             continue
-        if portion and _place(portion[-1]) == _place(row):
+        if portion and _position(portion[-1]) == _position(row):
             yield pa.Table.from_pylist(portion, REJECTED)
             portion, size = [], 0
         portion.append(row)
@@ -221,5 +210,5 @@ def portions(
         yield pa.Table.from_pylist(portion, REJECTED)
 
 
-def _place(row: RejectedRow) -> tuple[str, int]:
+def _position(row: RejectedRow) -> tuple[str, int]:
     return row["SourcePartition"], row["Position"]

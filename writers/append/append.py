@@ -41,7 +41,6 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.table.table_size import TableSize, decode
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
@@ -117,7 +116,7 @@ class LocationAppender:
         """
         path, stream = self.directory / OWNER, self._target.stream
         with writing(path):
-            owner = named_owner(TablePlace(self._fs, self._target.layout, self._target.table), self.directory)
+            owner = named_owner(self._target.place(self._fs), self.directory)
             if owner is None and self._fs.names(self.directory):
                 owner = committed_owner(self._fs, self._target, self.key)
             if owner not in (None, stream):
@@ -129,14 +128,7 @@ class LocationAppender:
     def _start(self, committed: TableSize | None, resume: LocationReport | None) -> None:
         self.base_epoch = committed.epoch or 0 if committed else 0
         self.base_rows = committed.size if committed else 0
-        known = (
-            {
-                name: FileState(size, committed.checksums.get(name, 0))
-                for name, size in committed.data_file_sizes.items()
-            }
-            if committed
-            else {}
-        )
+        known = committed.files if committed else {}
         self.rows = self.base_rows
         if resume is not None:
             if (resume.base_epoch, resume.base_rows) != (self.base_epoch, self.base_rows):
@@ -332,11 +324,9 @@ def writing(path: Path, phase: str = "append") -> Iterator[None]:
 
 def committed_owner(fs: Fs, target: StreamTarget, key: LocationKey) -> str | None:
     """The other stream of the table whose commit log has the location, or None. Reads those logs."""
-    for stream in list_streams(TablePlace(fs, target.layout, target.table)):
-        if (
-            stream != target.stream
-            and key in load_stream(StreamPlace(fs, target.layout, target.table, stream)).locations
-        ):
+    stream_place = target.place(fs)
+    for stream in list_streams(stream_place):
+        if stream != target.stream and key in load_stream(stream_place.of_stream(stream)).locations:
             return stream
     return None
 

@@ -83,9 +83,8 @@ class StreamPlan:
     """How to run a stream. ``trigger``: arguments of Spark's ``trigger()``; ``availableNow`` ends by itself.
 
     ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them. ``report`` receives the source's own
-    report whenever it changes. ``adopt`` starts an empty log although
-    Spark's checkpoint has batches of the stream. ``split_of`` makes a split of a source row. ``allow_gap`` records
-    missing offsets, which are otherwise refused.
+    report whenever it changes. ``adopt`` starts an empty log although Spark's checkpoint has batches of the stream.
+    ``split_of`` makes a split of a source row. ``allow_gap`` records missing offsets, which are otherwise refused.
     """
 
     query_id: str
@@ -111,7 +110,7 @@ def begin_run(fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan) ->
 
     Spark's checkpoint stays: it is the witness of R8, and the next run in Spark renews it.
     """
-    place = StreamPlace(fs, target.layout, target.table, target.stream)
+    place = target.place(fs)
     refuse_batches_without_log(place, log.state.epoch, adopt=plan.adopt)
     remove_stale_scratch(place)
 

@@ -164,10 +164,9 @@ class Quarantine:
     def _edit(self, operation: str, decide: Callable[[pa.Table], Edit], mark: Mark) -> int:
         from sparkhaven.writers.quarantine.edits import edit_files
 
-        def build(snapshot: DeltaSnapshot) -> Change:
-            return edit_files(self._place.fs, snapshot, decide, mark, self._now_ms())
-
-        return self._change(operation, build)
+        return self._change(
+            operation, lambda snapshot: edit_files(self._place.fs, snapshot, decide, mark, self._now_ms())
+        )
 
     def _change(self, operation: str, build: Build) -> int:
         """Commits what ``build`` makes of the newest version, and compacts many small files; returns removed rows."""

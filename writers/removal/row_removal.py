@@ -193,7 +193,7 @@ def _require(proof: RemovalProof, table: TableName, value: str) -> None:
         raise ValidationFailedError(
             "the proof of this date is missing",
             where=f"{table} {value}",
-            expected="what writers.removal.proof.prove returns for it",
+            expected="what writers.removal.removal_proof.prove returns for it",
             found=proven,
             hint="prove the date first",
             phase="prove",

@@ -31,7 +31,6 @@ from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionS
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.empty_location import WorkerCache
 from sparkhaven.writers.batch.collect import collect
@@ -119,7 +118,7 @@ def work_of(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: Off
     origin = f"epoch {log.state.epoch + 1}" if identity is None else f"{identity.topic}/{identity.start}"
     if _is_replay(log, target, plan, identity):
         return FrameWork(plan.decode, None, {}, only_look=True, origin=origin)
-    ends = {place: log.state.offsets[place].stop for place in log.state.offsets} if plan.positions else {}
+    ends = {source: end.stop for source, end in log.state.offsets.items()} if plan.positions else {}
     return FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin)
 
 
@@ -242,7 +241,7 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
 
 def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRange) -> None:
     """A repeated batch must have the digest of the committed one, which must still be known."""
-    entries = list_epochs(StreamPlace(fs, target.layout, target.table, target.stream))
+    entries = list_epochs(target.place(fs))
     known = {
         part.start: (part.digest, entry.epoch)
         for entry in entries

@@ -10,6 +10,7 @@ from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
@@ -24,6 +25,10 @@ class StreamTarget:
     schema: TableSchema
     generation: int
     policy: CommitPolicy = CommitPolicy()
+
+    def place(self, fs: Fs) -> StreamPlace:
+        """The place of the stream."""
+        return StreamPlace(fs, self.layout, self.table, self.stream)
 
     def location(self, key: LocationKey) -> Path:
         """Leaf directory of a location of this table."""

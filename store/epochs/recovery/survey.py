@@ -27,7 +27,6 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 
 CHUNK = 8 << 20
@@ -160,8 +159,7 @@ def _location(
     tombstones: Collection[Removal],
     merged: Mapping[LocationKey, MergeInput],
 ) -> LocationState:
-    files = {name: FileState(size, record.checksums.get(name, 0)) for name, size in record.data_file_sizes.items()}
-    epoch, taken = record.epoch or 0, merged.get(key)
+    files, epoch, taken = record.files, record.epoch or 0, merged.get(key)
     gone = {removal.since for removal in tombstones if (removal.key, removal.phase) == (key, RemovalPhase.DELETE)}
     since = epoch
     grown = then is not None and then.since not in gone and _holds(fs, directory, then, record)

@@ -18,6 +18,7 @@ from sparkhaven.store.format.java.java_values import JInt, JLong, JMap
 from sparkhaven.store.format.java.object_reader import HINT, loads
 from sparkhaven.store.format.java.object_writer import dumps
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 
 NAME = "table.size"
@@ -47,6 +48,11 @@ class TableSize:
     data_indexes: Mapping[str, int] = field(default_factory=dict)
     truncated: bool = False
     checksums: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, FileState]:
+        """The data files; a checksum that is not recorded is 0."""
+        return {name: FileState(size, self.checksums.get(name, 0)) for name, size in self.data_file_sizes.items()}
 
 
 def _longs(values: Mapping[str, int]) -> dict[str, JLong]:
