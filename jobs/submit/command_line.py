@@ -15,13 +15,14 @@ EXIT_USAGE = 2  # as in ``store.errors``
 def submit(command: str, words: Sequence[str] | None = None) -> None:
     """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the given words; ``--root`` may be anywhere among them.
 
-    spark-submit joins both outputs of a driver; ``--result FILE`` has the results alone.
+    Results go to standard output of spark-submit, and nothing else; progress and errors to its standard error.
     """
     try:
         from sparkhaven.jobs.cli.context import quiet_libraries
         from sparkhaven.jobs.cli.main import app
         from sparkhaven.jobs.session.signals import forward_signals
         from sparkhaven.jobs.session.spark_or_local import is_submitted
+        from sparkhaven.jobs.submit.driver_outputs import separate_outputs
     except ModuleNotFoundError as error:
         print(
             f"error: the driver's Python {sys.executable} lacks a package of sparkhaven\n"
@@ -31,6 +32,7 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
         )
         sys.exit(EXIT_USAGE)
     if is_submitted(os.environ):
+        separate_outputs()
         forward_signals()
     given = list(sys.argv[1:] if words is None else words)
     quiet_libraries(given)
