@@ -96,6 +96,7 @@ ResultOption = Annotated[
     typer.Option(
         "--result",
         metavar="FILE",
+        parser=local_path,
         help="Also write the JSON results to FILE, once the command has ended.",
     ),
 ]

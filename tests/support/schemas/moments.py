@@ -93,7 +93,7 @@ def running(table: AlteredTable) -> None:
     with at_step("log-sync:after", 2, change):
         said = table.ingest()
     if table.shown != first:
-        assert "this stream writes version 1 until it starts again with that schema" in said, said
+        assert "This stream writes version 1 until it starts again with that schema" in said, said
     before.ask(table)
     look(table, arrow, sql_rows)
     table.write(table.shown)

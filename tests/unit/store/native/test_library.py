@@ -124,8 +124,8 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from sparkhaven.store.native import library\n"
         "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
-        "from tests.support.ingest import scan_lines, scan_records\n"
-        "print(min(scan_lines.compare(2000, 2), scan_records.compare(2000, 2)))"
+        "from tests.support.ingest.scanning import lines, records\n"
+        "print(min(lines.compare(2000, 2), records.compare(2000, 2)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "trapping.so")],

@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "a level more": (lambda t: put(t / "Date=d" / "Sym=a" / "a.parquet"), (), "name the keys of the date"),
     "a level less": (lambda t: put(t / "year=2026" / "a.parquet"), ("--value", "{year}-{month}"), "month=<value>"),
     "a key twice": (lambda t: put(t / "y=1" / "y=2" / "a.parquet"), ("--value", "{y}-{m}"), "m=<value>"),
-    "a flat tree": (lambda t: put(t / "a.parquet"), ("--value", "{y}"), "not of layout flat"),
+    "a flat tree": (lambda t: put(t / "a.parquet"), ("--value", "{y}"), "leave --value out"),
     "a form": (lambda t: put(t / "y=x" / "a.parquet"), ("--value", "{y:04}"), "a number of 4 digits"),
 }
 
