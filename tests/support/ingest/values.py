@@ -53,7 +53,7 @@ JSON_BAD = [
     ("String", r'"a\ud800"', "not in the charset (U+D800)"),
     ("Instant", '"yesterday"', "not an instant"),
     ("Instant", "1357016400", "wrong JSON type (number)"),
-    ("Instant", '"2013-01-01T05:00:00"', "has not a time zone"),
+    ("Instant", '"2013-01-01T05:00:00"', "has no time zone"),
     ("Instant", '"2013-02-29T05:00:00Z"', "no such day"),
     ("Instant", '"2013-01-01T24:00:00Z"', "no such time of day"),
     ("Instant", '"2013-01-01T05:00:00+24:00"', "no such offset"),
@@ -75,6 +75,6 @@ CSV_BAD = [
     ("Boolean", "yes", "not a boolean"),
     ("char", "xy", "not one character"),
     ("String", "\x00", "reads back as the empty string"),
-    ("Instant", "2013-01-01", "has not a time zone"),
+    ("Instant", "2013-01-01", "has no time zone"),
     ("Instant", "2013-13-01T00:00:00Z", "no such day"),
 ]

@@ -223,7 +223,7 @@ def test_a_partition_timestamp_of_spark_asks_for_the_zone_of_its_session(tmp_pat
     split = OffsetRange(TABLE, 0, packed(0), packed(1), TABLE_ID)
     assert not list(route(DeltaFeed(spec_of(table)).decode(FS, split, SCHEMA, rejects, time.time), rejects))
     (row,) = rejects.rows
-    assert (row.column, row.explanation) == ("at", "has not a time zone")
+    assert (row.column, row.explanation) == ("at", "has no time zone")
     assert row.refusal.expected == "a zone for column at: that of the Spark session that wrote the table"
     columns = (*spec_of(table).columns, ColumnSpec("at", zone="America/New_York"))
     found = decoded(table, packed(0), packed(1), columns=columns)["at"].cast(pa.int64()).to_pylist()

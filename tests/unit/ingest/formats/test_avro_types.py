@@ -144,8 +144,8 @@ def test_what_is_taken(kind: Any, value: Any, column: str, settings: dict[str, A
 
 
 REFUSED: list[tuple[Any, Any, str, dict[str, Any], str]] = [
-    (logical("long", "local-timestamp-micros"), 0, "Instant", {}, "has not a time zone"),
-    (logical("int", "date"), 0, "Instant", {}, "has not a time zone"),
+    (logical("long", "local-timestamp-micros"), 0, "Instant", {}, "has no time zone"),
+    (logical("int", "date"), 0, "Instant", {}, "has no time zone"),
     (logical("long", "timestamp-millis"), 253402300800000, "Instant", {}, "outside the range of an Instant"),
     (logical("int", "date"), 20777, "String", {}, "wrong type (date)"),
     (logical("int", "date"), 20777, "short", {}, "wrong type (date)"),

@@ -89,7 +89,7 @@ def test_old_timestamps_are_exact_or_far(
             assert (there.type.unit, there.value) == ("ms", count * scale // 10**6)
 
 
-@pytest.mark.parametrize(("zone", "reason"), [("UTC", FAR), (None, "has not a time zone")])
+@pytest.mark.parametrize(("zone", "reason"), [("UTC", FAR), (None, "has no time zone")])
 def test_dates_beyond_the_year_9999_are_bad_rows(tmp_path: Path, zone: str | None, reason: str) -> None:
     days = pa.array([0, INFINITE, -(2**31) + 1, 3_000_000, -1_000_000], pa.int32()).view(pa.date32())
     path = _file(tmp_path / "a.parquet", days)
