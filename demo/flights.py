@@ -62,7 +62,6 @@ class Demo:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Prints the name of a stage and measures its duration."""
         self.console.rule(f"[bold]{name}", align="left")
         begun = time.monotonic()
         yield
@@ -81,7 +80,6 @@ class Demo:
     def start(
         self, root: Path, words: Sequence[str], environ: Mapping[str, str], stderr: IO[str] | None = None
     ) -> subprocess.Popen[str]:
-        """A command as a process of its own."""
         line = [sys.executable, "-m", "sparkhaven.jobs.cli.main", "--root", str(root), *words, "--json"]
         paths = os.pathsep.join(filter(None, [str(import_root()), os.environ.get("PYTHONPATH", "")]))
         env = {**os.environ, **environ, "PYTHONPATH": paths}
@@ -183,7 +181,6 @@ def _wait(until: Callable[[], bool], event: str) -> None:
 
 
 def stream_file() -> Path:
-    """The stream file of the demo, as it is shipped."""
     return import_root() / "sparkhaven" / "conf" / "streams" / "flights.toml"
 
 
@@ -225,7 +222,6 @@ def show(console: Console, compared: list[Figure], seconds: dict[str, float]) ->
 
 
 def main() -> int:
-    """Runs the demo; exit code 1 on any mismatch."""
     parser = argparse.ArgumentParser(prog="demo.flights", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-db"), help="directory to fill (default demo-db)")
     demo = Demo.below(parser.parse_args().db)

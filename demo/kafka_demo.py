@@ -83,7 +83,6 @@ def _state(root: Path) -> StreamState | None:
 
 
 def main() -> int:
-    """Runs the demo; exit code 1 on any mismatch."""
     parser = argparse.ArgumentParser(prog="demo.kafka_demo", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-kafka-db"), help="directory to fill")
     demo = Demo.below(parser.parse_args().db)

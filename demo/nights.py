@@ -55,22 +55,18 @@ class Airflow:
 
     @property
     def log(self) -> Path:
-        """What Airflow prints."""
         return self._base / "airflow.log"
 
     @property
     def root(self) -> Path:
-        """The database root of the flights."""
         return self._base / "db"
 
     @property
     def home(self) -> Path:
-        """AIRFLOW_HOME."""
         return self._base / "airflow"
 
     @property
     def reports(self) -> Path:
-        """Where ``end_of_day`` writes its reports."""
         return self._base / "reports"
 
     def environ(self, port: int = PORT) -> dict[str, str]:

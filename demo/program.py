@@ -11,7 +11,6 @@ from sparkhaven.store.errors import SparkhavenError
 
 
 def wait_until_stopped() -> None:
-    """Returns at Ctrl-C or SIGTERM."""
     print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
     stop = stopped_by_signals()
     while not stop.wait(1.0):

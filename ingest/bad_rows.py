@@ -66,13 +66,11 @@ class BadRow:
 
     @property
     def code(self) -> str:
-        """The reason as quarantine and counters have it; ``key-`` or ``header-`` before it names that part."""
         code = self.refusal.reason.value
         return code if self.part == "value" else f"{self.part}-{code}"
 
     @property
     def explanation(self) -> str:
-        """The reason for people, with what is special about this row."""
         words = self.refusal.explanation
         return words if self.part == "value" else f"{self.part}: {words}"
 

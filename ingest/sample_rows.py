@@ -71,7 +71,6 @@ class Sample:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
         return len(self.positions)
 
     def values(self, name: str) -> Iterator[Any]:

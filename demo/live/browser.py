@@ -38,7 +38,6 @@ _SHADES = """(() => {
 
 
 def program() -> str | None:
-    """The path of a browser that is installed."""
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 

@@ -62,7 +62,6 @@ class WatcherProcess:
         return view
 
     def save(self, path: Path) -> pa.Table:
-        """The whole table as it has it."""
         self._ask({"do": "save", "path": str(path)})
         with pa.ipc.open_file(path) as file:
             return file.read_all()
@@ -201,7 +200,6 @@ def _rows(output: str) -> int:
 
 
 def main() -> int:
-    """Runs the demo; exit code 1 on any mismatch."""
     parser = argparse.ArgumentParser(prog="demo.live.run", description=__doc__)
     parser.add_argument("--db", type=Path, default=Path("demo-live-db"), help="directory to fill")
     parser.add_argument("--rows-a-second", type=int, default=1_000, help="default 1000")

@@ -107,7 +107,6 @@ class TradeSource(threading.Thread):
             self._refused = error.str()
 
     def stop(self) -> None:
-        """Sends no more."""
         self._stop_asked.set()
         self.join()
 

@@ -57,7 +57,6 @@ class Watcher:
 
 
 def main() -> None:
-    """Answers until its input ends."""
     watcher = Watcher(**json.loads(sys.stdin.readline()))
     print(json.dumps({"result": "ready"}), flush=True)
     for line in sys.stdin:

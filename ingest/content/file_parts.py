@@ -45,7 +45,6 @@ def part_lines(file: PlannedFile, chunk: int = CHUNK) -> tuple[int, Iterator[byt
 
 
 def pieces(raw: RawFile, begin: int, end: int, chunk: int | None = None) -> Iterator[bytes]:
-    """The bytes of a file from ``begin`` to ``end``, ``chunk`` at a time."""
     raw.seek(begin)
     while begin < end and (piece := raw.read(min(chunk or CHUNK, end - begin))):
         begin += len(piece)

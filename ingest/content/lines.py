@@ -62,7 +62,6 @@ class LineBlock:
 
     @classmethod
     def empty(cls) -> LineBlock:
-        """A block without lines."""
         return cls(b"", np.zeros(1, np.int32), np.zeros(0, np.int64))
 
     def utf8(self) -> npt.NDArray[np.bool_] | None:
@@ -116,7 +115,6 @@ class LineBlock:
 
 
 def is_utf8(line: bytes) -> bool:
-    """Whether bytes are text in UTF-8."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

@@ -55,19 +55,15 @@ class RawFile(io.RawIOBase):
         self._offset = 0
 
     def readable(self) -> bool:
-        """True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
         return True
 
     def tell(self) -> int:
-        """Offset of the next byte."""
         return self._offset
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to an offset, as ``io`` defines it."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._split.size}[whence]
         self._offset = max(base + offset, 0)
         return self._offset
@@ -93,7 +89,6 @@ class RawFile(io.RawIOBase):
         return data
 
     def readinto(self, buffer: Any) -> int:
-        """Fills a buffer with the next bytes."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)

@@ -49,7 +49,6 @@ class AvailableNow:
             self._reader.commit(self._at)
 
     def stop(self) -> None:
-        """Stops the source; a ``plan`` that waits for files or for a server ends early."""
         self._stopped = True
         if self._reader is not None:
             self._reader.stop()

@@ -33,12 +33,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)
 
 
 def feed_of(spec: StreamSpec) -> Feed[Any, Any]:
-    """The feed of a stream."""
     return feed_class(spec.feed.traits.feed)(spec)
 
 
 def planned_feed(spec: StreamSpec) -> PlannedFeed[Any, Any]:
-    """The feed of a stream that has a stream file."""
     return planned_class(spec.feed.traits.feed)(spec)
 
 

@@ -106,7 +106,6 @@ class RangeReader(PlanningReader):
     """A reader whose splits are ranges of offsets."""
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, str, int, int]]:
-        """One row for each range of a run."""
         if isinstance(partition, RangeRun):
             for offsets in partition.ranges:
                 named = offsets.topic, offsets.partition, offsets.start, offsets.stop, offsets.topic_id
@@ -125,12 +124,10 @@ class RangeStream(Generic[Feed]):
 
     @property
     def scratch(self) -> Path:
-        """Scratch of the stream."""
         return Layout(self.root).scratch(self.table, self.stream)
 
 
 def committed_ends(fs: Fs, stream: RangeStream[Any]) -> Offsets:
-    """The positions that the commit log has; none before the first epoch of a stream."""
     try:
         return load_positions(StreamPlace(fs, Layout(stream.root), stream.table, stream.stream))[1]
     except TableNotFoundError:
@@ -146,8 +143,6 @@ def range_source(
     """
 
     class RangeSource(DataSource):  # type: ignore[misc]
-        """Made by ``range_source``."""
-
         @classmethod
         def name(cls) -> str:
             return f"sparkhaven_{kind}_{stream.table}_{stream.stream}"

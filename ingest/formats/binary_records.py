@@ -52,19 +52,15 @@ class RecordFormat(Protocol[Record]):
 
     def read(self, payload: bytes) -> Record:
         """The record of a payload; NotARecordError if it is none, or if anything is left over."""
-        ...
 
     def value(self, record: Record, index: int) -> Value | Refusal:
         """The value of a target, None for null, or why there is none."""
-        ...
 
     def shown(self, record: Record, index: int) -> str:
         """What stands there, for people."""
-        ...
 
     def unknown(self, record: Record) -> Iterable[str]:
         """Dotted names of the fields that no target takes."""
-        ...
 
 
 class RecordRows:
@@ -127,7 +123,6 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
 
 
 def shown_value(value: Any) -> str:
-    """A value for people."""
     try:
         return json_text(value)
     except NoTextError:

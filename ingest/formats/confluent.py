@@ -34,7 +34,6 @@ class FramedDecode(Protocol):
 
     def __call__(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Good rows in order; ``file`` is topic/partition."""
-        ...
 
 
 def schema_id(payload: bytes) -> int | None:

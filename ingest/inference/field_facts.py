@@ -57,7 +57,6 @@ class Facts:
 
     @property
     def distinct(self) -> int:
-        """How many values are different."""
         return len(self.counts)
 
     @property

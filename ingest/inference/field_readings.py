@@ -57,7 +57,6 @@ class Reading:
     lossy: bool = False
 
     def spec(self, column: str, source: str) -> ColumnSpec:
-        """The settings of a column that is read so."""
         named = None if source == column else source
         return ColumnSpec(column, named, self.unit, self.zone, far=self.far, form=self.form, lossy=self.lossy)
 
@@ -82,7 +81,6 @@ class Misfit:
 
 
 def misfit(sample: Sample, source: str, reading: Reading, encoding: str | None = None) -> Misfit | None:
-    """The first value of a field that is refused; None if all are taken."""
     return next(misfits(sample, source, reading, encoding), None)
 
 

@@ -43,7 +43,6 @@ class FieldColumn:
 
     @property
     def stored(self) -> bool:
-        """Whether there is such a column."""
         return self.reading is not None
 
 
@@ -57,7 +56,6 @@ class Proposal:
 
     @property
     def stored(self) -> tuple[FieldColumn, ...]:
-        """The columns that there are."""
         return tuple(column for column in self.columns if column.stored)
 
 

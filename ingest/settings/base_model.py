@@ -72,7 +72,6 @@ class MaxPerTrigger(SettingsModel):
 
 
 def given_keys(model: SettingsModel, keys: Sequence[str]) -> list[str]:
-    """Those of some keys that were given."""
     return [key for key in keys if getattr(model, key) is not None]
 
 

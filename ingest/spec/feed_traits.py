@@ -51,4 +51,3 @@ class FeedOptions(Protocol):
     @property
     def path(self) -> str:
         """What the feed reads."""
-        ...

@@ -56,18 +56,15 @@ class LazyCommands(Commands):
         self.commands = OnUse()  # type: ignore[assignment]
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names, in the order of the way of a row."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The table in the help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
 @cache
 def _registered(path: str) -> Mapping[str, Any]:
-    """The commands of a module."""
     app = typer.Typer(rich_markup_mode=None)
     import_module(path).register(app)
     gc.freeze()  # what was imported stays: no collection looks at it again

@@ -214,7 +214,6 @@ class Commands(TyperGroup):
         return code
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of these words, which the context remembers."""
         if isinstance(ctx.obj, CliContext):
             ctx.obj.words = tuple(args)
         return super().resolve_command(ctx, args)
@@ -224,7 +223,6 @@ class CommandGroup(TyperGroup):
     """A command that has commands; the context remembers its words without the options before them."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of these words."""
         if isinstance(ctx.obj, CliContext):
             ctx.obj.words = (str(ctx.info_name), *args)
         return super().resolve_command(ctx, args)
@@ -237,7 +235,6 @@ def exit_with(code: int) -> None:
 
 
 def exit_code(cli: CliContext, error: BaseException) -> int:
-    """Prints any error that ends a command; returns the exit code."""
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         cli.note("stopped")
         return EXIT_INTERRUPTED

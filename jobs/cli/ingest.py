@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     bad_data = "bad rows beyond the error budget, a source that does not continue where the commit log ends"
     retry = "a source or volume is away, another process runs the stream"
     line = "ingest conf/streams/flights.toml --once"

@@ -76,7 +76,6 @@ def options(
 
 
 def main() -> None:
-    """Entry point of the console script."""
     gc.set_threshold(COLLECT_EVERY)  # what imports make stays: a short command would search it sixty times
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     quiet_libraries(sys.argv)

@@ -183,7 +183,6 @@ def table_and_files(
 
 
 def group(text: str) -> typer.Typer:
-    """A group of commands."""
     commands = typer.Typer(help=text, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
     @commands.callback()  # else a group of one command is that command

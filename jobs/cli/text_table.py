@@ -81,7 +81,6 @@ def fitted(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
 
 
 def lines(columns: Sequence[TextColumn]) -> Iterable[str]:
-    """The header, and a line a row."""
     for row in zip(*((column.name, *column.texts) for column in columns), strict=True):
         parts = (_padded(text, column.width, right=column.right) for text, column in zip(row, columns, strict=True))
         yield GAP.join(parts).rstrip()
@@ -119,7 +118,6 @@ def _column(name: str, values: Sequence[object], data: bool) -> TextColumn:
 
 
 def _turned(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterable[Sequence[object]]:
-    """The columns of rows."""
     return list(zip(*rows, strict=True)) or [()] * len(header)
 
 

@@ -50,7 +50,6 @@ class FrameStream:
 
     @property
     def target(self) -> StreamTarget:
-        """What tasks must know."""
         options, log = self.options, self.log
         return StreamTarget(
             Layout(options.root), options.table, options.stream, self.schema, log.state.generation, options.policy

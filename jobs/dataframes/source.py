@@ -27,7 +27,6 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
         return "deephaven"
 
     @message_first()
@@ -42,7 +41,6 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     @message_first()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a batch query."""
         from sparkhaven.readers.spark.batch import SnapshotReader
 
         options = self._options(stream=False)
@@ -50,7 +48,6 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     @message_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of a stream."""
         from sparkhaven.readers.spark.releases import installed_spark
         from sparkhaven.readers.spark.source_api import HAS_LIMITS
         from sparkhaven.readers.spark.stream import EpochReader
@@ -73,14 +70,12 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     @message_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """The writer of a batch frame."""
         from sparkhaven.jobs.dataframes.source_writers import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     @message_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """The writer of the batches of a streaming query."""
         from sparkhaven.jobs.dataframes.source_writers import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

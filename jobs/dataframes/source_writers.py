@@ -119,17 +119,14 @@ class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     @message_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Runs in each task."""
         return run(Fs(), self._write, iterator, streaming=False)
 
     @message_first()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits the frame as one epoch."""
         commit(Fs(), self._options, _sent(messages), FrameSource(FRAME, 0, labelled(self._options.label)))
 
     @message_first()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Ends a write that is not committed."""
         abort(Fs(), self._options, self._write.ticket)
 
 
@@ -150,7 +147,6 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     @message_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Runs in each task."""
         assert self._write is not None  # noqa: S101 - it came pickled
         return run(Fs(), self._write, iterator, streaming=True)
 
@@ -166,7 +162,6 @@ class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     @message_first()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Ends the write of a batch that is not committed."""
         for message in messages:
             if isinstance(message, TaskMessage):
                 abort(Fs(), self._options, message.ticket)
@@ -198,7 +193,6 @@ def run(fs: Fs, write: LeasedWrite, rows: Iterator[pa.RecordBatch], *, streaming
 
 
 def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: FrameSource) -> BatchOutcome:
-    """Commits a write with the messages of all of its tasks."""
     frame, ticket = options.frame, sent[0].ticket
     schema = ticket.target.schema
     results = [message.found for message in sent if message.found is not None]

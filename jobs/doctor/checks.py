@@ -34,7 +34,6 @@ OF_DATA: dict[str, Check] = {
 
 
 def findings(context: CheckContext) -> list[DoctorFinding]:
-    """All findings, in the order of the checks."""
     return [*of_machine(context), *of_data(context, verified=True)]
 
 

@@ -82,7 +82,6 @@ class CheckContext:
         return self._dates[table]
 
     def command(self, *words: object) -> str:
-        """A ``sparkhaven`` command line for this database."""
         return shlex.join(["sparkhaven", "--root", str(self.layout.root), *map(str, words)])
 
 

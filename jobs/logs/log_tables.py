@@ -45,12 +45,10 @@ class LogTable:
 
     @property
     def table(self) -> TableName:
-        """Namespace and table."""
         return TableName(INTERNAL_NAMESPACE, self.name)
 
     @property
     def all_columns(self) -> Columns:
-        """All stored columns, in the order of the schema."""
         return (*COMMON, *self.columns)
 
     def schema(self) -> bytes:

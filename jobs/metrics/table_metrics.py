@@ -89,11 +89,9 @@ class TableCollector(Collector):
         self._tables.setdefault(str(figures.table), figures)
 
     def describe(self) -> list[MetricFamily]:
-        """The names, without values."""
         return [GaugeMetricFamily(PREFIX + metric.name, metric.help, labels=metric.labels) for metric in OF_TABLES]
 
     def collect(self) -> Iterator[MetricFamily]:
-        """All values."""
         values_by_table = {table: figures.values() for table, figures in list(self._tables.items())}
         for metric in OF_TABLES:
             family = GaugeMetricFamily(PREFIX + metric.name, metric.help, labels=metric.labels)

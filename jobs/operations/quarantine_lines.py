@@ -25,7 +25,6 @@ class PayloadRepair:
     replaces_key: bool = False
 
     def of(self, row: RejectedRow) -> RejectedRow:
-        """The repaired row."""
         if self.payload is not None:
             row = {**row, "Payload": self.payload, "PayloadBytes": len(self.payload)}
         return {**row, "Key": self.key} if self.replaces_key else row

@@ -50,7 +50,6 @@ class QuarantinedStream:
         return {key: requeue.epoch for requeue in committed for key in requeued_rows(self.place.fs, requeue)}
 
     def quarantine(self) -> Quarantine:
-        """The quarantine, to be changed."""
         return Quarantine(self.place, Path(self.ledger.place), clock=time.time, file=self.ledger.file)
 
     def _read(self, without: list[tuple[int, int | None]]) -> QuarantineRows:
@@ -79,7 +78,6 @@ def find(place: StreamPlace) -> QuarantinedStream | None:
 
 
 def no_stream(where: object, stream: str) -> TableNotFoundError:
-    """The error for a stream that has no commit log."""
     hint = "`sparkhaven stats` lists the streams"
     return TableNotFoundError(f"no stream {stream}", where=where, found="no commit log", hint=hint)
 

@@ -64,12 +64,10 @@ class SymbolFacts:
 
     @property
     def ids(self) -> int:
-        """All entries."""
         return sum(ids for _, ids, _ in self.dates)
 
     @property
     def rows(self) -> int:
-        """All rows."""
         return sum(rows for _, _, rows in self.dates)
 
 

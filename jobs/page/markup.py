@@ -86,6 +86,5 @@ def _drawn(source: Element) -> Element:
 
 
 def written(document: Element) -> bytes:
-    """The document as UTF-8."""
     text = tostring(document, encoding="unicode", method="html")
     return f"<!DOCTYPE html>\n{text}\n".encode()

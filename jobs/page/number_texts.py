@@ -33,12 +33,10 @@ def number(amount: float | None) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def size(length: int) -> str:
-    """Bytes with a unit."""
     amount, units = float(length), ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount, units = amount / 1024, units[1:]

@@ -172,7 +172,6 @@ def disk(facts: PageFacts, draw: Draw) -> list[Element]:
 
 
 def quarantine(facts: PageFacts, draw: Draw) -> list[Element]:
-    """Rejected rows by reason: pending ones, and those of the last hours."""
     start_ms, stop_ms = window(facts)
     bars: list[tuple[str, str, int]] = []
     rows: list[Row] = []

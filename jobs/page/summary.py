@@ -47,7 +47,6 @@ class DateSpan:
 
     @property
     def words(self) -> str:
-        """Both ends."""
         return self.first if self.count == 1 else f"{self.first} to {self.last} ({self.count:,} dates)"
 
 

@@ -38,5 +38,4 @@ def connector_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path
 
 
 def connector_conf(fs: Fs, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Settings of a session with the connector."""
     return {"spark.jars": ",".join(map(str, connector_jars(fs, environ)))}

@@ -43,7 +43,6 @@ class FeedPart:
     remarks: tuple[str, ...] = ()
 
     def sample(self, fs: Fs, rows: int) -> Sample:
-        """Rows of the feed."""
         sample: Sample = planned_class(self.options.traits.feed).sample(fs, self.options, rows)
         return replace(sample, remarks=(*self.remarks, *sample.remarks))
 

@@ -53,7 +53,6 @@ class FrameOptions:
 
     @property
     def stream(self) -> str:
-        """Name of the stream."""
         return self.spec.stream
 
     @property

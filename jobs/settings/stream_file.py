@@ -55,7 +55,6 @@ class StreamSettings:
 
     @property
     def feed(self) -> PlannedFeed[Any, Any]:
-        """What the stream reads."""
         return planned_feed(self.spec)
 
 

@@ -183,7 +183,6 @@ class CommitModel(SettingsModel):
 
     @property
     def policy(self) -> CommitPolicy:
-        """The durability of the stream."""
         return CommitPolicy(self.durability, SYNC_SECONDS if self.sync_interval is None else self.sync_interval)
 
 

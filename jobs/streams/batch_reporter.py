@@ -62,20 +62,16 @@ class BatchReporter:
         self._progress.batch(run.name, done, line, table=run.settings.table, unit=self._unit)
 
     def source(self, report: Mapping[str, Any]) -> None:
-        """A report of the source."""
         self._metrics.reported(report)
         self._listen(report)
 
     def warn(self, error: SparkhavenError) -> None:
-        """An error that does not stop the stream."""
         self._progress.warn(self._run.name, error)
 
     def ended(self, totals: StreamTotals) -> None:
-        """The run has ended well."""
         self._progress.ended(self._run.name, totals)
         self._recorder.ended(totals.epoch)
 
     def failed(self, error: Exception) -> None:
-        """The run has failed."""
         self._progress.stopped(self._run.name, error)
         self._recorder.failed(error)

@@ -32,7 +32,6 @@ class Decoder:
     schema: TableSchema
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
-        """Routed batches in the order of the file; bad rows and counts go into ``notes``."""
         feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
         blocks = feed.decode(self.fs, split_of(feed, split), self.schema, rejects, time.time)
         for routed in route(blocks, rejects):

@@ -53,7 +53,6 @@ class IdleRun:
 
     @property
     def name(self) -> str:
-        """The stream's name."""
         return self.settings.spec.stream
 
 

@@ -23,7 +23,6 @@ def place_of(layout: Layout, settings: StreamSettings) -> Path:
 
 
 def quarantine_of(fs: Fs, layout: Layout, settings: StreamSettings) -> Quarantine:
-    """The quarantine of a stream file."""
     place = StreamPlace(fs, layout, settings.table, settings.spec.stream)
     file = str(settings.file.absolute())
     return Quarantine(place, place_of(layout, settings), clock=time.time, file=file)

@@ -56,7 +56,6 @@ class Restartable(Protocol):
     @property
     def epoch(self) -> int:
         """The newest epoch of the stream."""
-        ...
 
 
 def is_retryable(error: Exception) -> bool:

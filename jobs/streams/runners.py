@@ -57,7 +57,6 @@ class SparkRunner:
         self.spark = spark
 
     def enter(self, stream: str) -> None:
-        """A scheduler pool for the stream."""
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", stream)  # its query's threads inherit it
 
     def can_restart(self) -> bool:
@@ -65,7 +64,6 @@ class SparkRunner:
         return is_alive(self.spark)
 
     def run(self, work: StreamWork) -> StreamTotals:
-        """As a streaming query."""
         feed = open_feed(self.spark, work.target.layout, work.settings, once=work.plan.ends)
         plan = replace(work.plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
         return run_stream(self.spark, feed.source, work.fs, work.log, work.target, plan, stop=work.stop)
@@ -95,5 +93,4 @@ class LocalRunner:
         return run_local(planner, work.fs, work.log, work.target, plan, stop=work.stop)
 
     def cause(self, error: Exception) -> Exception:
-        """The error itself."""
         return error

@@ -46,12 +46,10 @@ class StreamRun:
 
     @property
     def epoch(self) -> int:
-        """The newest epoch of the stream."""
         return self.log.state.epoch
 
     @property
     def name(self) -> str:
-        """The stream's name."""
         return self.settings.spec.stream
 
     def listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:

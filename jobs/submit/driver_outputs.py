@@ -19,7 +19,6 @@ class JvmErrors(io.TextIOBase):
         self._jvm_errors, self._joined = jvm_errors, joined
 
     def write(self, text: str) -> int:
-        """Prints a text."""
         from py4j.protocol import Py4JError
 
         try:

@@ -53,7 +53,6 @@ def version_blocks(
 
 
 def data_files(options: DeltaOptions) -> FilesOptions:
-    """How the data files of the table are read."""
     missing, texts = options.missing_columns, options.binary_as_text
     return FilesOptions(options.path, "parquet", missing_columns=missing, binary_as_text=texts)
 
@@ -64,7 +63,6 @@ def place_name(version: int, path: str) -> str:
 
 
 def path_of(name: str) -> str:
-    """The path in such a name."""
     return name.partition(": ")[2] or name
 
 

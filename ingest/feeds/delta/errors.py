@@ -21,7 +21,6 @@ def no_table(path: Path) -> SparkhavenError:
 
 
 def recreated(path: Path, our_id: str, their_id: str) -> SparkhavenError:
-    """The table at this path is another one."""
     return PositionGapError(
         "the Delta table was recreated, or the path is of another table. Its id changed",
         where=path,
@@ -57,7 +56,6 @@ def ends_before(path: Path, wanted: int, latest: int) -> SparkhavenError:
 
 
 def file_gone(path: Path, version: int) -> SparkhavenError:
-    """VACUUM has removed a file that was not read."""
     return PositionGapError(
         "a data file of the Delta table was removed before it was read",
         where=path,

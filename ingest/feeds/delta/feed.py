@@ -35,19 +35,16 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
 
     @classmethod
     def read(cls, part: DeltaFeedModel, base: Path, fs: Fs) -> DeltaOptions:
-        """The options that ``[feed]`` stands for."""
         del fs
         return delta_options(part, base)
 
     def source(self, root: Path, tasks: int) -> Source:
-        """Rows that name ranges of versions and files."""
         from sparkhaven.ingest.feeds.delta.source import DeltaStream, delta_source
 
         table = TableName.parse(self.spec.table)
         return Source(delta_source(DeltaStream(root, table, self.spec.stream, self.options, tasks)), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
-        """Data files and bytes."""
         from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
 
         del patience
@@ -61,14 +58,12 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
-        """Rows of the data files of a range."""
         from sparkhaven.ingest.feeds.delta.decode import version_blocks
 
         return version_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: DeltaOptions, rows: int) -> Sample:
-        """The first rows of some data files of the newest version."""
         from sparkhaven.ingest.feeds.delta.sample import sample_table
 
         return sample_table(fs, options, rows)
@@ -76,7 +71,6 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        """Rows of one data file."""
         from sparkhaven.ingest.feeds.delta.decode import data_files, path_of
         from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 

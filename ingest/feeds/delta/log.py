@@ -118,7 +118,6 @@ def take(actions: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> N
 
 
 def added(table: Path, body: Mapping[str, Any]) -> AddedFile:
-    """The data file of an ``add``."""
     rows = _ROWS.search(body.get("stats") or "")
     values = sorted(dict(body.get("partitionValues") or {}).items())
     return AddedFile(

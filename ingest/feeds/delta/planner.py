@@ -31,8 +31,6 @@ RowBytes = Callable[[AddedFile], float]
 
 @frozen
 class Entry:
-    """A file and its position."""
-
     position: int
     file: AddedFile
 
@@ -47,7 +45,6 @@ class Planned:
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
         return sum(entry.file.size for entry in self.entries)
 
 

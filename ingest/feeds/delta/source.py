@@ -48,7 +48,6 @@ class DeltaReport(DeltaOffset):
 
 
 def delta_source(stream: DeltaStream) -> type[DataSource]:
-    """The source class of one stream, for ``spark.dataSource.register``."""
     return range_source("delta", stream, lambda of: VersionReader(of, open_planner(Fs(), of)))
 
 
@@ -74,11 +73,9 @@ class VersionReader(RangeReader):
         self._batch: Planned | None = None
 
     def initialOffset(self) -> DeltaOffset:
-        """The committed position, or where the stream begins."""
         return _offset(self._first)
 
     def latestOffset(self, start: DeltaOffset, limit: ReadLimit) -> DeltaOffset:
-        """The end of the next batch, or ``start`` when nothing is new."""
         with carrying():
             self._planner.look()
             batch = self._planner.plan(self.limited(limit))
@@ -88,7 +85,6 @@ class VersionReader(RangeReader):
             return self.planned(start, _offset(batch.stop))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Only the versions that are there now."""
         with carrying():
             self._planner.freeze()
 
@@ -98,7 +94,6 @@ class VersionReader(RangeReader):
         return {**_offset(self._planner.position), "waiting_files": files, "waiting_bytes": size}
 
     def partitions(self, start: DeltaOffset, end: DeltaOffset) -> Sequence[InputPartition]:
-        """Ranges of the batch that was planned last; none if nothing was new."""
         if start == end:
             return []
         batch = self._batch

@@ -50,13 +50,11 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
 
     @classmethod
     def read(cls, part: FilesFeedModel, base: Path, fs: Fs) -> FilesOptions:
-        """The options that ``[feed]`` stands for."""
         del fs
         return files_options(part, base)
 
     @property
     def resume(self) -> ResumeRules:
-        """A file that was taken is remembered for ``max_file_age``."""
         return ResumeRules(remember_s=self.options.max_file_age_s)
 
     def check(self, fs: Fs) -> None:
@@ -77,7 +75,6 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
             CsvRows(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
 
     def source(self, root: Path, tasks: int) -> Source:
-        """Rows that name files."""
         from sparkhaven.ingest.feeds.files.source import FilesSource, source_options
 
         table, stream = TableName.parse(self.spec.table), self.spec.stream
@@ -85,7 +82,6 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         return Source(FilesSource, source_options(root, table, stream, self.options, tasks=tasks, parts=parts))
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
-        """Files and bytes, and what lies there and is not taken."""
         del patience
         self.check(fs)
         planner = FilePlanner(fs, self.options, state.files if state else FileWindow(), time.time)
@@ -114,14 +110,12 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         return try_rows((self.decode(fs, file, schema, rejects, time.time) for file in files), rejects)
 
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
-        """Rows of a file, or of a part of one."""
         from sparkhaven.ingest.feeds.files.decode import file_blocks
 
         return file_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: FilesOptions, rows: int) -> Sample:
-        """The first rows of some of the files."""
         from sparkhaven.ingest.feeds.files.sample import sample_files
 
         return sample_files(fs, options, rows)
@@ -129,7 +123,6 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        """Rows of one file."""
         from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
         return requeue_file_rows(source, rows, self.spec, self.options, targets, now_ns, rejects)

@@ -110,7 +110,6 @@ class FilePlanner:
         self._frozen = True
 
     def waiting(self) -> tuple[int, int]:
-        """Files and bytes that are seen and not planned."""
         return len(self._pending), sum(file.size for file in self._pending.values())
 
     def first(self, files: int) -> list[FileId]:

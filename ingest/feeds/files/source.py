@@ -86,7 +86,6 @@ class FilesSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(...)``."""
         return SOURCE
 
     def schema(self) -> str:
@@ -94,7 +93,6 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return SCHEMA
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:
-        """A reader that starts from the commit log."""
         del schema
         return FilesReader(Fs(), dict(self.options), time.time)
 
@@ -143,11 +141,9 @@ class FilesReader(PlanningReader):
         self._remarks: list[str] | None = None  # on the first file that is planned
 
     def initialOffset(self) -> FilesOffset:
-        """Before the first batch of a checkpoint."""
         return {"n": 0, "files": []}
 
     def latestOffset(self, start: FilesOffset, limit: ReadLimit) -> FilesOffset:
-        """The next batch, or ``start`` when nothing is new."""
         with carrying():
             self._planner.take(_files(start))
             plan = self._planner.plan(self.limited(limit))
@@ -164,7 +160,6 @@ class FilesReader(PlanningReader):
             return self.planned(start, FilesOffset(n=self._batch, files=files))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Only what is there now."""
         with carrying():
             self._planner.freeze()
 
@@ -199,7 +194,6 @@ class FilesReader(PlanningReader):
         return [FileRun(run, task, waiting, large) for task, run in enumerate(runs)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int, int, int]]:
-        """One row for each file of a run, or part of one."""
         if isinstance(partition, FileRun):
             for file in partition.files:
                 start, stop = (file.start, file.stop) if isinstance(file, FilePart) else (0, file.size)

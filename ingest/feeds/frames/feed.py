@@ -17,9 +17,7 @@ class FramesFeed(Feed[FramesOptions, FrameBatch]):
 
     @property
     def resume(self) -> ResumeRules:
-        """Offsets may be missing where the writer says so."""
         return ResumeRules(self.options.allow_gap)
 
     def decode(self, fs: Fs, split: FrameBatch, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
-        """The rows of a batch, as one block."""
         return frame_blocks(split, self.spec, schema, rejects, clock)

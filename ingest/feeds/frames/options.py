@@ -27,7 +27,6 @@ class FrameBatch:
 
     @property
     def path(self) -> str:
-        """What to call it in messages."""
         return self.origin
 
 
@@ -45,5 +44,4 @@ class FramesOptions:
 
     @property
     def path(self) -> str:
-        """What the feed reads, in messages for people."""
         return "a data frame"

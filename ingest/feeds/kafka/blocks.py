@@ -31,23 +31,18 @@ class Message(Protocol):
 
     def offset(self) -> int:
         """Its number in the partition."""
-        ...
 
     def value(self) -> bytes | None:
         """Its value, None for a tombstone."""
-        ...
 
     def key(self) -> bytes | None:
         """Its key."""
-        ...
 
     def timestamp(self) -> tuple[int, int]:
         """Kind (0: it has none) and ms since the epoch."""
-        ...
 
     def headers(self) -> Headers | None:
         """Names and values in order; None where there is none, or nobody has asked the client for them."""
-        ...
 
 
 @frozen
@@ -64,32 +59,25 @@ class Messages(Protocol):
     @property
     def offsets(self) -> Ints:
         """One a message."""
-        ...
 
     def where(self, wanted: Mask) -> Messages:
         """Those that are wanted."""
-        ...
 
     def at(self, offset: int) -> Message:
         """The message with an offset."""
-        ...
 
     def value_at(self, offset: int) -> bytes:
         """The value of the message with an offset; empty if it has none."""
-        ...
 
     def valued(self) -> Mask:
         """Which have a value."""
-        ...
 
     def payloads(self, of: Part, encoding: str) -> Payloads:
         """Values or keys in UTF-8."""
-        ...
 
     @property
     def times(self) -> Ints:
         """Timestamps in ms since 1970, -1 where there is none."""
-        ...
 
 
 @frozen
@@ -101,27 +89,21 @@ class MessageBlock:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> MessageBlock:
-        """The block of some messages."""
         return cls(messages, np.fromiter(map(_offset, messages), np.int64, len(messages)))
 
     def where(self, wanted: Mask) -> MessageBlock:
-        """Those that are wanted."""
         return MessageBlock([self.messages[n] for n in np.flatnonzero(wanted).tolist()], self.offsets[wanted])
 
     def at(self, offset: int) -> Message:
-        """The message with an offset."""
         return self.messages[int(np.searchsorted(self.offsets, offset))]
 
     def value_at(self, offset: int) -> bytes:
-        """The value of the message with an offset; empty if it has none."""
         return self.at(offset).value() or b""
 
     def valued(self) -> Mask:
-        """Which have a value."""
         return np.array([message.value() is not None for message in self.messages], np.bool_)
 
     def payloads(self, of: Part, encoding: str) -> Payloads:
-        """Values or keys in UTF-8."""
         payload_of = {"value": _value, "key": _key}.get(of) or partial(header_of, name=of.removeprefix(HEADER))
         payloads: list[bytes | None] = list(map(payload_of, self.messages))
         if encoding != UTF8:
@@ -136,7 +118,6 @@ class MessageBlock:
 
     @property
     def times(self) -> Ints:
-        """Timestamps in ms since 1970, -1 where there is none."""
         timestamps = (message.timestamp() for message in self.messages)
         return np.fromiter(
             (at_ms if kind and at_ms >= 0 else -1 for kind, at_ms in timestamps), np.int64, len(self.messages)

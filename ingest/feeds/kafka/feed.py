@@ -38,12 +38,10 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     @classmethod
     def read(cls, part: KafkaFeedModel, base: Path, fs: Fs) -> KafkaOptions:
-        """The options that ``[feed]`` stands for."""
         return kafka_options(part, base, fs)
 
     @property
     def resume(self) -> ResumeRules:
-        """Offsets may be missing where the stream file allows it."""
         return ResumeRules(self.options.allow_gap)
 
     def check_columns(self, targets: Sequence[Target]) -> None:
@@ -53,14 +51,12 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         MessageRows(targets, self.options, self.spec)
 
     def source(self, root: Path, tasks: int) -> Source:
-        """Rows that name ranges of offsets."""
         from sparkhaven.ingest.feeds.kafka.source import KafkaStream, kafka_source
 
         table = TableName.parse(self.spec.table)
         return Source(kafka_source(KafkaStream(root, table, self.spec.stream, self.options, tasks)), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
-        """Offsets between the positions and the ends."""
         from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
         from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, partition_ends
         from sparkhaven.ingest.feeds.kafka.planner import Position, lag, newcomers, verified
@@ -84,7 +80,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
-        """Messages of a range, by a consumer that this process keeps."""
         from sparkhaven.ingest.feeds.kafka.broker.reader import kept_reader
         from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 
@@ -95,7 +90,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     @classmethod
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:
-        """The newest messages."""
         from sparkhaven.ingest.feeds.kafka.sample import sample_topics
 
         del fs
@@ -104,7 +98,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        """Messages of one topic and partition."""
         from sparkhaven.ingest.feeds.kafka.requeue import requeue_messages
 
         return requeue_messages(source, rows, self.spec, self.options, targets, now_ns, rejects)

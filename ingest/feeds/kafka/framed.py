@@ -26,19 +26,15 @@ class FramedMessage:
     time_ms: int
 
     def offset(self) -> int:
-        """Its number in the partition."""
         return self.at
 
     def value(self) -> bytes | None:
-        """Its value, None for a tombstone."""
         return self.payload
 
     def key(self) -> bytes | None:
-        """Its key."""
         return self.name
 
     def timestamp(self) -> tuple[int, int]:
-        """Kind (0: it has none) and ms since the epoch."""
         return (0, -1) if self.time_ms < 0 else (1, self.time_ms)
 
     def headers(self) -> None:
@@ -89,17 +85,14 @@ class FramedMessages:
         return replace(self, offsets=self.offsets[wanted], times=self.times[wanted], chosen=chosen)
 
     def at(self, offset: int) -> FramedMessage:
-        """The message with an offset."""
         index = int(np.searchsorted(self.offsets, offset))
         record = index if self.chosen is None else int(self.chosen[index])
         return FramedMessage(offset, self.values.of(record), self.keys.of(record), int(self.times[index]))
 
     def value_at(self, offset: int) -> bytes:
-        """The value of the message with an offset; empty if it has none."""
         return self.at(offset).value() or b""
 
     def valued(self) -> Mask:
-        """Which have a value."""
         valid = self.values.there
         return valid if self.chosen is None else valid[self.chosen]
 

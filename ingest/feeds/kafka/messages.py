@@ -186,7 +186,6 @@ def _completed(block: Messages, part: _Part | None, headers: Sequence[str], row:
 
 
 def _part_of(name: Part) -> MessagePart:
-    """What a part is one of."""
     return "key" if name == "key" else "header" if name.startswith(HEADER) else "value"
 
 

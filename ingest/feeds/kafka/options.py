@@ -113,9 +113,7 @@ class KafkaOptions:
 
     @property
     def path(self) -> str:
-        """What the feed reads, in messages for people."""
         return f"{self.pattern if self.pattern is not None else ', '.join(self.topics)} at {self.bootstrap}"
 
     def takes(self, topic: str) -> bool:
-        """Whether a topic is of this feed."""
         return topic in self.topics if self.pattern is None else re.fullmatch(self.pattern, topic) is not None

@@ -40,7 +40,6 @@ class _Message:
         return 1, LATEST_MS if at_ns == INSTANT_HIGH else at_ns // MS  # a far one has saturated
 
     def headers(self) -> Headers | None:
-        """Those that columns took."""
         return None if self.row["Header"] is None else headers_of(tuple(json.loads(self.row["Header"])))
 
 

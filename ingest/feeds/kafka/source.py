@@ -36,17 +36,14 @@ KafkaStream = RangeStream[KafkaOptions]
 
 
 def kafka_source(stream: KafkaStream) -> type[DataSource]:
-    """The source class of one stream, for ``spark.dataSource.register``."""
     return range_source("kafka", stream, open_reader)
 
 
 def open_reader(stream: KafkaStream) -> TopicReader:
-    """A reader that starts from the commit log."""
     return TopicReader(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
 
 
 def committed(fs: Fs, stream: KafkaStream) -> dict[TopicPartition, Position]:
-    """The positions that the commit log has; none before the first epoch of a stream."""
     return {partition: Position(end.stop, end.topic_id) for partition, end in committed_ends(fs, stream).items()}
 
 
@@ -66,11 +63,9 @@ class TopicReader(RangeReader):
         self._small = small_batch(None)
 
     def initialOffset(self) -> Offset:
-        """The committed positions."""
         return _offset(self._committed)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The end of the next batch, or ``start`` when nothing is new."""
         with carrying():
             if not self._frozen:
                 self._look()
@@ -105,11 +100,9 @@ class TopicReader(RangeReader):
         self._topics.stop()
 
     def reportLatestOffset(self) -> Offset:
-        """The ends of the partitions, for the progress report."""
         return _offset({partition: Position(end) for partition, end in partition_ends(self._view).items()})
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Runs of the ranges between two offsets."""
         ranges = self._planned.get(_key(end))
         if ranges is None:
             with carrying():

@@ -78,22 +78,18 @@ class AvroRecords:
             raise NotARecordError(f"its schema lacks {', '.join(lacking)}")
 
     def read(self, payload: bytes) -> Record:
-        """The record of a payload."""
         return self._schemas.record(payload)
 
     def value(self, record: Record, index: int) -> Value | Refusal:
-        """The value of a target; null where the record has none."""
         field = value_at(record, self._paths[index])
         if isinstance(field, Refusal):
             return field
         return from_binary(field, self._targets[index], self._alias, bytes_too=self._bytes_too)
 
     def shown(self, record: Record, index: int) -> str:
-        """The field that the target comes from, or lies in."""
         return shown_value(record.get(self._paths[index][0]))
 
     def unknown(self, record: Record) -> list[str]:
-        """Fields that no target takes."""
         return unknown_names(record, self._tree)
 
 
@@ -121,7 +117,6 @@ class Schemas:
         return self._own[0]
 
     def record(self, payload: bytes) -> dict[str, Any]:
-        """The record of a payload; nothing may be left over."""
         schema, check, start = self._schema_of(payload)
         check_payload(check, payload, start)
         stream = io.BytesIO(payload)

@@ -70,7 +70,6 @@ def _fields(schema: Any, path: Sequence[str], named: Mapping[str, Any]) -> set[s
 
 
 def _records(schema: Any) -> dict[str, Any]:
-    """The records that a schema defines, by name."""
     if isinstance(schema, Sequence) and not isinstance(schema, str):
         return {name: record for branch in schema for name, record in _records(branch).items()}
     if not isinstance(schema, Mapping):

@@ -139,7 +139,6 @@ NO_SCHEMA = (ValueError, TypeError, KeyError, AttributeError, fastavro.schema.Sc
 
 
 def _avro(reply: Mapping[str, Any], title: str) -> Any:
-    """The schema in an answer; NotARecordError if it is of another kind."""
     kind = str(reply.get("schemaType") or "AVRO")
     if kind != "AVRO":
         raise NotARecordError(f"{title} is of type {kind}, not Avro")

@@ -52,12 +52,10 @@ class ParquetBatch:
     old: frozenset[str] = frozenset()
 
     def slice(self, start: int, count: int) -> ParquetBatch:
-        """Some rows."""
         far = {name: a.slice(start, count) for name, a in self.far.items()}
         return ParquetBatch(self.rows.slice(start, count), far, self.old)
 
     def fields(self, row: int) -> dict[str, pa.Scalar]:
-        """All values of one row."""
         scalars = {name: self.rows.column(name)[row] for name in self.rows.schema.names}
         return scalars | {name: array[row] for name, array in self.far.items() if array[row].is_valid}
 

@@ -45,7 +45,6 @@ class SourceColumn:
     old: bool = False
 
     def scalar(self, row: int) -> pa.Scalar:
-        """What stands in a row."""
         if self.far is not None and self.far[row].is_valid:
             return self.far[row]
         return self.array[row]
@@ -57,7 +56,6 @@ def plain_source(array: pa.Array, far: pa.TimestampArray | None = None, *, old: 
 
 
 def show(value: pa.Scalar) -> str:
-    """A value for people."""
     if value.is_valid and (pa.types.is_date(value.type) or pa.types.is_timestamp(value.type)):
         return time_text(value)
     try:

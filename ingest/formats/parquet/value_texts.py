@@ -45,7 +45,6 @@ class RowForm:
 
 
 def row_form(targets: Sequence[Target], *, bytes_too: bool = False) -> RowForm:
-    """The form of rows for these columns."""
     counted = (target.source for target in targets if target.column.type.name in INTEGER_BITS)
     others = {target.source for target in targets if not target.as_text}
     texts = (target.source for target in targets if target.as_text and target.source not in others)

@@ -62,7 +62,6 @@ class ProtobufRecords:
         self._paths = [path_of(target.source) for target in targets]
 
     def read(self, payload: bytes) -> Message:
-        """The message of a payload."""
         message = self._type.parser()
         try:
             message.ParseFromString(self._body(payload) if self._framed else payload)
@@ -90,7 +89,6 @@ class ProtobufRecords:
         return payload[start:]
 
     def value(self, message: Message, index: int) -> Value | Refusal:
-        """The value of a target."""
         leaf, target = self._leaves[index], self._targets[index]
         value = _field_value(message, leaf)
         if value is None:
@@ -121,12 +119,10 @@ class ProtobufRecords:
             return error.refusal
 
     def shown(self, message: Message, index: int) -> str:
-        """The value in the field that the target comes from."""
         value = _field_value(message, self._leaves[index])
         return str(value).strip() if self._leaves[index].kind in (TIMESTAMP, AS_TEXT) else repr(value)
 
     def unknown(self, message: Message) -> list[str]:
-        """Fields that are set and no target takes; those that the schema does not have, by number."""
         return _unknown(message, self._paths, ())
 
 

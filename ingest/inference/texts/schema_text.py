@@ -30,7 +30,6 @@ def schema_text(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> s
 
 
 def groups_of(proposal: Proposal, wishes: SchemaWishes) -> tuple[str, ...]:
-    """Names of the grouping columns."""
     if wishes.grouping:
         return wishes.grouping
     best = grouping_column(candidates(proposal.stored))

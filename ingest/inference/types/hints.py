@@ -31,12 +31,10 @@ def grows(source: str) -> bool:
 
 
 def identifies(source: str) -> bool:
-    """Whether the name is that of an id."""
     return _any(source, _IDENTIFYING)
 
 
 def moment(source: str) -> bool:
-    """Whether the name is that of a moment."""
     return _any(source, _MOMENT) and not identifies(source)
 
 

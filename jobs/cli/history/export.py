@@ -36,7 +36,6 @@ Word = TypeVar("Word", bound=str)
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     lines = (
         "export Nyc13.Flight --layout kv --out /data/flights",
         "export Nyc13.Flight --dates 2013-07-01..2013-07-31 --layout metadata --out /data/july --codec ZSTD",

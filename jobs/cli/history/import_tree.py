@@ -45,7 +45,6 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     lines = (
         "import Nyc13.Flight --from /data/flights --dry-run",
         "import Nyc13.Flight --from /data/july4 --dates 2013-07-04 --replace",

@@ -53,7 +53,6 @@ DEFAULT_FORMAT = "default"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     lines = (
         "merge Nyc13.Flight --dates 2013-07-04",
         "merge Nyc13.Flight --closed",

@@ -31,7 +31,6 @@ TablesArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     usage, damaged = "no such table", "damaged records, or a damaged index"
     metadata = group("List, validate and update the location indexes of history.")
     metadata.command("list", epilog=help_end("metadata list Nyc13.Flight", usage=usage, bad_data=damaged))(list_)

@@ -20,7 +20,6 @@ NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace,
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     partitions = group("List and add storage partitions of history.")
     partitions.command("list", epilog=help_end("partitions list Nyc13", usage="no such namespace"))(list_)
     line = "partitions add Nyc13 1 --volume /mnt/second"

@@ -40,7 +40,6 @@ EXIT_CODES = {
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     app.command(epilog=help_end("truncate Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(truncate)
     app.command(epilog=help_end("delete Nyc13.Flight --dates 2013-07-01..2013-07-31", **EXIT_CODES))(delete)
 

@@ -20,7 +20,6 @@ from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation,
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     lines = "clean Nyc13.Flight --dry-run", "clean"
     done, retry = "done, also if nothing may be removed yet", "a merge runs"
     app.command("clean", epilog=help_end(*lines, done=done, bad_data="damaged records", retry=retry))(clean_command)

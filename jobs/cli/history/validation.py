@@ -26,7 +26,6 @@ NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "mess
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     lines = "validate Nyc13.Flight --dates 2013-07-04", "validate Nyc13.Flight --dates 2013-07-01..2013-07-31 -v"
     bad_data, usage = "a rule failed or was not evaluated", "wrong options, no such table or dates"
     app.command(epilog=help_end(*lines, done="every date passed", bad_data=bad_data, usage=usage))(validate)

@@ -18,7 +18,6 @@ from sparkhaven.store.layout import TableName
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     app.command(epilog=help_end("verify Nyc13.Flight --deep", done="no damage", bad_data="damage was found"))(verify)
     line = "inspect db/Intraday/Nyc13/Flight/.streams/flights.log"
     app.command(epilog=help_end(line, done="no damage", bad_data="a file is damaged", usage="no such file"))(inspect)

@@ -29,7 +29,6 @@ PORT, HOURS = 8090, 24
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
     lines = "page", "page Nyc13.Flight --hours 48 --out page.html"
     done = "written, or stopped by SIGTERM or Ctrl-C"
     usage = "no drawing library installed, no such table, an address that is taken"

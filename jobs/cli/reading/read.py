@@ -35,7 +35,6 @@ CHOOSE = "--columns A,B chooses"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     lines = (
         "read Nyc13.Flight --dates 2013-07-04 --columns carrier,dep_delay --where 'dep_delay > 60'",
         "read Nyc13.Flight --tier history --out flights.parquet",

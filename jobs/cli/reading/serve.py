@@ -29,7 +29,6 @@ UI = "--ui: whoever has the key can run any code on this machine as the user who
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
     usage = "no engine installed, a table that cannot be served, an address that is taken"
     app.command(epilog=help_end("serve Nyc13.Flight --port 10000", done="stopped by SIGTERM or Ctrl-C", usage=usage))(
         serve

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
     lines = (
         "sql 'select carrier, avg(dep_delay) from Nyc13.Flight group by carrier order by 2 desc'",
         "sql \"select * from Nyc13.Flight where Date like '2013-07-%'\" --out july.parquet",

@@ -34,7 +34,6 @@ AllOption = Annotated[bool, typer.Option("--all", help="Also the log tables, of 
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     app.command(epilog=help_end("tables --json", bad_data="a table cannot be read", usage="no such database"))(tables)
     lines = "stats Nyc13.Flight", "stats Nyc13.Flight conf/streams/flights.toml"
     retry = "a volume is not mounted, a source does not answer"

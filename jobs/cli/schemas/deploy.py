@@ -27,7 +27,6 @@ FILE = "A schema file, or a deployed table, NS.T."
 
 
 def register(schema: typer.Typer) -> None:
-    """Adds the commands of this module to ``schema``."""
     lines = (
         "schema deploy Nyc13.Flight.schema --drop tailnum --dry-run",
         "schema deploy Nyc13.Flight.schema --rename dest=destination",

@@ -47,7 +47,6 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that 
 
 
 def register(schema: typer.Typer) -> None:
-    """Adds the commands of this module to those on schemas."""
     lines = (
         "schema infer feed/trades.json.gz --table Equity.Trade > Equity.Trade.schema",
         "schema infer ticks.toml --table Equity.Tick --rows 100000 --out Equity.Tick.schema",

@@ -23,7 +23,6 @@ from sparkhaven.store.schema.document.schema_file import check_schema, load_sche
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     schema = group("Check, show, infer and deploy schemas.")
     lines = "schema check conf/schemas/Nyc13.Flight.schema", "schema check Nyc13.Flight.schema --against ./demo-db"
     usage = "no such file, or a start would refuse it"

@@ -38,7 +38,6 @@ value = { fixed = "2026-01-01" }
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     usage, retry = "no JDK, or the JVM writes no archive", "no space on the disk"
     app.command("class-archive", epilog=help_end("class-archive", usage=usage, retry=retry))(archive)
 

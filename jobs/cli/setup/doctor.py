@@ -20,7 +20,6 @@ from sparkhaven.store.layout import TableName
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
     lines = "doctor", "doctor Nyc13.Flight conf/streams/flights.toml"
     app.command(epilog=help_end(*lines, done="nothing is wrong", bad_data="something is wrong"))(doctor)
 

@@ -13,7 +13,6 @@ from sparkhaven.store.io.fs import Fs
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     app.command(epilog=help_end("jars", usage="the jars cannot be fetched", retry="no space on the disk"))(jars)
 
 

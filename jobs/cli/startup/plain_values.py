@@ -47,7 +47,6 @@ class _Value:
         self._descriptor, self._build = descriptor, build
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of the parameter. Raises what Typer raises for a wrong one."""
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None

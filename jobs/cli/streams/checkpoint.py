@@ -22,7 +22,6 @@ from sparkhaven.writers.spark.checkpoint_repair import apply_repair, plan_repair
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     checkpoints = group("Repair Spark's checkpoint of a query.")
     lines = "checkpoint repair /data/checkpoint", "checkpoint repair /data/checkpoint Nyc13.Flight flights --repair"
     usage = "wrong options, no such directory, table or stream"

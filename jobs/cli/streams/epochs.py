@@ -26,7 +26,6 @@ from sparkhaven.store.places import StreamPlace
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     epochs = group("List, show and roll back epochs of a stream.")
     usage = "wrong options, no such table, stream or epoch"
     epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(list_)

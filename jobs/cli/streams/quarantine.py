@@ -45,7 +45,6 @@ StateOption = Annotated[str, typer.Option(metavar="all|pending|requeued", help="
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     quarantine = group("List, requeue and drop rows that could not be stored.")
     usage = "wrong options, no such table or stream"
     retry = "the stream runs, a volume is not mounted"

@@ -28,7 +28,6 @@ from sparkhaven.store.schema.deployed.deploy import deployed_tables
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     lines = "recover", "recover Nyc13.Flight flights --from-locations --dry-run"
     bad_data, usage = "a stream cannot be recovered", "wrong options, no such table or stream"
     retry = "a stream runs, a volume is not mounted, no space on the disk"

@@ -32,7 +32,6 @@ from sparkhaven.writers.removal.stream_removal import remove_stream
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module."""
     streams = group("List streams, and remove those of which no row is left.")
     end = help_end("streams list Nyc13.Flight", bad_data="a stream cannot be read", usage="no such database or table")
     streams.command("list", epilog=end)(list_)

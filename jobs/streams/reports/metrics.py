@@ -53,13 +53,11 @@ class Metrics(MetricsSink):
         self.registry.register(self._tables)
 
     def stream(self, table: str, log: StreamLog, watch: SourceWatch | None = None) -> StreamMetrics:
-        """The metrics of a stream that was just opened. ``watch`` asks its broker, if it has one."""
         metrics = StreamMetrics(self._made, table, log, self._clock, watch, self._tables)
         self._streams[table, log.state.stream] = metrics
         return metrics
 
     def failed(self, table: str, stream: str, error: BaseException) -> None:
-        """A stream has failed, or cannot be opened."""
         labels = {"table": table, "stream": stream}
         self._made[named.RUNNING.name].labels(**labels).set(0)  # type: ignore[attr-defined]
         kinds = {named.MISMATCHES: PositionGapError, named.LOCKS_LOST: LockLostError, named.DAMAGES: CorruptFileError}
@@ -74,7 +72,6 @@ class Metrics(MetricsSink):
         self._made[named.LOG_LOST.name].labels(table=log_table).inc(lost)  # type: ignore[attr-defined]
 
     def restarted(self, table: str, stream: str) -> None:
-        """A stream that had failed is started again."""
         self._made[named.RESTARTS.name].labels(table=table, stream=stream).inc()  # type: ignore[attr-defined]
 
 
@@ -134,11 +131,9 @@ class StreamMetrics(StreamSink):
         self._tables.add(TableFigures(TablePlace(fs, Layout(fs.resolve(layout.root)), table), self._clock))
 
     def ended(self) -> None:
-        """The query has ended, or failed."""
         self._of(named.RUNNING).set(0)
 
     def batch(self, done: BatchProgress) -> None:
-        """Counts a finished batch."""
         outcome = done.outcome
         self._of(named.REPLAYS).inc(outcome.replayed)
         if outcome.epoch is None:

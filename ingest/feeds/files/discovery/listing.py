@@ -76,7 +76,6 @@ class _Directory:
     passed: Passed = field(default_factory=Passed)
 
     def has(self, name: str) -> bool:
-        """Whether the directory had a file or directory of this name."""
         number = hash(name)
         index = int(np.searchsorted(self.seen, number))
         return index < len(self.seen) and int(self.seen[index]) == number

@@ -44,7 +44,6 @@ class Settling:
         return file.path in self._watched and now_s - self._watched[file.path][2] >= self._feed.settle_s
 
     def forget(self, path: str) -> None:
-        """The file is gone."""
         self._watched.pop(path, None)
 
     def _ends(self, file: FileId) -> bool:

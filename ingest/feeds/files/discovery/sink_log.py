@@ -166,7 +166,6 @@ class Sinks:
         return bool(self._logs)
 
     def begin(self) -> None:
-        """Another look at the feed begins."""
         self._looked.clear()
 
     def of(self, directory: Path, names: Collection[str] | None = None) -> SinkLog | None:

@@ -33,12 +33,10 @@ class Passed:
             shown.append(path)
 
     def merge(self, other: Passed) -> None:
-        """Those of another directory."""
         self.counts.update(other.counts)
         for reason, names in other.names.items():
             shown = self.names.setdefault(reason, [])
             shown.extend(names[: SHOWN - len(shown)])
 
     def to_json(self) -> dict[str, PassedFiles]:
-        """Those of each reason."""
         return {reason: {"count": count, "first": self.names[reason]} for reason, count in sorted(self.counts.items())}

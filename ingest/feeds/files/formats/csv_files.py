@@ -36,7 +36,6 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    """Typed rows block by block, with the text of each record by the number of its line."""
     options, path = decoding.options, file.split.path
     spec, missing = decoding.spec, options.missing_columns
     csv_rows = CsvRows(decoding.targets, spec.ignore, options.csv, alias=spec.allow_null_alias, missing=missing)
@@ -67,7 +66,6 @@ def _decode_from(
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    """Exact values of one payload, whose header is kept with it."""
     dialect = decoding.options.csv
     csv_rows = CsvRows(decoding.targets, decoding.spec.ignore, dialect, alias=decoding.spec.allow_null_alias)
 

@@ -66,7 +66,6 @@ class SampledFiles:
 
     @property
     def origin(self) -> str:
-        """The name of what the feed reads."""
         return Path(self.options.path).name
 
     def shares(self) -> Iterator[tuple[PlannedFile, KnownFile, Callable[[int], int]]]:
@@ -94,7 +93,6 @@ def text_blocks(pieces: Iterator[bytes], options: FilesOptions, file: PlannedFil
 
 
 def sampled_blocks(file: PlannedFile, options: FilesOptions) -> Iterator[LineBlock]:
-    """Blocks of the lines of a whole file."""
     return line_blocks(utf8_chunks(file.chunks(), options.encoding, file.split.path), block=SAMPLED_BLOCK)
 
 

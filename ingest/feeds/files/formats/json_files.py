@@ -27,7 +27,6 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    """Typed rows block by block, with the text of each line by number."""
     json_rows = _json_rows(decoding)
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks())
     for block in text_blocks(pieces, decoding.options, file, first):
@@ -35,7 +34,6 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    """Exact values of one payload."""
     json_rows = _json_rows(decoding)
 
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
@@ -49,7 +47,6 @@ def _json_rows(decoding: Decoding) -> JsonRows:
 
 
 def sample(sampled: SampledFiles) -> Sample:
-    """Objects as they stand."""
     every = sampled.every
     records: list[Record] = []
     positions: list[str] = []

@@ -30,7 +30,6 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 
 
 def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    """Typed rows batch by batch, with the text of each row by number."""
     known, targets, options = decoding.known, decoding.targets, decoding.options
     parquet_rows = ParquetDecoder(
         targets,
@@ -51,7 +50,6 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    """Exact values of the text of one row."""
     targets, alias = decoding.targets, decoding.spec.allow_null_alias
 
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
@@ -79,7 +77,6 @@ def _values(payload: bytes, row: RejectedRow, targets: Sequence[Target], alias: 
 
 
 def sample(sampled: SampledFiles) -> Sample:
-    """Columns as they stand, in the types of each file."""
     every = sampled.every
     positions: list[str] = []
     parts: list[tuple[dict[str, TypedPart], int]] = []

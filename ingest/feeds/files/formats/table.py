@@ -25,7 +25,6 @@ class FileFormat:
 
     @property
     def code(self) -> FormatCode:
-        """Its decoder and the rest of its code."""
         return cast("FormatCode", import_module(f"sparkhaven.ingest.feeds.files.formats.{self.module}"))
 
 

@@ -72,7 +72,6 @@ class BatchClient:
         self.close = weakref.finalize(self, self._handles.end)
 
     def assign(self, offset: int) -> None:
-        """Begins anew at an offset; KafkaException."""
         self._release(self._handles.stop - self._handles.first)
         self.last = self.end = -1
         library, partition = self._library, (self._topic, self._partition)
@@ -88,7 +87,6 @@ class BatchClient:
             raise library.error(failed)
 
     def fetch(self, count: int, seconds: float) -> None:
-        """At most so many further messages, as come within the time; KafkaException."""
         handles, library = self._handles, self._library
         self._make_room(count)
         room = address(handles.pointers) + handles.stop * handles.pointers.itemsize
@@ -111,7 +109,6 @@ class BatchClient:
             self._size += int(_sizes(self._facts.part(slice(start, handles.stop))).sum())
 
     def skip(self, start: int) -> bool:
-        """Lets messages before ``start`` go; False where none at or after it was fetched."""
         handles = self._handles
         before = int(np.searchsorted(self._facts.offsets[handles.first : handles.stop], start))
         if handles.first + before == handles.stop:
@@ -120,7 +117,6 @@ class BatchClient:
         return True
 
     def take(self, stop: int, *, whole: bool) -> FramedMessages | None:
-        """A block of messages before ``stop``, None where they do not fill one; ``whole``: those that there are."""
         handles, limits = self._handles, self._limits
         if not whole and handles.stop - handles.first < limits.messages and self._size < limits.bytes:
             return None
@@ -137,7 +133,6 @@ class BatchClient:
         return FramedMessages(facts.offsets.copy(), facts.times.copy(), values, keys)
 
     def bounds(self, patience: float) -> tuple[int, int]:
-        """First offset and end of the partition, as the broker knows them; KafkaException."""
         low, high = ctypes.c_int64(), ctypes.c_int64()
         addresses = ctypes.addressof(low), ctypes.addressof(high)
         arguments = self._topic, self._partition, *addresses, round(patience * _MS)
@@ -184,7 +179,6 @@ class BatchClient:
 
 
 def _sizes(facts: MessageFacts) -> Longs:
-    """Bytes of value and key."""
     return np.maximum(facts.values, 0) + np.maximum(facts.keys, 0)
 
 

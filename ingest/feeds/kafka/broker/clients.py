@@ -67,7 +67,6 @@ class Troubles:
         self.denied: KafkaError | None = None
 
     def note(self, error: KafkaError) -> None:
-        """The callback."""
         self._last = self._feed.client.hide(error.str())
         if error.code() in DENIED:
             self._refusals += 1
@@ -75,7 +74,6 @@ class Troubles:
                 self.denied = error
 
     def take(self, otherwise: str) -> str:
-        """What was noted, or a text."""
         return self._last or otherwise
 
 

@@ -28,14 +28,12 @@ class ObjectClient:
         self.last = self.end = -1
 
     def assign(self, offset: int) -> None:
-        """Begins anew at an offset."""
         self._surplus.clear()
         self.last = self.end = -1
         # not seek(): an assignment leaves no message of the old position in the client's queue
         self._consumer.assign([TopicPartition(self._topic, self._partition, offset)])
 
     def fetch(self, count: int, seconds: float) -> None:
-        """At most so many further messages, as come within the time; KafkaException."""
         with gc_paused():
             messages = self._consumer.consume(count, seconds)
         # events are rare: messages are only looked at one by one if there is one among them
@@ -46,7 +44,6 @@ class ObjectClient:
             self.last = messages[-1].offset()
 
     def skip(self, start: int) -> bool:
-        """Lets messages before ``start`` go; False where none at or after it was fetched."""
         if not self._surplus or self._surplus[-1].offset() < start:
             return False
         while self._surplus[0].offset() < start:
@@ -54,7 +51,6 @@ class ObjectClient:
         return True
 
     def take(self, stop: int, *, whole: bool) -> list[Message] | None:
-        """Messages before ``stop``, None if there are none."""
         del whole
         if self.last < stop:
             taken = list(self._surplus)
@@ -66,13 +62,11 @@ class ObjectClient:
         return taken or None
 
     def bounds(self, patience: float) -> tuple[int, int]:
-        """First offset and end of the partition, as the broker knows them; KafkaException."""
         partition = TopicPartition(self._topic, self._partition)
         low, high = self._consumer.get_watermark_offsets(partition, timeout=patience)
         return low, high
 
     def close(self) -> None:
-        """Ends the consumer."""
         self._surplus.clear()
         self._consumer.close()
 

@@ -64,19 +64,15 @@ class PartitionClient(Protocol[Some]):
 
     def skip(self, start: int) -> bool:
         """Lets messages before ``start`` go; False where none at or after it was fetched."""
-        ...
 
     def take(self, stop: int, *, whole: bool) -> Some | None:
         """Messages before ``stop``, None where they are too few; ``whole``: those that there are, None for none."""
-        ...
 
     def bounds(self, patience: float) -> tuple[int, int]:
         """First offset and end of the partition, as the broker knows them; KafkaException."""
-        ...
 
     def close(self) -> object:
         """Ends the consumer."""
-        ...
 
 
 @dataclass(slots=True)
@@ -122,7 +118,6 @@ class MessageRangeReader(ABC, Generic[Some]):
             raise
 
     def close(self) -> None:
-        """Lets all consumers go."""
         for partition in list(self._held):
             self._drop(partition)
         self._admin = None

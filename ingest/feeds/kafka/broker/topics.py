@@ -45,7 +45,6 @@ class TopicView:
 
 
 def partition_ends(view: Mapping[str, TopicView]) -> dict[TopicPartition, int]:
-    """Where each partition of the topics ends."""
     return {(topic, n): bounds.end for topic, state in view.items() for n, bounds in state.partitions.items()}
 
 
