@@ -15,8 +15,8 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.merge_source import BLOCK_ROWS
-from sparkhaven.writers.merge.write.parquet_check import SETTINGS, TEXT_ROWS
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
+from sparkhaven.writers.merge.write.parquet_check import SETTINGS
 
 
 def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests: Mapping[str, int]) -> None:
@@ -40,7 +40,7 @@ def _of_parquet(connection: Any, path: Path, column: Column) -> Iterator[pa.Arra
     name = '"' + column.name.replace('"', '""') + '"'
     quoted = glob.escape(str(path)).replace("'", "''")
     query = f"select {name} from read_parquet('{quoted}', hive_partitioning=false)"
-    rows = TEXT_ROWS if column.storage is Storage.BLOB else BLOCK_ROWS
+    rows = SIZES.texts if column.storage is Storage.BLOB else SIZES.rows
     for batch in connection.sql(query).to_arrow_reader(rows):
         yield batch.column(0).cast(column.type.arrow)
 
@@ -50,8 +50,8 @@ def _of_files(fs: Fs, directory: Path, column: Column) -> Iterator[pa.Array]:
     if record is None:
         raise _wrong(directory, "it has no table.size", "a record of its rows", "nothing")
     opened = open_column(fs, directory, column, record.data_file_sizes, record.size)
-    for first in range(0, record.size, BLOCK_ROWS):
-        yield opened.read(first, min(first + BLOCK_ROWS, record.size))
+    for first in range(0, record.size, SIZES.rows):
+        yield opened.read(first, min(first + SIZES.rows, record.size))
 
 
 def _compare(

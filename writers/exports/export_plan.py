@@ -16,6 +16,7 @@ from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.ranges import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_write import DEFAULT_CODEC
 
 LeafFormat = Literal["parquet", "deephaven"]
@@ -24,7 +25,10 @@ LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)
 
 @frozen
 class ExportOptions:
-    """Which rows and columns (None: all), and in which form; ``codec`` None is that of the schema."""
+    """Which rows and columns (None: all), and in which form; ``codec`` None is that of the schema.
+
+    A row group of Parquet has at least ``group_rows`` rows, or ``GROUP_BYTES`` bytes, but for the last one.
+    """
 
     layout: TreeLayout = "kv"
     leaf: LeafFormat = "parquet"
@@ -32,6 +36,7 @@ class ExportOptions:
     columns: tuple[str, ...] | None = None
     dates: tuple[str, ...] | None = None
     tier: str = "all"
+    group_rows: int = SIZES.group_rows
 
 
 @frozen

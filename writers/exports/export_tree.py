@@ -146,7 +146,8 @@ class TreeWriter:
             written = write_column_leaf(self.fs, self.root / path, self._schema(), batches, self.now_ms)
         else:
             self.fs.mkdirs((self.root / path).parent)
-            written = write_parquet_leaf(self.fs, self.root / path, plan.columns, batches, plan.codec)
+            rows = plan.options.group_rows
+            written = write_parquet_leaf(self.fs, self.root / path, plan.columns, batches, plan.codec, rows)
         self.files += written.files
         self.on_progress(f"{value}: {rows_of(slices):,} rows written, {number + 1} of {len(plan.dates)} dates")
         digests = {column: to_hex(digest) for column, digest in written.digests.items()}

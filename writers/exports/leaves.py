@@ -22,8 +22,9 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
-from sparkhaven.writers.merge.write.parquet_write import GROUP_BYTES, GROUP_ROWS
+from sparkhaven.writers.merge.write.parquet_write import GROUP_BYTES
 
 
 @dataclass(slots=True)
@@ -43,15 +44,20 @@ class WrittenLeaf:
 
 
 def write_parquet_leaf(
-    fs: Fs, path: Path, columns: Sequence[Column], batches: Iterable[pa.RecordBatch], codec: str
+    fs: Fs,
+    path: Path,
+    columns: Sequence[Column],
+    batches: Iterable[pa.RecordBatch],
+    codec: str,
+    group_rows: int = SIZES.group_rows,
 ) -> WrittenLeaf:
-    """Writes a Parquet file. Row groups depend on the rows alone."""
+    """Writes a Parquet file. Row groups depend on the rows alone, see ``row_groups``."""
     written = WrittenLeaf(files=[path])
     schema = file_schema(columns, Footer())
     coded = tuple(field.name for field in schema if pa.types.is_dictionary(field.type))
     fs.write_new(path, b"")
     with FileSink(fs, path) as sink, parquet_writer(sink, schema, codec, coded) as writer:
-        for part in row_groups(_counted(batches, columns, schema, written), schema):
+        for part in row_groups(_counted(batches, columns, schema, written), schema, group_rows):
             writer.write_table(part, row_group_size=part.num_rows)
     written.bytes = sink.size
     return written
@@ -66,14 +72,14 @@ def _counted(
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Joins batches to tables of at least ``GROUP_ROWS`` rows or ``GROUP_BYTES`` bytes, the last one less."""
+def row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, least: int) -> Iterator[pa.Table]:
+    """Joins batches to tables of at least ``least`` rows or ``GROUP_BYTES`` bytes, the last one less."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+        if rows >= least or size >= GROUP_BYTES:
             yield _joined(held, schema)
             held, rows, size = [], 0, 0
     if rows:

@@ -35,7 +35,6 @@ from sparkhaven.writers.partitions import DEFAULT_PARTITION, writable_names
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
 GROUP_DATES = 16  # small dates of one task at most; they share one sync
-GROUPS = 4  # tasks per worker that small dates are given to, to even them out
 
 
 @frozen
@@ -193,7 +192,7 @@ class _Merge:
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
         groups = [[date] for date in sorted(taken, key=lambda date: -date.plan.rows) if date.plan.long]
         short = [date for date in taken if not date.plan.long]
-        size = min(GROUP_DATES, -(-len(short) // (GROUPS * self.options.workers))) or 1
+        size = min(GROUP_DATES, -(-len(short) // (self.options.sizes.groups * self.options.workers))) or 1
         groups += [short[first : first + size] for first in range(0, len(short), size)]
         tasks = [[date.task for date in group] for group in groups]
         if len(tasks) == 1 and self.executor.threads:  # the workers have nothing else to do than parts of it

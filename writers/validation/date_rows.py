@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import open_source
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, rank_lut, sorted_symbols
@@ -113,6 +114,18 @@ class CellBlock:
 
 
 @frozen
+class PassSizes:
+    """How much a rule holds at once: ``rows`` that are read, distinct ``hashes``, ``groups`` with their last value."""
+
+    rows: int = SIZES.rows
+    hashes: int = 2 << 20  # 24 bytes each, and as much again while they are combined
+    groups: int = 2 << 20
+
+
+PASS = PassSizes()
+
+
+@frozen
 class RowSet:
     """The rows of a date in some locations. ``blocks`` may be called as often as it takes: nothing is kept."""
 
@@ -120,6 +133,7 @@ class RowSet:
     schema: TableSchema
     value: str
     sources: tuple[MergeSource, ...]
+    sizes: PassSizes = PASS
 
     @property
     def rows(self) -> int:
@@ -138,7 +152,7 @@ class RowSet:
     def each(self) -> Iterator[RowSet]:
         """Every location separately."""
         for source in self.sources:
-            yield RowSet(self.fs, self.schema, self.value, (source,))
+            yield replace(self, sources=(source,))
 
     def symbols(self, column: Column) -> Iterator[tuple[MergeSource, pa.Array]]:
         """The symbol table of a column in each location."""
@@ -150,7 +164,7 @@ class RowSet:
         columns = [self.column(name) for name in dict.fromkeys(names)]
         for index, source in enumerate(self.sources):
             readers = [_reader(self.fs, source, column, self.value) for column in columns]
-            for first, stop in source.blocks():
+            for first, stop in source.blocks(self.sizes.rows):
                 cells = {column.name: read(first, stop) for column, read in zip(columns, readers, strict=True)}
                 yield CellBlock(index, first, stop - first, cells)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -71,7 +72,7 @@ def _grouped(scope: Scope, rule: ValidatorRule) -> Measure:
     again = 0
     for location in scope.rows.each():
         runs = sum(len(low) for low, _ in _runs(location, name))
-        again += runs - distinct(lambda location=location: _runs(location, name))  # type: ignore[misc]
+        again += runs - distinct(partial(_runs, location, name), location.sizes.hashes)
     message = f"{plural(again, 'time')} a value recurs after another one in a location"
     return Measure(not again, again, 0, 0, message if again else "equal values stand together")
 

@@ -17,7 +17,7 @@ from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation.date_rows import PASS, PassSizes, RowSet
 from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
 from sparkhaven.writers.validation.merge_rules import merge_rules
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
@@ -32,11 +32,13 @@ def validate_date(
     pins: Pins | None = None,
     tolerant: bool = False,
     time_ms: int = 0,
+    sizes: PassSizes = PASS,
 ) -> Validation:
     """Reads a merged date again and evaluates the default rules and those of its schema; stores nothing.
 
     ``pins`` caches the streams' states between the dates of one run. ``tolerant``: rules that cannot be evaluated do
-    not fail it. ``time_ms``: now, in milliseconds since the epoch. TableNotFoundError: the date was never merged.
+    not fail it. ``time_ms``: now, in milliseconds since the epoch. ``sizes`` change no result. TableNotFoundError: the
+    date was never merged.
     """
     record = newest(place, value)
     if record is None:
@@ -51,8 +53,8 @@ def validate_date(
     schema = load_deployed(place)
     pins = pins or Pins(place)
     sources, gone, later = intraday_sources(place, record, pins)
-    history = RowSet(place.fs, schema, value, tuple(history_sources(place, record)))
-    intraday = None if gone else RowSet(place.fs, schema, value, tuple(sources))
+    history = RowSet(place.fs, schema, value, tuple(history_sources(place, record)), sizes)
+    intraday = None if gone else RowSet(place.fs, schema, value, tuple(sources), sizes)
     standing = [location for _, location in pins.locations(value) if not location.truncated]
     passed = list(merge_rules(current_names(record, schema), history, intraday, later))
     passed += [_kept(count) for count in uncovered_columns(place, schema, record, standing)]

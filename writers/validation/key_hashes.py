@@ -20,7 +20,6 @@ from sparkhaven.writers.validation.date_rows import CellBlock, Cells, Mask, RowS
 
 Words = npt.NDArray[np.uint64]
 Lanes = tuple[Words, Words]
-LIMIT = 2 << 20  # distinct hashes in memory: 24 bytes each, and as much again while they are combined
 _SEEDS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
 _NULLS = (np.uint64(0x7A2D5C9E13B8F641), np.uint64(0x2C6F1E8B94D3A705))
 
@@ -120,8 +119,11 @@ def feed(rows: RowSet, names: Sequence[str], attributes: Mapping[str, str] | Non
     return run
 
 
-def counted(feeds: Sequence[Feed], limit: int = LIMIT) -> Iterator[tuple[Counted, ...]]:
-    """The distinct hashes of each feed with their counts; every step has those of other first bits, for all feeds."""
+def counted(feeds: Sequence[Feed], limit: int) -> Iterator[tuple[Counted, ...]]:
+    """The distinct hashes of each feed with their counts; every step has those of other first bits, for all feeds.
+
+    In memory are about ``limit`` hashes a feed.
+    """
     todo = [(0, 0)]  # first bits, and how many of them
     while todo:
         prefix, bits = todo.pop()
@@ -163,6 +165,6 @@ class _Held:
         return Counted.of([self._whole, *self._new]) if self._new else self._whole
 
 
-def distinct(feed_: Feed) -> int:
-    """How many different hashes there are."""
-    return sum(len(hashes) for (hashes,) in counted([feed_]))
+def distinct(feed_: Feed, limit: int) -> int:
+    """How many different hashes there are; see ``counted``."""
+    return sum(len(hashes) for (hashes,) in counted([feed_], limit))

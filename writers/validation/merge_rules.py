@@ -33,15 +33,15 @@ def digest(rows: RowSet, column: Column) -> str:
         if column.storage is Storage.SYMBOL:
             symbols = opened.symbols()
             counts = np.zeros(len(symbols) + 1, np.int64)
-            for first, stop in source.blocks():
+            for first, stop in source.blocks(rows.sizes.rows):
                 count_ids(opened.ids(first, stop, len(symbols)), counts)
             digests.counted(column, symbols, counts)
         elif column.storage is Storage.BLOB:
-            for first, stop in source.blocks():
+            for first, stop in source.blocks(rows.sizes.rows):
                 for low in range(first, stop, TEXT_ROWS):
                     digests.texts(column, opened.texts(low, min(low + TEXT_ROWS, stop)))
         else:
-            for first, stop in source.blocks():
+            for first, stop in source.blocks(rows.sizes.rows):
                 digests.fixed(column, opened.entries(first, stop))
     return to_hex(digests.totals.get(column.name, 0))
 
@@ -84,7 +84,7 @@ def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: b
         message = "intraday was removed. The digest of the column is compared instead of its counts"
         return RuleResult("RowCountPerGroup", name, None, None, None, same, message)
     values, differing, examples = 0, 0, list[tuple[int, int]]()
-    for here, there in counted([feed(history, [name]), feed(intraday, [name])]):
+    for here, there in counted([feed(history, [name]), feed(intraday, [name])], history.sizes.hashes):
         values += len(here)
         if len(here) == len(there) and all(
             np.array_equal(getattr(here, part), getattr(there, part)) for part in ("low", "high", "counts")

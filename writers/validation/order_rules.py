@@ -22,7 +22,6 @@ from sparkhaven.writers.validation.key_hashes import Words, plain, row_keys
 from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope
 
-GROUPS = 2 << 20  # groups whose last value is held in memory
 _Compare = Callable[[Any, Any], Any]
 
 
@@ -131,7 +130,7 @@ def _broken(rows: RowSet, column: Column, group: list[str], rule: ValidatorRule,
             if bits:
                 keep &= groups >> np.uint64(64 - bits) == np.uint64(prefix)
             sequences.take(block.cells[column.name], groups, keep)
-            if sequences.groups > GROUPS and bits < 48:
+            if sequences.groups > rows.sizes.groups and bits < 48:
                 todo += [(prefix << 1 | 1, bits + 1), (prefix << 1, bits + 1)]
                 restart = True
                 break

@@ -147,7 +147,7 @@ def _number_distinct(scope: Scope, rule: ValidatorRule) -> Measure:
     names = names_in(rule, "columns")
     for name in names:
         scope.rows.column(name)
-    count = distinct(feed(scope.rows, names, rule.attributes))
+    count = distinct(feed(scope.rows, names, rule.attributes), scope.rows.sizes.hashes)
     return within(rule, count, plural(count, "distinct value"))
 
 

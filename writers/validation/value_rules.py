@@ -113,7 +113,7 @@ def _all_different(scope: Scope, rule: ValidatorRule) -> Measure:
     rows = 0
     for block in scope.rows.blocks([column.name]):
         rows += int(np.count_nonzero(block.kept([column.name], rule.attributes)))
-    number = distinct(feed(scope.rows, [column.name], rule.attributes))
+    number = distinct(feed(scope.rows, [column.name], rule.attributes), scope.rows.sizes.hashes)
     return Measure(number == rows, rows - number, 0, 0, f"{plural(number, 'distinct value')} in {plural(rows, 'row')}")
 
 

@@ -11,6 +11,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.merges.drops import ColumnDrop
 from sparkhaven.store.scan.column_file import open_column, open_parquet
 from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 
 
@@ -67,7 +68,7 @@ def _counted(fs: Fs, source: MergeSource, column: Column) -> ColumnDrop:
     sizes = {name: state.size for name, state in source.files.items()}
     opened = open_column(fs, source.directory, column, sizes, source.rows)
     rows = digest = 0
-    for first, stop in source.blocks():
+    for first, stop in source.blocks(SIZES.rows):
         values = opened.read(first, stop)
         rows += len(values) - values.null_count
         digest = add(digest, digest_array(column, values))

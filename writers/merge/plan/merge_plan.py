@@ -10,6 +10,7 @@ from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.merge.plan.block_sizes import SIZES, BlockSizes
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
 
@@ -39,6 +40,7 @@ class MergeOptions:
     verify_sources: bool = True
     format: Format | None = None
     parallel_rows: int = PARALLEL_ROWS
+    sizes: BlockSizes = SIZES
 
     @property
     def usable(self) -> int:

@@ -29,9 +29,8 @@ from sparkhaven.store.scan.column_file import column_header, committed_prefix, s
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
 
-BLOCK_ROWS = 1 << 18
-SYMBOLS = 1 << 16  # symbols whose ends are read at once
 Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
 
@@ -58,13 +57,13 @@ class MergeSource:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
-        """Cuts rows (counted from ``start``) into blocks of at most ``BLOCK_ROWS``, as absolute row ranges."""
+    def blocks(self, most: int, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
+        """Cuts rows (counted from ``start``) into blocks of at most ``most``, as absolute row ranges."""
         end = self.stop if last is None else self.start + last
         begin = self.start + first
         while begin < end:
-            yield begin, min(begin + BLOCK_ROWS, end)
-            begin += BLOCK_ROWS
+            yield begin, min(begin + most, end)
+            begin += most
 
 
 class ColumnSource:
@@ -128,8 +127,11 @@ class ColumnSource:
             sym,
         )
 
-    def symbol_parts(self, size: int) -> Iterator[tuple[int, pa.Array]]:
-        """The symbol table in parts of about ``size`` bytes, at least one text each, with the number of the first."""
+    def symbol_parts(self, size: int, most: int = SIZES.symbols) -> Iterator[tuple[int, pa.Array]]:
+        """The symbol table in parts of about ``size`` bytes, at least one text each, with the number of the first.
+
+        The ends of ``most`` texts are read at once.
+        """
         if self._header is None or self._header.encoding is None:
             return
         sym, text = (self.source.directory / name for name in self.column.files[1:])
@@ -138,8 +140,8 @@ class ColumnSource:
             yield 0, self.symbols()  # raises the error of the table, or is empty
             return
         entries, end = committed // WIDTH, 0
-        for low in range(0, entries, SYMBOLS):
-            high = min(low + SYMBOLS, entries)
+        for low in range(0, entries, most):
+            high = min(low + most, entries)
             raw = self.fs.map_range(sym, low * WIDTH, (high - low) * WIDTH)
             ends = decode_ends(raw, end, stored, self._header.byte_order, sym, entry=low)
             start = 0

@@ -20,13 +20,11 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.small_files import Octets, read_files
 from sparkhaven.store.native.verified_bytes import crc32_each
-from sparkhaven.store.scan.column_file import SMALL
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_source import ColumnSource
 from sparkhaven.writers.merge.plan.parquet_source import open_source
 
-MANY = 4  # sources that are worth being read together
 TOGETHER = 4 << 20  # bytes of symbol tables that are read together
 _Key = tuple[int, str]  # source, and name of a file or column
 
@@ -35,7 +33,7 @@ class Columns:
     """For threads that read different columns."""
 
     def __init__(self, fs: Fs, plan: MergePlan) -> None:
-        self._fs, self.plan = fs, plan
+        self._fs, self.plan, self._sizes = fs, plan, plan.options.sizes
         self._taken: set[_Key] = set()
         self._doubted: set[_Key] = set()
         self._opened: dict[_Key, ColumnSource] = {}
@@ -54,7 +52,8 @@ class Columns:
 
     def small(self) -> bool:
         """Whether files of a typical source are small."""
-        return len(self.plan.sources) >= MANY and self.plan.rows * WIDTH <= SMALL * len(self.plan.sources)
+        sources = len(self.plan.sources)
+        return sources >= self._sizes.small_sources and self.plan.rows * WIDTH <= self._sizes.small_bytes * sources
 
     def entries(self, column: Column, out: npt.NDArray[Any]) -> Set[int]:
         """Reads raw entries into ``out``, which has a place for each row of the plan, by source.
@@ -63,7 +62,7 @@ class Columns:
         """
         taken: set[int] = set()
         chosen = [index for index in range(len(self.plan.sources)) if self._whole(index, column)]
-        if len(chosen) < MANY:
+        if len(chosen) < self._sizes.small_sources:
             return taken
         octets, head = out.view(np.uint8), encode_prefix(column)
         for run in _runs(chosen):
@@ -76,8 +75,9 @@ class Columns:
         symbols: dict[int, pa.Array] = {}
         chosen = [index for index in range(len(self.plan.sources)) if self._whole(index, column)]
         names = column.files[1:]
-        chosen = [index for index in chosen if all(0 < self._size(index, name) <= SMALL for name in names)]
-        for part in self._parts(chosen, names) if len(chosen) >= MANY else ():
+        most = self._sizes.small_bytes
+        chosen = [index for index in chosen if all(0 < self._size(index, name) <= most for name in names)]
+        for part in self._parts(chosen, names) if len(chosen) >= self._sizes.small_sources else ():
             paths = [self._path(index, column.files[0]) for index in part]
             right = read_files(self._fs, paths, encode_prefix(column), [0] * len(part), np.empty(0, np.uint8))
             tables = [np.empty(sum(self._size(index, name) for index in part), np.uint8) for name in names]
@@ -113,7 +113,8 @@ class Columns:
         if column.labels:  # its files may have an earlier name
             return False
         size = self._size(index, column.files[0])
-        return 0 < size <= SMALL and size == source.rows * column.width and len(source) == source.rows
+        small = 0 < size <= self._sizes.small_bytes
+        return small and size == source.rows * column.width and len(source) == source.rows
 
     def _size(self, index: int, name: str) -> int:
         """Committed bytes of a file, -1 where there is none."""

@@ -22,6 +22,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import open_parquet
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, MergeSource, Pick
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, look_up, rank_lut, sorted_symbols
 
@@ -78,7 +79,7 @@ class ParquetSource(ColumnSource):
             self._table = sorted_symbols(parts or [pa.array([], pa.string())])
         return self._table
 
-    def symbol_parts(self, size: int) -> Iterator[tuple[int, pa.Array]]:
+    def symbol_parts(self, size: int, most: int = SIZES.symbols) -> Iterator[tuple[int, pa.Array]]:
         """The symbol table in parts of about ``size`` bytes, at least one text each, with the number of the first."""
         table = self.symbols()
         step = max(1, size * len(table) // max(table.nbytes, 1)) if len(table) else 1

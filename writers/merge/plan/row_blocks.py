@@ -19,7 +19,7 @@ def blocks_of(plan: MergePlan, rows: Rows) -> Iterator[Block]:
     position = 0
     for index, source in enumerate(plan.sources):
         chosen = rows[index]
-        for first, stop in source.blocks():
+        for first, stop in source.blocks(plan.options.sizes.rows):
             if chosen is None:
                 count, picked = stop - first, None
             else:

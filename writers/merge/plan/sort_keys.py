@@ -120,10 +120,10 @@ def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
     return ranked_symbols(values)[0]
 
 
-def plain_sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
+def plain_sorted_symbols(values: Sequence[pa.Array], most: int = RANKED) -> pa.StringArray:
     """The same without the compiled core."""
     chunks = pa.chunked_array([v.cast(pa.string()) for v in values], pa.string())
-    large = len(chunks) > RANKED  # then a hash table would take several times the texts
+    large = len(chunks) > most  # then a hash table would take several times the texts
     merged = pc.drop_null(chunks if large else pc.unique(chunks))
     array = merged.combine_chunks() if isinstance(merged, pa.ChunkedArray) else merged
     del chunks, merged
@@ -147,10 +147,10 @@ def is_sorted(texts: pa.Array) -> bool:
     return plain_is_sorted(texts) if ordered is None else ordered
 
 
-def plain_is_sorted(texts: pa.Array) -> bool:
+def plain_is_sorted(texts: pa.Array, most: int = RANKED) -> bool:
     """The same of texts without null, without the compiled core."""
-    for first in range(0, len(texts) - 1, RANKED):
-        part = texts.slice(first, RANKED + 1)
+    for first in range(0, len(texts) - 1, most):
+        part = texts.slice(first, most + 1)
         if pc.all(pc.less(part[:-1], part[1:])).as_py() and not pc.any(pc.match_substring_regex(part, _ASTRAL)).as_py():
             continue
         keys = [text.encode("utf-16-be") for text in part.to_pylist()]
@@ -159,15 +159,15 @@ def plain_is_sorted(texts: pa.Array) -> bool:
     return True
 
 
-def rank_lut(local: pa.Array, union: pa.StringArray) -> npt.NDArray[np.int32]:
+def rank_lut(local: pa.Array, union: pa.StringArray, most: int = RANKED) -> npt.NDArray[np.int32]:
     """Index in ``union`` of each local symbol; the null sentinel for a null one and as one more, last entry.
 
     The last entry is what index -1 finds, so a lookup first raises the null sentinel to -1.
     """
     lut = np.full(len(local) + 1, INT_NULL, np.int32)
     texts = local.cast(pa.string())
-    for first in range(0, len(union), RANKED):
-        indexes = pc.index_in(texts, value_set=union.slice(first, RANKED))
+    for first in range(0, len(union), most):
+        indexes = pc.index_in(texts, value_set=union.slice(first, most))
         ranks = pc.fill_null(indexes, int(INT_NULL)).to_numpy(zero_copy_only=False)
         lut[:-1] = np.where(ranks == INT_NULL, lut[:-1], ranks + np.int32(first))
     return lut

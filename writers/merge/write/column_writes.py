@@ -30,9 +30,6 @@ from sparkhaven.writers.merge.plan.unions import Unions
 from sparkhaven.writers.merge.write.row_order import Keys
 from sparkhaven.writers.merge.write.symbol_table import write_symbols
 
-CHUNK_ROWS = 1 << 17
-CHUNK_BYTES = 1 << 20  # of texts
-WRITEBACK_FROM = 1 << 20  # bytes; smaller files are written faster together, by the sync
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
 
@@ -63,7 +60,7 @@ class ColumnWriter:
     ) -> None:
         self.fs, self.offsets, self.plan, self.keys, self.unions = fs, offsets, keys.plan, keys, unions
         self.rows, self.order, self.segments = rows, order, segments
-        self.firsts = offsets.first_rows
+        self.firsts, self.sizes = offsets.first_rows, keys.plan.options.sizes
         self.digests = Digests(self.plan.schema)
 
     def column(self, column: Column) -> None:
@@ -92,9 +89,10 @@ class ColumnWriter:
     ) -> None:
         path = self._path(destination, column.files[0])
         base = self.firsts[destination] - start
-        chunk = np.empty(min(CHUNK_ROWS, stop - start), entries.dtype)
-        for low in range(start, stop, CHUNK_ROWS):
-            high = min(low + CHUNK_ROWS, stop)
+        most = self.sizes.chunk_rows
+        chunk = np.empty(min(most, stop - start), entries.dtype)
+        for low in range(start, stop, most):
+            high = min(low + most, stop)
             picked = chunk[: high - low]
             if lut is None:
                 gather(entries, self.order[low:high], picked)
@@ -105,7 +103,7 @@ class ColumnWriter:
 
     def _written(self, path: Path, size: int) -> None:
         """So many bytes of a file are written: the disk works while the next column is put in order."""
-        if size >= WRITEBACK_FROM:
+        if size >= self.sizes.writeback_bytes:
             self.fs.start_writeback(path)
 
     def _symbol(self, column: Column) -> None:
@@ -126,8 +124,8 @@ class ColumnWriter:
             return counts[None, :-1] > 0
         used = np.zeros((len(self.segments), len(counts) - 1), bool)
         for destination, start, stop in self.segments:
-            for low in range(start, stop, CHUNK_ROWS):
-                high = min(low + CHUNK_ROWS, stop)
+            for low in range(start, stop, self.sizes.chunk_rows):
+                high = min(low + self.sizes.chunk_rows, stop)
                 present = ranks[self.order[low:high]]
                 used[destination, present[present != INT_NULL]] = True
         return used
@@ -146,8 +144,8 @@ class ColumnWriter:
             block = source.blobs(first, stop)
             parts.append(block if picked is None else _taken(block, picked))
         for block in parts:
-            for low in range(0, len(block), CHUNK_ROWS):
-                self.digests.encoded(column, block.slice(low, CHUNK_ROWS), f"column {column.name}")
+            for low in range(0, len(block), self.sizes.chunk_rows):
+                self.digests.encoded(column, block.slice(low, self.sizes.chunk_rows), f"column {column.name}")
         rows = TextRows(parts)
         firsts = self.offsets.first_bytes.get(column.name, (0,) * len(self.segments))
         for destination, start, stop in self.segments:
@@ -157,7 +155,10 @@ class ColumnWriter:
         """Writes the texts of a segment from byte ``first`` of the destination's file on."""
         dat, text = (self._path(destination, name) for name in column.files)
         end, low = first, start
-        ends, octets = np.empty(min(CHUNK_ROWS, stop - start), np.int64), np.empty(CHUNK_BYTES, np.uint8)
+        ends, octets = (
+            np.empty(min(self.sizes.chunk_rows, stop - start), np.int64),
+            np.empty(self.sizes.chunk_bytes, np.uint8),
+        )
         while low < stop:
             written = rows.take(self.order[low : min(low + len(ends), stop)], end, ends, octets)
             if not written:  # a text that is larger than others together

@@ -30,14 +30,14 @@ def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
             ranked.add(column)
         else:
             sources = [ranked.columns.open(index, column) for index in range(len(plan.sources))]
-            ranked[column.name] = _distinct_texts(sources)
+            ranked[column.name] = _distinct_texts(sources, plan.options.sizes.rows)
     return ranked
 
 
-def _distinct_texts(sources: Sequence[ColumnSource]) -> pa.StringArray:
+def _distinct_texts(sources: Sequence[ColumnSource], most: int) -> pa.StringArray:
     union = pa.array([], pa.string())
     for source in sources:
-        for first, stop in source.source.blocks():
+        for first, stop in source.source.blocks(most):
             union = sorted_symbols([union, source.texts(first, stop)])
     return union
 
@@ -110,7 +110,7 @@ def measure(fs: Fs, stretch: Stretch) -> Counts:
     rows = np.zeros(cells, np.int64)
     blobs = {c.name: np.zeros(cells, np.int64) for c in plan.blob_columns}
     used = {c.name: np.zeros((wide, len(texts[c.name])), bool) for c in plan.symbol_columns}
-    for first, stop in plan.sources[stretch.index].blocks(stretch.first, stretch.stop):
+    for first, stop in plan.sources[stretch.index].blocks(plan.options.sizes.rows, stretch.first, stretch.stop):
         words = keys.words(stretch.index, first, stop, 0, depth)
         destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)
         cell = destination.copy()

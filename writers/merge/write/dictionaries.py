@@ -27,6 +27,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_source import ColumnSource
 from sparkhaven.writers.merge.plan.open_source import Columns
@@ -51,7 +52,7 @@ class SortBudget:
     @staticmethod
     def of(plan: MergePlan) -> SortBudget:
         """A sixteenth of what rows may take: sorting a slice makes copies of it."""
-        return SortBudget(max(MIN_SLICE, plan.options.usable // 16))
+        return SortBudget(plan.options.sizes.slice_bytes or max(MIN_SLICE, plan.options.usable // 16))
 
     def window(self, runs: int) -> int:
         """Bytes of the window of one of ``runs`` runs."""
@@ -187,7 +188,7 @@ def _runs(fs: Fs, plan: MergePlan, column: Column, budget: SortBudget) -> tuple[
     for index, source in enumerate(plan.sources):
         size = held = 0
         parts: list[tuple[int, pa.Array]] = []
-        for first, texts in _texts_of(open_source(fs, source, column), budget):
+        for first, texts in _texts_of(open_source(fs, source, column), plan.options.sizes, budget):
             parts.append((first, texts))
             held += texts.nbytes + ENTRY * len(texts)
             size = first + len(texts)
@@ -200,12 +201,12 @@ def _runs(fs: Fs, plan: MergePlan, column: Column, budget: SortBudget) -> tuple[
     return runs, sizes
 
 
-def _texts_of(source: ColumnSource, budget: SortBudget) -> Iterator[tuple[int, pa.Array]]:
+def _texts_of(source: ColumnSource, sizes: BlockSizes, budget: SortBudget) -> Iterator[tuple[int, pa.Array]]:
     """Texts with the number of the first; without a symbol table the numbers are meaningless."""
     if source.column.storage is Storage.SYMBOL:
-        yield from source.symbol_parts(budget.slice)
+        yield from source.symbol_parts(budget.slice, sizes.symbols)
         return
-    for first, stop in source.source.blocks():
+    for first, stop in source.source.blocks(sizes.rows):
         yield 0, pc.unique(source.texts(first, stop).cast(pa.string()))
 
 

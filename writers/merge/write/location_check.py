@@ -21,7 +21,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.plan.merge_source import BLOCK_ROWS, ColumnSource, MergeSource
+from sparkhaven.writers.merge.plan.merge_source import ColumnSource, MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from sparkhaven.writers.merge.write.finish import Finished, group_ranges_of
 from sparkhaven.writers.merge.write.staging import Runs
@@ -63,8 +63,7 @@ def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
     source = ColumnSource(fs, staged_source(plan, task.finished), column)
     reader = _Reader(source, column, Digests(plan.schema))
     crc = 0
-    for first in range(0, rows, BLOCK_ROWS):
-        stop = min(first + BLOCK_ROWS, rows)
+    for first, stop in source.source.blocks(plan.options.sizes.rows):
         entries = source.entries(first, stop)
         crc = crc32(entries.data.cast("B"), crc)
         reader.block(first, stop, entries)

@@ -30,13 +30,11 @@ from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.merge_source import BLOCK_ROWS
 from sparkhaven.writers.merge.plan.sort_keys import ordinals
 from sparkhaven.writers.merge.write.finish import Finished
 from sparkhaven.writers.merge.write.indexes import index_columns
 from sparkhaven.writers.merge.write.location_check import ColumnFound, fixed_stats, text_stats
 
-TEXT_ROWS = 1 << 14  # rows of texts without a symbol table that are in memory at once
 SETTINGS = {"threads": "1", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
@@ -75,7 +73,7 @@ class _Column:
 
     def __init__(self, fs: Fs, connection: Any, location: Path, task: ParquetCheck, column: Column) -> None:
         self.fs, self.connection, self.location = fs, connection, location
-        self.finished, self.column = task.finished, column
+        self.finished, self.column, self.sizes = task.finished, column, task.plan.options.sizes
         self.indexed = column.name in task.finished.indexes
         self.digest, self.rows = 0, 0
         self.stats: list[RangeStats] = []
@@ -97,20 +95,22 @@ class _Column:
         return ColumnFound(self.finished.destination, self.column.name, self.digest, {}, tuple(self.stats))
 
     def _values(self) -> Iterator[pa.Array]:
-        """The column in blocks: of ``BLOCK_ROWS`` rows, of long texts in smaller ones."""
-        rows = min(BLOCK_ROWS, TEXT_ROWS) if self.column.storage is Storage.BLOB else BLOCK_ROWS
+        """The column in blocks, of long texts in smaller ones."""
+        rows = self.sizes.rows
+        if self.column.storage is Storage.BLOB:
+            rows = min(rows, self.sizes.texts)
         return _blocks(self._read(NAME, [self.column.name], rows), self.column.type.arrow, rows)
 
     def _count(self, array: pa.Array) -> None:
         """Statistics of a block; of long texts there are none but the number of nulls."""
         stats = _stats(array, self.column, self.rows)
         last = self.stats[-1] if self.stats else None
-        if last is not None and stats.stop - last.start <= BLOCK_ROWS:
+        if last is not None and stats.stop - last.start <= self.sizes.rows:
             self.stats[-1] = replace(last, stop=stats.stop, nulls=last.nulls + stats.nulls)
         else:
             self.stats.append(stats)
 
-    def _read(self, name: str, columns: list[str], rows: int = BLOCK_ROWS) -> pa.RecordBatchReader:
+    def _read(self, name: str, columns: list[str], rows: int) -> pa.RecordBatchReader:
         shown = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
         path = glob.escape(str(self.location / name)).replace("'", "''")
         query = f"select {shown} from read_parquet('{path}', hive_partitioning=false)"
@@ -132,7 +132,7 @@ class _Column:
         starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
         stops = np.append(starts[1:], self.rows)
         path = self.location / sidecar_of((name,))
-        table = pa.Table.from_batches(self._read(sidecar_of((name,)), [name, ROW_SET]))
+        table = pa.Table.from_batches(self._read(sidecar_of((name,)), [name, ROW_SET], self.sizes.rows))
         sets = [decode_rows(data, path, self.rows) for data in table.column(ROW_SET).to_pylist()]
         if [(a.tolist(), b.tolist()) for a, b in sets] != [([a], [b]) for a, b in zip(starts, stops, strict=True)]:
             raise _wrong(path, "row sets are not the runs of the data", f"{len(starts)} runs", f"{len(sets)} sets")

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.writers.merge.plan.block_sizes import SIZES
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
-PIECE = 4 << 20
 CODECS = {"UNCOMPRESSED": "NONE", "LZ4_RAW": "LZ4"}  # where pyarrow has another name
 
 
 class FileSink:
-    """A file to be written from its start, in pieces of ``PIECE`` bytes; the caller syncs it.
+    """A file to be written from its start, in pieces of ``piece`` bytes; the caller syncs it.
 
     After an error what is held is dropped.
     """
 
-    def __init__(self, fs: Fs, path: Path) -> None:
-        self._fs, self._path = fs, path
+    def __init__(self, fs: Fs, path: Path, piece: int = SIZES.piece) -> None:
+        self._fs, self._path, self._piece = fs, path, piece
         self._held = bytearray()
         self.size = 0
         self.closed = False
@@ -40,7 +40,7 @@ class FileSink:
         """Appends bytes."""
         self._held += data
         self.size += len(data)
-        if len(self._held) >= PIECE:
+        if len(self._held) >= self._piece:
             self.flush()
         return len(data)
 

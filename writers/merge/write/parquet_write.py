@@ -28,8 +28,7 @@ from sparkhaven.writers.merge.write.finish import Finished, sort_directions
 from sparkhaven.writers.merge.write.indexes import write_index
 from sparkhaven.writers.merge.write.parquet_sink import FileSink, parquet_writer
 
-GROUP_ROWS = 1 << 18  # rows of a row group at most
-GROUP_BYTES = 64 << 20  # and bytes of its columns, about
+GROUP_BYTES = 64 << 20  # bytes of a row group's columns at most, about
 LEAST = 8  # a row group ends at the border of a group from an eighth of its length on
 DEFAULT_CODEC = "SNAPPY"
 
@@ -45,7 +44,7 @@ class ParquetTask:
 
 def write_parquet(fs: Fs, task: ParquetTask) -> Finished:
     """Writes the indexes and ``table.parquet``; returns the location with its new files."""
-    plan, finished = task.plan, task.finished
+    plan, finished, block = task.plan, task.finished, task.plan.options.sizes
     location = plan.destinations[finished.destination].stage(plan.table, plan.value)
     codec = plan.schema.merge_codec or DEFAULT_CODEC
     indexes = []
@@ -60,9 +59,9 @@ def write_parquet(fs: Fs, task: ParquetTask) -> Finished:
     schema = file_schema(plan.columns, footer)
     coded = tuple(column.name for column in plan.columns if column.storage is Storage.SYMBOL)
     width = sum(finished.sizes.values()) // max(finished.rows, 1)
-    most = max(1, min(GROUP_ROWS, GROUP_BYTES // max(width, 1)))
+    most = max(1, min(block.group_rows, GROUP_BYTES // max(width, 1)))
     fs.write_new(location / NAME, b"")
-    with FileSink(fs, location / NAME) as sink, parquet_writer(sink, schema, codec, coded) as writer:
+    with FileSink(fs, location / NAME, block.piece) as sink, parquet_writer(sink, schema, codec, coded) as writer:
         for first, stop in row_groups(finished.rows, starts, most):
             arrays = [_values(column, opened, first, stop) for column, opened in columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=stop - first)

@@ -248,7 +248,7 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool =
         return RowSelection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(words))
     for index, source in enumerate(plan.sources):
         chosen: list[npt.NDArray[np.uint32]] = []
-        for first, stop in source.blocks():
+        for first, stop in source.blocks(plan.options.sizes.rows):
             if not depth:
                 parts.append(keys.words(index, first, stop, 0, last))
                 continue
@@ -294,7 +294,7 @@ def bounds(keys: Keys, pieces: int) -> list[Bound]:
     stride = max(1, plan.rows // SAMPLE_ROWS)
     samples: list[list[Words]] = []
     for index, source in enumerate(plan.sources):
-        for first, stop in source.blocks():
+        for first, stop in source.blocks(plan.options.sizes.rows):
             samples.append(keys.words(index, first, stop, 0, keys.depth() + 1, slice(None, None, stride)))
     columns = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
     order = argsort(columns)

@@ -13,8 +13,6 @@ from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.sort_keys import picked
 
-SYMBOLS = 1 << 16  # texts that are encoded at once
-
 
 def write_symbols(
     fs: Fs, plan: MergePlan, destination: int, column: Column, used: npt.NDArray[np.bool_], union: pa.Array
@@ -22,11 +20,11 @@ def write_symbols(
     """Writes the symbol table of a column of a destination: the texts of the union that are in use there."""
     location = plan.destinations[destination].stage(plan.table, plan.value)
     files = [location / name for name in column.files[1:]]
-    sizes = [0] * len(files)
+    sizes, most = [0] * len(files), plan.options.sizes.symbols
     for path in files:
         fs.write_new(path, b"")
-    for first in range(0, len(union), SYMBOLS):
-        texts = picked(union.slice(first, SYMBOLS), np.flatnonzero(used[first : first + SYMBOLS]))
+    for first in range(0, len(union), most):
+        texts = picked(union.slice(first, most), np.flatnonzero(used[first : first + most]))
         parts = encode_symbols(texts, charset_of(column), sizes[-1]) if len(texts) else ()
         for number, data in enumerate(parts):
             fs.write_at(files[number], sizes[number], data)

@@ -39,7 +39,6 @@ from sparkhaven.writers.merge.write.staging import (
 
 T = TypeVar("T")
 R = TypeVar("R")
-STRETCH_ROWS = 8 << 20
 SORTED = 4  # times as long as copying a text takes until it is sorted
 
 
@@ -135,11 +134,11 @@ def _stage_pieces(
     fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions
 ) -> tuple[list[StagedPiece], Mapping[str, npt.NDArray[np.bool_]]]:
     """The pieces, and per column and destination the symbols in use."""
-    cuts = tuple(bounds(Keys(fs, plan, texts), plan.ranges()))
+    cuts, most = tuple(bounds(Keys(fs, plan, texts), plan.ranges())), plan.options.sizes.stretch_rows
     stretches = [
-        Stretch(plan, index, first, min(first + STRETCH_ROWS, len(source)), cuts)
+        Stretch(plan, index, first, min(first + most, len(source)), cuts)
         for index, source in enumerate(plan.sources)
-        for first in range(0, len(source), STRETCH_ROWS)
+        for first in range(0, len(source), most)
     ]
     counts = Counts.add(run(partial(measure, fs), stretches))
     store_used(fs, plan, counts.used)

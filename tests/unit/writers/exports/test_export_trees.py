@@ -18,7 +18,6 @@ from sparkhaven.store.format.parquet.manifest import decode_manifest
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.scan.column_file import read_column
-from sparkhaven.writers.exports import leaves
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, by_duckdb, by_pyarrow, export, files, found, two_days, wanted
@@ -111,7 +110,7 @@ def test_columns_dates_and_tier_are_chosen(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_row_groups_join_small_locations_and_end_at_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_join_small_locations_and_end_at_a_bound(tmp_path: Path) -> None:
     db = IntradayRows(tmp_path / "db", SCHEMA, fs=FS)
     rng = random.Random(3)
     rows: list[tuple[str, dict[str, Any]]] = []
@@ -119,9 +118,8 @@ def test_row_groups_join_small_locations_and_end_at_a_bound(tmp_path: Path, monk
         part = [random_row(rng) for _ in range(5)]
         db.commit({(f"s{number:02}", DAY): as_table(part)})
         rows += [(DAY, row) for row in part]
-    monkeypatch.setattr(leaves, "GROUP_ROWS", 23)
     out = tmp_path / "out"
-    done = export(db.root, out, layout="kv")
+    done = export(db.root, out, layout="kv", group_rows=23)
     path = out / f"Date={DAY}" / f"part-{done.plan.id}-00000.parquet"
     metadata = pq.read_metadata(path)
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [25, 25, 10]

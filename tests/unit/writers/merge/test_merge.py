@@ -23,10 +23,9 @@ from sparkhaven.store.merges.merge_records import lock_table, newest, store_reco
 from sparkhaven.store.scan.column_file import read_grouping
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
-from sparkhaven.writers.merge.write import column_writes, location_check, work_shares
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
@@ -82,10 +81,7 @@ def test_rows_come_out_as_a_naive_sort_puts_them(tmp_path: Path, sort: list[tupl
 
 @pytest.mark.slow
 def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(location_check, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(column_writes, "CHUNK_ROWS", 50)
-    monkeypatch.setattr(work_shares, "STRETCH_ROWS", 100)
+    sizes = BlockSizes(rows=64, chunk_rows=50, stretch_rows=100)
     results: dict[int, dict[str, bytes]] = {}
     for pieces in (1, 2, 7, 40):
         # 7: ordered in pieces, then written column by column, by tasks over all workers
@@ -95,7 +91,7 @@ def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monke
         monkeypatch.setattr(MergePlan, "ranges", lambda plan, pieces=pieces: pieces)
         least = 1 if pieces == 7 else 1 << 20  # tasks over all workers
         sort = SortKey("Venue"), SortKey("D", True), SortKey("Note")
-        (result,) = merge(db.layout, sort=sort, workers=pieces % 3, parallel_rows=least)
+        (result,) = merge(db.layout, sort=sort, workers=pieces % 3, parallel_rows=least, sizes=sizes)
         assert result.pieces == pieces
         results[pieces] = history_bytes(db.layout)
     assert results[1]
@@ -104,14 +100,13 @@ def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monke
 
 
 def test_one_giant_group_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 64)
     rng = random.Random(3)
     rows = [random_row(rng) | {"Sym": "one"} for _ in range(600)]
     db = IntradayRows(tmp_path, SCHEMA, fs=FS)
     db.commit({("a", DAY): as_table(rows[:300]), ("b", DAY): as_table(rows[300:])})
     monkeypatch.setattr(MergePlan, "ranges", lambda plan: 9)
     monkeypatch.setattr(MergePlan, "by_columns", lambda plan: False)
-    merge(db.layout, sort=(SortKey("L"),))
+    merge(db.layout, sort=(SortKey("L"),), sizes=BlockSizes(rows=64))
     same(read_location(db.layout, db.schema, LocationKey("0", DAY)), naive_order(rows, [("L", False)]))
 
 

@@ -19,7 +19,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
@@ -34,7 +34,7 @@ from tests.support.writers.merge_runs import FS, check_tree, history_bytes, make
 OTHER_DAY = "2024-03-05"
 
 
-def planned(layout: Layout, table: object, day: str, **options: int) -> MergePlan:
+def planned(layout: Layout, table: object, day: str, **options: Any) -> MergePlan:
     history = load_history(TablePlace(FS, layout, table), day)
     found = plan_merge(
         TablePlace(FS, layout, table), history, MergeOptions(**options), Pins(TablePlace(FS, layout, table))
@@ -75,10 +75,7 @@ def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db, _ = make(tmp_path, 300, partitions=1)
-    plan = planned(db.layout, TABLE, DAY)
-    monkeypatch.setattr(dictionaries, "MIN_SLICE", 64)
-    monkeypatch.setattr(merge_source, "SYMBOLS", 3)
-    monkeypatch.setattr(SortBudget, "of", staticmethod(lambda _: SortBudget(64)))
+    plan = planned(db.layout, TABLE, DAY, sizes=BlockSizes(slice_bytes=64, symbols=3))
     held: list[int] = []
     write = dictionaries._write_run
 
@@ -108,30 +105,25 @@ def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
     (within,) = merge(db.layout, sort=sort)
     other, _ = make(tmp_path / "files", 200)
     unions = date_survey.unions
-    monkeypatch.setattr(SortBudget, "of", staticmethod(lambda _: SortBudget(64)))
     monkeypatch.setattr(work_shares, "unions", lambda *_: pytest.fail("all texts are in memory"))
-    (found,) = merge(other.layout, sort=sort)
+    (found,) = merge(other.layout, sort=sort, sizes=BlockSizes(slice_bytes=64))
     assert (within.pieces, found.pieces, found.outcome) == (1, 1, "merged")
     assert history_bytes(other.layout) == history_bytes(db.layout)
     check_tree(other.layout)  # no work files are left
-    monkeypatch.setattr(SortBudget, "of", staticmethod(lambda _: SortBudget(1 << 20)))
     asked: list[object] = []
     monkeypatch.setattr(work_shares, "unions", lambda fs, plan: asked.append(plan) or unions(fs, plan))
-    merge(other.layout, sort=sort, rewrite=True)
+    merge(other.layout, sort=sort, rewrite=True, sizes=BlockSizes(slice_bytes=1 << 20))
     assert len(asked) == 1  # few texts are quicker in memory
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("split", [True, False])
-def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
-) -> None:
+def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(tmp_path: Path, split: bool) -> None:
     """As ``benchmarks.parts.merge_memory --shape symbols``, smaller: every row has two texts of its own."""
     rows, size = 120_000, 1 << 20
     make_day(tmp_path, rows, "symbols")
     layout = Layout(tmp_path)
-    plan = planned(layout, WIDE, OTHER_DAY, memory=1 << 20)
-    monkeypatch.setattr(dictionaries, "MIN_SLICE", size)
+    plan = planned(layout, WIDE, OTHER_DAY, memory=1 << 20, sizes=BlockSizes(slice_bytes=size))
     texts = sum(s.files[c.files[2]].size for c in plan.symbol_columns for s in plan.sources)
     assert texts > 3 << 20
     pool, before = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()

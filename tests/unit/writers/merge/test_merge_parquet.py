@@ -20,9 +20,9 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import decode_record, encode_record, newest
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
-from sparkhaven.writers.merge.write import parquet_check, parquet_sink, parquet_write
+from sparkhaven.writers.merge.write import parquet_check
 from sparkhaven.writers.merge.write.parquet_write import row_groups
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
@@ -154,13 +154,9 @@ def test_row_groups_end_where_large_groups_begin() -> None:
 
 
 @pytest.mark.slow
-def test_small_row_groups_and_blocks_hold_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_row_groups_and_blocks_hold_the_same_rows(tmp_path: Path) -> None:
     db, rows = make(tmp_path, 4000, partitions=1)
-    monkeypatch.setattr(parquet_write, "GROUP_ROWS", 500)
-    monkeypatch.setattr(parquet_check, "BLOCK_ROWS", 300)
-    monkeypatch.setattr(parquet_check, "TEXT_ROWS", 100)
-    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 256)
-    merge(db.layout, format="parquet")
+    merge(db.layout, format="parquet", sizes=BlockSizes(group_rows=500, rows=300, texts=100))
     (place,), (output,) = places(db), merged(db).outputs
     found = pq.ParquetFile(place / "table.parquet")
     sizes = [found.metadata.row_group(i).num_rows for i in range(found.num_row_groups)]
@@ -288,14 +284,11 @@ class FullFs(QuickFs):
 
 
 @pytest.mark.parametrize("room", [0, 3000])
-def test_a_full_disk_ends_the_merge_with_that_error_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
-) -> None:
+def test_a_full_disk_ends_the_merge_with_that_error_once(tmp_path: Path, room: int) -> None:
     db, _ = make(tmp_path, 200, partitions=1)
-    monkeypatch.setattr(parquet_sink, "PIECE", 1000)
     fs = FullFs(room)
     with pytest.raises(OSError, match="No space left"):
-        merge(db.layout, fs=fs, format="parquet")
+        merge(db.layout, fs=fs, format="parquet", sizes=BlockSizes(piece=1000))
     assert fs.after == 1
     assert newest(db.place, DAY) is None
     (done,) = merge(db.layout, format="parquet")

@@ -17,6 +17,7 @@ from sparkhaven.store.native.small_files import read_files
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan import open_source
+from sparkhaven.writers.merge.plan.block_sizes import SIZES, BlockSizes
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
 from tests.support.disks.contents import flip
@@ -26,6 +27,8 @@ from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, merge
 
 SOURCES = 9
 SORT = (SortKey("D", True), SortKey("Venue"))
+ONE_BY_ONE = BlockSizes(small_sources=1000)
+WAYS = {"together": SIZES, "single": ONE_BY_ONE}
 
 
 def make(root: Path, partitions: int = 1) -> IntradayRows:
@@ -38,10 +41,6 @@ def make(root: Path, partitions: int = 1) -> IntradayRows:
     for name in range(partitions):
         add_partition(FS, db.layout, "Test", str(name))
     return db
-
-
-def one_by_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(open_source, "MANY", 1000)
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("sort", [(), SORT])
 def test_the_same_bytes_as_one_by_one(
-    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch, partitions: int, workers: int, sort: Any
+    tmp_path: Path, asked: list[str], partitions: int, workers: int, sort: Any
 ) -> None:
     together = make(tmp_path / "together", partitions).layout
     merge(together, sort=sort, workers=workers)
@@ -69,9 +68,8 @@ def test_the_same_bytes_as_one_by_one(
     for name in fixed:
         assert len({path for path in asked if path.endswith(f"/{name}")}) == SOURCES
     asked.clear()
-    one_by_one(monkeypatch)
     single = make(tmp_path / "single", partitions).layout
-    merge(single, sort=sort)
+    merge(single, sort=sort, sizes=ONE_BY_ONE)
     assert not asked
     assert history_bytes(together) == history_bytes(single)
 
@@ -111,7 +109,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["D.dat", "Sym.dat", "Sym.sym", "Sym.sym.bytes"])
 def test_damage_of_one_file_is_said_as_if_it_were_alone(
-    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch, name: str, damage: str
+    tmp_path: Path, asked: list[str], name: str, damage: str
 ) -> None:
     layout = make(tmp_path).layout
     path = layout.intraday_location(TABLE, LocationKey("s04", DAY)) / name
@@ -119,17 +117,14 @@ def test_damage_of_one_file_is_said_as_if_it_were_alone(
     with pytest.raises((SparkhavenError, OSError)) as together:
         merge(layout, sort=SORT, workers=2)
     assert str(path) in asked
-    one_by_one(monkeypatch)
     with pytest.raises((SparkhavenError, OSError)) as alone:
-        merge(layout, sort=SORT)
+        merge(layout, sort=SORT, sizes=ONE_BY_ONE)
     assert (type(together.value), str(together.value)) == (type(alone.value), str(alone.value))
     assert "s04" in str(together.value)
     assert history_bytes(layout) == {}
 
 
-def test_texts_of_another_charset_are_decoded_as_their_column_says(
-    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_of_another_charset_are_decoded_as_their_column_says(tmp_path: Path, asked: list[str]) -> None:
     layout = make(tmp_path).layout
     column = load_deployed(TablePlace(FS, layout, TABLE)).column("Sym")
     assert column is not None
@@ -137,26 +132,22 @@ def test_texts_of_another_charset_are_decoded_as_their_column_says(
     head = encode_prefix(replace(column, encoding="US_ASCII"))
     FS.write_at(layout.intraday_location(TABLE, LocationKey("s04", DAY)) / "Sym.dat", 0, head)
     found = []
-    for number in range(2):
+    for sizes in WAYS.values():
         with pytest.raises(SparkhavenError, match="US_ASCII") as caught:
-            merge(layout, verify_sources=False)
+            merge(layout, verify_sources=False, sizes=sizes)
         found.append(str(caught.value))
-        if not number:
-            assert asked
-            one_by_one(monkeypatch)
+        assert asked
     assert found[0] == found[1]
 
 
-def test_rows_that_come_later_are_merged_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_come_later_are_merged_alone(tmp_path: Path) -> None:
     found = []
-    for way in ("together", "single"):
-        if way == "single":
-            one_by_one(monkeypatch)
+    for way, sizes in WAYS.items():
         db = make(tmp_path / way)
-        merge(db.layout, sort=SORT)
+        merge(db.layout, sort=SORT, sizes=sizes)
         rng = random.Random(9)
         db.commit({(f"s{number:02d}", DAY): as_table([random_row(rng) for _ in range(7)]) for number in range(SOURCES)})
-        (result,) = merge(db.layout)
+        (result,) = merge(db.layout, sizes=sizes)
         assert (result.outcome, result.rows_in) == ("supplement", 7 * SOURCES)
         found.append(history_bytes(db.layout))
     assert found[0] == found[1]
@@ -169,18 +160,14 @@ def test_without_verification_only_what_decodes_is_merged(tmp_path: Path, asked:
     assert asked
 
 
-def test_without_verification_an_id_of_no_symbol_is_still_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_verification_an_id_of_no_symbol_is_still_damage(tmp_path: Path) -> None:
     layout = make(tmp_path).layout
     flip(layout.intraday_location(TABLE, LocationKey("s04", DAY)) / "Venue.dat", -1)
     found = []
-    for number in range(2):
+    for sizes in WAYS.values():
         with pytest.raises(SparkhavenError, match="symbol index of column Venue is out of range") as caught:
-            merge(layout, verify_sources=False, workers=2)
+            merge(layout, verify_sources=False, workers=2, sizes=sizes)
         found.append(str(caught.value))
-        if not number:
-            one_by_one(monkeypatch)
     assert found[0] == found[1]
 
 
@@ -227,14 +214,11 @@ def test_files_that_were_verified_are_not_read_for_it_again(tmp_path: Path) -> N
     assert len(sources) <= 3 * 2, "but for what was written, nobody reads them by themselves"
 
 
-def test_rows_beside_many_small_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beside_many_small_sources(tmp_path: Path) -> None:
     """Sources that are large, cut, or without a column are opened by themselves among the others."""
     found = []
-    for way in ("together", "single"):
-        if way == "single":
-            one_by_one(monkeypatch)
-        monkeypatch.setattr(open_source, "SMALL", 300)  # bytes: some files are larger
+    for way, sizes in WAYS.items():
         layout = make(tmp_path / way).layout
-        merge(layout, sort=SORT)
+        merge(layout, sort=SORT, sizes=replace(sizes, small_bytes=300))  # some files are larger
         found.append(history_bytes(layout))
     assert found[0] == found[1]

@@ -7,16 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import load_history
-from sparkhaven.writers.merge.plan import sort_keys
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
-from sparkhaven.writers.merge.write import symbol_table
+from sparkhaven.writers.merge.plan.sort_keys import (
+    INT_NULL,
+    is_sorted,
+    plain_is_sorted,
+    plain_sorted_symbols,
+    rank_lut,
+    sorted_symbols,
+)
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -31,36 +36,34 @@ from tests.support.writers.merge_cases import (
 from tests.support.writers.merge_runs import FS, history_bytes, make, merge, same
 
 
-def test_slices_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_give_what_one_table_gives() -> None:
     rng = random.Random(4)
     texts = [rng.choice(STRINGS) + str(rng.randrange(40)) for _ in range(300)]
     parts = [pa.array([*texts[:120], None]), pa.array(texts[120:])]
     union = sorted_symbols(parts)
     assert union.to_pylist() == sorted(set(texts), key=lambda text: text.encode("utf-16-be"))
     lut = rank_lut(parts[0], union)
-    monkeypatch.setattr(sort_keys, "RANKED", 7)
-    assert sorted_symbols(parts).equals(union)
-    assert np.array_equal(rank_lut(parts[0], union), lut)
+    assert plain_sorted_symbols(parts, 7).equals(union)
+    assert np.array_equal(rank_lut(parts[0], union, 7), lut)
     assert lut[120] == lut[-1] == INT_NULL
-    assert is_sorted(union)
+    assert is_sorted(union) and plain_is_sorted(union, 7)
     plain = union.to_pylist()
     for place in (0, 6, 7, 8, len(plain) - 2):
         swapped, doubled = list(plain), list(plain)
         swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
         doubled[place + 1] = doubled[place]
-        assert not is_sorted(pa.array(swapped))
-        assert not is_sorted(pa.array(doubled))
+        for wrong in (pa.array(swapped), pa.array(doubled)):
+            assert not is_sorted(wrong)
+            assert not plain_is_sorted(wrong, 7)
     assert not is_sorted(pa.array([None, "a"]))
     assert is_sorted(pa.array([], pa.string()))
 
 
-def test_a_merge_in_slices_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_in_slices_gives_the_same_bytes(tmp_path: Path) -> None:
     one, rows = make(tmp_path / "one", 300, partitions=1)
     merge(one.layout)
-    monkeypatch.setattr(sort_keys, "RANKED", 3)
-    monkeypatch.setattr(symbol_table, "SYMBOLS", 2)
     two, _ = make(tmp_path / "two", 300, partitions=1)
-    merge(two.layout)
+    merge(two.layout, sizes=BlockSizes(symbols=2))
     assert history_bytes(one.layout) == history_bytes(two.layout)
     same(read_location(two.layout, two.schema, LocationKey("0", DAY)), naive_order(rows, []))
 

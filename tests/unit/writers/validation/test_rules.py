@@ -12,9 +12,8 @@ from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.validations import RuleResult, Validation
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
-from sparkhaven.writers.merge.plan import merge_source
-from sparkhaven.writers.validation import key_hashes, order_rules, rule_evaluation
-from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation import rule_evaluation
+from sparkhaven.writers.validation.date_rows import PASS, PassSizes, RowSet
 from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rule_evaluation import DateRows, evaluate
 from sparkhaven.writers.validation.rule_scope import Surroundings
@@ -134,12 +133,14 @@ CASES: list[tuple[str, dict[str, Any], bool | None, object]] = [
 ]
 
 
-def validated(root: Path, rule: str, rows: list[dict[str, Any]]) -> tuple[IntradayRows, Validation]:
+def validated(
+    root: Path, rule: str, rows: list[dict[str, Any]], sizes: PassSizes = PASS
+) -> tuple[IntradayRows, Validation]:
     xml = SCHEMA.replace(b"</Table>", f"<Validator>{rule}</Validator></Table>".encode())
     db = IntradayRows(root, xml, fs=FS)
     db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
     merge(db.layout)
-    return db, validate_date(db.place, DAY)
+    return db, validate_date(db.place, DAY, sizes=sizes)
 
 
 def changed(change: dict[str, Any]) -> list[dict[str, Any]]:
@@ -187,15 +188,9 @@ def test_every_rule_that_a_schema_may_have_is_evaluated_or_says_why_not() -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", range(0, len(CASES), 3))
-def test_small_blocks_and_passes_change_nothing(
-    tmp_path: Path, place: int, monkeypatch: pytest.MonkeyPatch, many: dict[int, RuleResult]
-) -> None:
+def test_small_blocks_and_passes_change_nothing(tmp_path: Path, place: int, many: dict[int, RuleResult]) -> None:
     rule, change, passes, measured = CASES[place]
-    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 3)
-    monkeypatch.setattr(key_hashes, "LIMIT", 2)
-    monkeypatch.setattr(order_rules, "GROUPS", 1)
-    monkeypatch.setattr(key_hashes.counted, "__defaults__", (2,))
-    _, found = validated(tmp_path, rule, changed(change))
+    _, found = validated(tmp_path, rule, changed(change), PassSizes(rows=3, hashes=2, groups=1))
     check(found.results[-1], rule, passes, measured)
     if measured is not None and "first of them" not in found.results[-1].message:
         assert found.results[-1].message == many[place].message

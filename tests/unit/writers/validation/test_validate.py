@@ -12,7 +12,7 @@ from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.validations import RuleResult, Validation
-from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.validation.date_rows import PASS, PassSizes
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
@@ -23,12 +23,14 @@ from tests.support.writers.plain_rows import plain_rows
 from tests.support.writers.removals import empty
 
 
-def validated(root: Path, rules: str, rows: list[dict[str, Any]]) -> tuple[IntradayRows, Validation]:
+def validated(
+    root: Path, rules: str, rows: list[dict[str, Any]], sizes: PassSizes = PASS
+) -> tuple[IntradayRows, Validation]:
     xml = SCHEMA.replace(b"</Table>", f"<Validator>{rules}</Validator></Table>".encode())
     db = IntradayRows(root, xml, fs=FS)
     db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
     merge(db.layout)
-    return db, validate_date(db.place, DAY)
+    return db, validate_date(db.place, DAY, sizes=sizes)
 
 
 def result(found: Validation, rule: str) -> RuleResult:
@@ -121,10 +123,9 @@ def test_a_date_that_was_never_merged(tmp_path: Path) -> None:
         validate_date(db.place, "2024-01-01")
 
 
-def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_source, "BLOCK_ROWS", 4)
+def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path) -> None:
     rules = '<assertColumnGrouped column="Sym"/><assertColumnGrouped column="Venue"/>'
-    _, found = validated(tmp_path, rules, plain_rows())
+    _, found = validated(tmp_path, rules, plain_rows(), PassSizes(rows=4))
     assert [r.passed for r in found.results[-2:]] == [True, False]
 
 

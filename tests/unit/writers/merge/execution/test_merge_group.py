@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan import merge_plan
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from tests.support.disks.contents import flip, hidden
 from tests.support.tables.intraday_rows import IntradayRows
@@ -27,11 +28,7 @@ from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs,
 
 DAYS = [f"2024-03-{day:02d}" for day in range(1, 7)]
 ROWS = 20
-
-
-@pytest.fixture(autouse=True)
-def one_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(date_merges, "GROUPS", 1)
+ONE_GROUP = MergeOptions(sizes=BlockSizes(groups=1))
 
 
 def make(root: Path, days: Iterable[str] = DAYS) -> Layout:
@@ -44,7 +41,7 @@ def make(root: Path, days: Iterable[str] = DAYS) -> Layout:
 
 
 def run(layout: Layout, fs: Fs, days: Iterable[str] = DAYS) -> list[DateResult]:
-    options, executor = MergeOptions(), LocalExecutor()
+    options, executor = ONE_GROUP, LocalExecutor()
     return list(merge_dates(TablePlace(fs, layout, TABLE), list(days), options, executor=executor, clock=lambda: 1.7e9))
 
 
@@ -189,7 +186,7 @@ def pieces_of(root: Path, rows: list[int], workers: int) -> list[int]:
     days = DAYS[: len(rows)]
     for day, number in zip(days, rows, strict=True):
         db.commit({("a", day): as_table([random_row(rng) for _ in range(number)])})
-    where = db.place, days, MergeOptions(workers=workers, parallel_rows=100)
+    where = db.place, days, replace(ONE_GROUP, workers=workers, parallel_rows=100)
     found = {each.value: each for each in merge_dates(*where, executor=LocalExecutor(2), clock=lambda: 1.7e9)}
     assert [found[day].rows_out for day in days] == rows
     return [found[day].pieces for day in days]

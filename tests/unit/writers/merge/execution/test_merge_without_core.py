@@ -9,10 +9,9 @@ import pytest
 
 from sparkhaven.store.native import library
 from sparkhaven.store.native.library import core
-from sparkhaven.writers.merge.plan import merge_source
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
-from sparkhaven.writers.merge.write import column_writes, location_check
 from tests.support.writers.merge_runs import history_bytes, make, merge
 
 SORT = (SortKey("Venue"), SortKey("D", True), SortKey("Note"))
@@ -27,22 +26,16 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_bytes_with_the_core_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     pieces, by_columns = WAYS[way]["pieces"], WAYS[way].get("by_columns", False)
-    for module, name, value in (
-        (merge_source, "BLOCK_ROWS", 64),
-        (location_check, "BLOCK_ROWS", 64),
-        (column_writes, "CHUNK_ROWS", 50),
-    ):
-        monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(MergePlan, "ranges", lambda _: pieces)
     monkeypatch.setattr(MergePlan, "by_columns", lambda _: by_columns)
     found = []
     for switch, room in (("1", 3), ("0", 1 << 20)):  # with the core, texts find no room at first
         monkeypatch.setenv(library.SWITCH, switch)
-        monkeypatch.setattr(column_writes, "CHUNK_BYTES", room)
+        sizes = BlockSizes(rows=64, chunk_rows=50, chunk_bytes=room)
         core.cache_clear()
         assert (core() is None) == (switch == "0")
         db, _ = make(tmp_path / switch, 300, seed=6)
-        (result,) = merge(db.layout, sort=SORT, workers=2, parallel_rows=1)
+        (result,) = merge(db.layout, sort=SORT, workers=2, parallel_rows=1, sizes=sizes)
         assert result.pieces == pieces
         found.append(history_bytes(db.layout))
     core.cache_clear()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.writers.merge.write import column_writes
+from sparkhaven.writers.merge.plan.block_sizes import BlockSizes
 from tests.support.writers.merge_runs import QuickFs, make, merge
 
 
@@ -25,11 +25,10 @@ class WritebackFs(QuickFs):
 
 @pytest.mark.parametrize(("least", "files"), [(1, {"L.dat", "Venue.dat", "Note.dat", "Note.bytes"}), (1 << 30, set())])
 def test_large_columns_are_on_their_way_to_the_disk_before_it_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, files: set[str]
+    tmp_path: Path, least: int, files: set[str]
 ) -> None:
-    monkeypatch.setattr(column_writes, "WRITEBACK_FROM", least)
     db, _ = make(tmp_path, 100)
     fs = WritebackFs()
-    merge(db.layout, fs=fs)
+    merge(db.layout, fs=fs, sizes=BlockSizes(writeback_bytes=least))
     begun = set(fs.begun[: fs.begun.index("merge-sync:before")])
     assert begun >= files if files else not begun
