@@ -34,20 +34,16 @@ DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes", ".parquet")
 
 @dataclass(slots=True)
 class Total:
-    """Sums over locations."""
-
     rows: int = 0
     bytes: int = 0
     locations: int = 0
 
     def add(self, rows: int, size: int) -> None:
-        """One more location."""
         self.rows += rows
         self.bytes += size
         self.locations += 1
 
     def to_json(self) -> dict[str, int]:
-        """As a JSON object."""
         return {"rows": self.rows, "bytes": self.bytes, "locations": self.locations}
 
 

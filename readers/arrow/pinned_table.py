@@ -54,17 +54,14 @@ class PinnedTable:
 
     @property
     def name(self) -> str:
-        """``NS.T``."""
         return str(self.snapshot.table)
 
     @property
     def schema(self) -> TableSchema:
-        """The deployed definition, as it was at open."""
         return self.snapshot.schema
 
     @property
     def epochs(self) -> dict[str, int]:
-        """The pinned epochs: stream -> epoch."""
         return self.snapshot.epochs
 
     def with_checks(self, checks: Checks | None) -> PinnedTable:
@@ -91,7 +88,6 @@ class PinnedTable:
 
     @property
     def set_aside(self) -> list[SetAside]:
-        """Damaged locations of the table that were set aside, whose rows no read returns."""
         return list_set_aside(self._place)
 
     def plan(
@@ -213,5 +209,4 @@ class PinnedTable:
 
 
 def filter_of(predicate: Predicate | None) -> Filter | None:
-    """An expression as the scan sees it."""
     return None if predicate is None else Filter(frozenset(predicate.columns), predicate.may_match)

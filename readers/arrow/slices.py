@@ -40,7 +40,6 @@ class PartitionValues:
 
     @classmethod
     def of(cls, values: Iterable[str]) -> PartitionValues:
-        """Of values in any order, each any number of times."""
         listed = sorted(set(values))
         return cls(pa.array(listed, pa.string()), {value: number for number, value in enumerate(listed)})
 
@@ -102,7 +101,6 @@ class SliceReader:
         yield arrays if count == stop - start else [array.filter(matches) for array in arrays]
 
     def _columns(self, columns: Sequence[Column], start: int, stop: int) -> list[pa.Array]:
-        """Columns of rows ``[start, stop)`` of the location."""
         missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
         try:
             for column in missing:

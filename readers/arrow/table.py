@@ -154,7 +154,6 @@ class Table:
         sources: Names | None,
         tier: str,
     ) -> Iterator[list[pa.Array]]:
-        """Arrays of the shown columns, slice by slice, in steps of ``step`` rows (None: a slice at once)."""
         plan = self._pinned.plan(dates=dates, sources=sources, where=predicate, tier=tier)
         return self._pinned.arrays(plan.slices, shown, predicate, step, on_read)
 

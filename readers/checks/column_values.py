@@ -40,7 +40,6 @@ class Expected:
 
     @property
     def key(self) -> LocationKey:
-        """The internal partition and the date of the directory."""
         return LocationKey(self.directory.parent.parent.name, self.directory.parent.name)
 
 
@@ -138,7 +137,6 @@ class _Groups:
 
 
 def symbol_findings(expected: Expected, column: Column, texts: pa.Array) -> Iterator[CheckFinding]:
-    """What is worth a note about a symbol table."""
     path = expected.directory / column.files[1]
     double = len(texts) - len(texts.unique())
     if double:
@@ -166,7 +164,6 @@ class SeenValues:
         self._high: Any = None
 
     def add(self, values: pa.Array) -> None:
-        """More rows."""
         self._rows, self._nulls = self._rows + len(values), self._nulls + values.null_count
         if self._stats is None:
             return

@@ -57,8 +57,6 @@ def check_extended(
 
 
 class _Check:
-    """One look at a tree."""
-
     def __init__(
         self, fs: Fs, table: TableName, root: Path, kind: str, records: Mapping[str, MergeRecord], *, deep: bool
     ) -> None:
@@ -72,7 +70,6 @@ class _Check:
         return stat and (stat.inode, stat.size, stat.mtime_ns), self.fs.stat(staged(self.root)) is None
 
     def run(self) -> Iterator[CheckFinding]:
-        """All findings."""
         due = {value: totals(record) for value, record in self.records.items()}
         due = {value: total for value, total in due.items() if total[0]}
         if not self.fs.names(self.root):
@@ -118,7 +115,6 @@ class _Check:
         return None, finding("error", path, what, expected=expected, found=other, hint=self.mend)
 
     def _leaves(self, manifest: Manifest) -> Iterator[CheckFinding]:
-        """Sizes of the leaves of a tree without checksums."""
         for leaf in manifest.files:
             sizes = [stat.size for path in files_below(self.fs, self.root / leaf.path) if (stat := self.fs.stat(path))]
             if sum(sizes) != leaf.bytes:
@@ -156,7 +152,6 @@ class _Check:
             )
 
     def _dates(self, manifest: Manifest, due: Mapping[str, tuple[int, dict[str, str]]]) -> Iterator[CheckFinding]:
-        """Leaves against the merge records."""
         leaves = {leaf.value: leaf for leaf in manifest.files}
         for value in sorted(leaves.keys() | due.keys()):
             rows, digests = due.get(value, (0, {}))

@@ -31,7 +31,6 @@ class CheckFinding:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def text(self) -> str:
-        """The finding as text: a line, and its parts indented."""
         parts = [("at", self.at), ("expected", self.expected), ("found", self.found), ("to do", self.hint)]
         head = f"{self.severity}: {self.path}: {self.what}"
         return "\n".join([head, *(f"  {name}: {value}" for name, value in parts if value is not None)])
@@ -39,8 +38,6 @@ class CheckFinding:
 
 @dataclass(slots=True)
 class Report:
-    """Findings, and how much was checked."""
-
     findings: list[CheckFinding] = field(default_factory=list)
     tables: int = 0
     streams: int = 0
@@ -50,16 +47,13 @@ class Report:
 
     @property
     def errors(self) -> int:
-        """The number of findings of lost or wrong data."""
         return sum(f.severity == "error" for f in self.findings)
 
     def count(self, other: Report) -> None:
-        """Adds how much another report has checked."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_json(self) -> dict[str, object]:
-        """The report as one JSON object."""
         counts = {name: getattr(self, name) for name in (*COUNTS, "errors")}
         return {**counts, "findings": [f.to_json() for f in self.findings]}
 
@@ -74,13 +68,11 @@ def finding(
     found: object = None,
     hint: str | None = None,
 ) -> CheckFinding:
-    """A finding from values of any type."""
     at, expected, found = (None if part is None else str(part) for part in (at, expected, found))
     return CheckFinding(severity, str(path), what, at, expected, found, hint)
 
 
 def from_error(error: Exception, path: object) -> CheckFinding:
-    """An error of a check, as a finding about a path."""
     if not isinstance(error, SparkhavenError):
         return finding("error", path, f"cannot be read: {error}", hint="check permissions and the disk")
     where = error.where or ""

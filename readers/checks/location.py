@@ -169,7 +169,6 @@ def _file(
 
 
 def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[CheckFinding]:
-    """Prefix, grouping and values of one column."""
     path = expected.directory / column.files[0]
     try:
         prefix = committed_prefix(fs, path, column)
@@ -204,7 +203,6 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
 
 
 def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[CheckFinding]:
-    """Files in the directory that do not belong to the location."""
     overflow = {column.name + OVR for column in schema.columns}
     indexed = {path.partition("/")[0] for path in expected.indexes}
     for name in names:

@@ -99,7 +99,6 @@ class _Column:
             _need(stats is None or (stop - start, nulls, nans) == (stats.stop - stats.start, stats.nulls, stats.nans))
 
     def fixed(self) -> None:
-        """Numbers, characters, Booleans and Instants."""
         kind = np.dtype(self._column.type.numpy)
         null: Any = self._column.type.null
         bounds = [None if stats is None else _numbers(stats, kind) for _, _, stats in self._parts]
@@ -115,7 +114,6 @@ class _Column:
         self._finish(crc)
 
     def symbols(self) -> None:
-        """Ids, and the symbol table."""
         directory, name = self._expected.directory, self._column.name
         sym, data = (directory / (name + suffix) for suffix in (SYM, SYM_BYTES))
         for path in (sym, data):
@@ -139,7 +137,6 @@ class _Column:
         self._finish(crc)
 
     def texts(self) -> None:
-        """Texts without symbols."""
         ascii_only = ASCII_ONLY.get(charset_of(self._column))
         _need(ascii_only is not None)
         bounds = [_texts(stats) for _, _, stats in self._parts]

@@ -27,7 +27,6 @@ STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quaranti
 
 
 def stray_stream_files(place: TablePlace) -> Iterator[CheckFinding]:
-    """Files beside the logs that belong to no stream."""
     streams = list_streams(place)
     names = place.fs.names(place.streams)
     removed = [name.removesuffix(".removed") for name in names if name.endswith(".removed")]

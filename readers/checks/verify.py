@@ -128,7 +128,6 @@ class _TableCheck:
         return frozenset(streams), frozenset(phases), self.definitions
 
     def run(self) -> Iterator[CheckFinding]:
-        """All findings of the table."""
         place = self._place
         try:
             schema = load_deployed(place)
@@ -286,5 +285,4 @@ def _intraday(place: StreamPlace, location: LocationState) -> Expected:
 
 
 def _emptied(stream: StreamState) -> frozenset[tuple[LocationKey, int]]:
-    """The truncated locations of a stream."""
     return frozenset((key, location.since) for key, location in stream.locations.items() if location.truncated)

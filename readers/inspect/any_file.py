@@ -26,8 +26,6 @@ SHOWN = 12  # entries of a list that the text form shows
 
 @dataclass(slots=True)
 class Inspection:
-    """A file: its kind, its content, and its damage."""
-
     path: str
     kind: str
     size: int
@@ -40,7 +38,6 @@ class Inspection:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """The inspection as one JSON object."""
         return {
             "path": self.path,
             "kind": self.kind,
@@ -51,7 +48,6 @@ class Inspection:
         }
 
     def lines(self) -> list[str]:
-        """The inspection as text."""
         head = f"{self.path}: {self.kind}, {self.size} bytes, {'sound' if self.sound else 'damaged'}"
         return [head, *_facts(self.facts, 2), *(line for f in self.findings for line in f.text().splitlines())]
 

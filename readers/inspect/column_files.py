@@ -158,7 +158,6 @@ def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
 
 
 def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """Grouping ranges of an ``.ovr`` file."""
     dat = path.with_suffix(".dat")
     try:
         prefix = column_header(fs, dat)

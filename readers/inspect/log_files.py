@@ -20,7 +20,6 @@ RESTORE = "restore the file from a copy. Nothing was changed or deleted"
 
 
 def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """Every record of a commit log with its byte offset."""
     data = fs.read(path)
     facts["baseEpoch"] = read_header(data, LOG_MAGIC, path)
     frames = scan(data)
@@ -75,7 +74,6 @@ def _summary(record: Record) -> dict[str, Any]:
 
 
 def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """The state that a checkpoint holds."""
     decoded = decode_checkpoint(fs.read(path), path.name.removesuffix(".checkpoint"), path)
     facts.update(_state(decoded.state, decoded.removals))
     yield from ()
@@ -139,7 +137,6 @@ def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding
 
 
 def _end(path: Path, frames: Scan) -> Iterator[CheckFinding]:
-    """Damage after the last sound frame."""
     if frames.beyond:
         yield finding(
             "error",

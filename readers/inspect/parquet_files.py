@@ -24,7 +24,6 @@ ABOVE = 3  # directories between an index and the location that it belongs to
 
 
 def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """Rows, columns and entries of the footer."""
     size = (fs.stat(path) or _gone(path)).size
     record = record_beside(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None

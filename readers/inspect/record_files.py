@@ -53,7 +53,6 @@ def _length(fs: Fs, path: Path, committed: int) -> Iterator[CheckFinding]:
 
 
 def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """A ``.tbl``."""
     decoded = tbl.decode_tbl(fs.read(path), path)
     facts.update(namespace=decoded.namespace, name=decoded.name, storageType=decoded.storage_type)
     facts["columns"] = [
@@ -63,7 +62,6 @@ def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFindi
 
 
 def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """A ``.tlmi``."""
     entries = tlmi.decode_tlmi(fs.read(path), path, keep_empty=True)
     facts["rows"] = sum(max(entry.rows, 0) for entry in entries)
     facts["locations"] = [
@@ -80,7 +78,6 @@ def location_index(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckF
 
 
 def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """A schema file with all findings of its rules."""
     try:
         loaded = load_schema(fs, path, deployed=True)
         findings = list(loaded.findings)

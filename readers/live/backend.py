@@ -59,7 +59,6 @@ class LiveBackend:
         self._releases: dict[TableKey, Callable[[], None]] = {}
 
     def add(self, key: TableKey, table: LiveTable) -> None:
-        """A table that may be asked for."""
         with self._lock:
             self._tables[key] = table
 
@@ -101,13 +100,11 @@ class LiveBackend:
         return len(table.places()), len(table.schema.columns)
 
     def locations(self, key: TableKey, on_place: OnPlace) -> None:
-        """Calls back with each place that is shown."""
         table = self._table(key)
         for location in table.places():
             on_place(location, _values(table, location))
 
     def size(self, key: TableKey, location: LiveLocation) -> int:
-        """Rows of a place that are shown."""
         return self._table(key).size(location)
 
     def values(
@@ -118,7 +115,6 @@ class LiveBackend:
         return pa.Table.from_batches([pa.record_batch([array], names=[column])])
 
     def columns(self, key: TableKey) -> tuple[Column, ...]:
-        """The stored columns."""
         return self._table(key).schema.columns
 
     def plain(self, key: TableKey, location: LiveLocation, column: str) -> Plain | None:

@@ -150,7 +150,6 @@ class LiveColumn:
         self._checked = True
 
     def _take_symbols(self, region: Region) -> None:
-        """Decodes the symbols that are new."""
         sym, text = region.companions[SYM], region.companions[SYM_BYTES]
         count = sym.size // WIDTH
         if count <= self._symbols:
@@ -168,5 +167,4 @@ class LiveColumn:
 
 
 def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A page of texts as ``string``: an engine takes no other kind of them."""
     return array if array.type == kind else array.cast(kind)

@@ -59,7 +59,6 @@ class Held:
 
     @property
     def size(self) -> int:
-        """Rows that an engine may ask for."""
         return self.shown.rows - self.place.first if self.shown else 0
 
     def column(self, fs: Fs, column: Column, checks: Checks | None) -> LiveColumn:
@@ -101,7 +100,6 @@ class Mapped:
         self._sizes: dict[tuple[LiveLocation, str], tuple[int, Held]] = {}
 
     def clear(self) -> None:
-        """Forgets all of them."""
         self._sizes.clear()
         self._total = 0
 

@@ -80,16 +80,13 @@ class LiveRoot:
 
     @property
     def keys(self) -> dict[str, TableKey]:
-        """Variable -> the table that it stands for now."""
         return {variable(name): served.key for name, served in self._served.items()}
 
     @property
     def tables(self) -> dict[str, str]:
-        """``NS.T`` -> variable."""
         return {str(name): variable(name) for name in self._served}
 
     def health(self) -> Health:
-        """Figures for a line."""
         tables = [served.table for served in self._served.values() if not served.ended]
         lag, self._lag_ms = self._lag_ms, None
         return Health(len(tables), sum(table.rows for table in tables), lag)

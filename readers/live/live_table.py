@@ -85,7 +85,6 @@ class LiveTable:
             return [location for location, held in self._shown.held.items() if held.shown]
 
     def size(self, location: LiveLocation) -> int:
-        """Rows of a place that are shown."""
         with self._lock:
             return self._shown.held[location].size
 
@@ -152,7 +151,6 @@ class LiveTable:
 
     @property
     def rows(self) -> int:
-        """Rows that are shown."""
         with self._lock:
             return sum(held.size for held in self._shown.held.values())
 
@@ -163,7 +161,6 @@ class LiveTable:
 
     @property
     def waits(self) -> bool:
-        """Whether ``publish`` has something to show."""
         return bool(self._shown.pending) or self.error is not None
 
     def advance(self, *, wide: bool = False) -> None:
@@ -217,7 +214,6 @@ class LiveTable:
             self._look_at_merges(again)
 
     def _change(self, stream: str, follower: Follower, changes: LocationChanges) -> None:
-        """Takes in what the log of a stream says is new."""
         locations, again = follower.state.locations, changes.keys is None
         if changes.restored is not None:
             self._shown.roll_back(stream, changes.restored)

@@ -130,7 +130,6 @@ class _Asked:
         self._made.put(jpy.array("java.nio.ByteBuffer", parts), lengths, octets, mapped.rows, data)
 
     def release(self) -> None:
-        """The table has ended, or nobody has it any more."""
         self._made.release()
         self._regions.take(-self._taken)
         self._taken = 0

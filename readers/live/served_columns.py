@@ -30,7 +30,6 @@ class ServedSchema:
     columns: tuple[Column, ...]
 
     def column(self, name: str) -> Column:
-        """A stored column by name."""
         return next(column for column in self.columns if column.name == name)
 
     def known_as(self, deployed: TableSchema) -> ServedSchema:

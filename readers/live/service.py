@@ -68,7 +68,6 @@ def page_rows(memory: int, locations: int, columns: int) -> int:
 
 
 def is_installed() -> bool:
-    """Whether this environment has the engine."""
     return importlib.util.find_spec("deephaven_server") is not None
 
 
@@ -123,7 +122,6 @@ class Engine:
 
 
 def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
-    """The backend in the form that the engine's service takes."""
     from deephaven.experimental.table_data_service import TableDataServiceBackend
 
     class Adapter(TableDataServiceBackend):  # type: ignore[misc]

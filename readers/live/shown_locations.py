@@ -44,7 +44,6 @@ class ShownPlaces:
         self._current: dict[tuple[str, LocationKey], Held] = {}
 
     def publish(self) -> Update:
-        """Shows what has come."""
         fresh: list[LiveLocation] = []
         grown: list[LiveLocation] = []
         for location, held in self.pending.items():
@@ -54,7 +53,6 @@ class ShownPlaces:
         return Update(tuple(fresh), tuple((location, self.held[location].size) for location in grown))
 
     def add_history(self, key: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
-        """A location of history."""
         directory = self._place.history_location(key)
         self._add(Held(LiveLocation("history", None, key, 0, 0, 0), directory, Committed(rows, 0, files)))
 
@@ -63,7 +61,6 @@ class ShownPlaces:
         self.pending[held.place] = held
 
     def grow(self, stream: str, state: LocationState) -> None:
-        """A location has come, or has more rows."""
         if state.truncated:
             return
         held = self._current.get((stream, state.key))
@@ -137,7 +134,6 @@ class ShownPlaces:
                 raise held.gone("rows of this table are no longer in intraday")
 
     def _of(self, stream: str) -> Iterator[tuple[LocationKey, Held]]:
-        """Places of intraday that may still grow."""
         for (owner, key), held in list(self._current.items()):
             if owner == stream and not held.left:
                 yield key, held

@@ -56,7 +56,6 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]
 
     @message_first()
     def partitions(self) -> list[ReadTask]:
-        """The tasks."""
         table, options = self._table, self._options
         assert table is not None  # noqa: S101 a planner has it
         plan = table.plan(dates=options.dates, sources=options.sources, where=self._where, tier=options.tier)
@@ -65,5 +64,4 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]
         return make_tasks(table, plan.slices, opened, options.task_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
         return read_task(partition, self._columns, self._where, self._options)

@@ -27,6 +27,5 @@ def message_first() -> Iterator[None]:
 
 
 def _is_sparks() -> bool:
-    """Whether this process was started by Spark."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name.startswith("pyspark.")

@@ -20,7 +20,6 @@ OF_CATALOG = frozenset({"location", "owner", "provider", "external", "is_managed
 
 
 def option_text(value: object) -> str:
-    """A value as the text of an option."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -94,7 +93,6 @@ def json_object(name: str, text: str, expected: str) -> Mapping[str, Any]:
 
 
 def missing(name: str, expected: str, hint: str | None = None) -> SettingsError:
-    """The error for an option that is not given."""
     return SettingsError(f"option {name!r} is missing", where=WHERE, expected=expected, hint=hint)
 
 

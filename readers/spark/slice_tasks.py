@@ -80,7 +80,6 @@ def _divided(slice_: Slice, columns: Sequence[Column], target: int) -> Iterator[
 
 
 def _lightened(slice_: Slice, columns: Sequence[Column]) -> Slice:
-    """The slice with what reading these columns needs: their files, and whether they have nulls."""
     names = (name for column in columns for name in column.within(slice_.files).files)
     files = {name: slice_.files[name] for name in names if name in slice_.files}
     if in_parquet(slice_.files):

@@ -83,20 +83,14 @@ else:
 
     @dataclass
     class ReadMaxRows(ReadLimit):  # type: ignore[misc, no-redef]
-        """At most so many rows."""
-
         max_rows: int
 
     @dataclass
     class ReadMaxFiles(ReadLimit):  # type: ignore[misc, no-redef]
-        """At most so many files."""
-
         max_files: int
 
     @dataclass
     class ReadMaxBytes(ReadLimit):  # type: ignore[misc, no-redef]
-        """At most so many bytes."""
-
         max_bytes: int
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]

@@ -99,7 +99,6 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     @message_first()
     def reportLatestOffset(self) -> Epochs:
-        """The newest epochs, for the progress of the query."""
         with as_storage_errors():
             return self._newest()
 
@@ -128,7 +127,6 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             return make_tasks(table, slices, opened, options.task_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
         return read_task(partition, self._columns, self._where, self._options)
 
     def commit(self, end: Epochs) -> None:
@@ -194,7 +192,6 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
 
 def _needs_names(selection: Selection) -> bool:
-    """Whether it is to be compared with what the table has."""
     return bool(selection.sources) or not all(map(is_well_formed, selection.values or ()))
 
 

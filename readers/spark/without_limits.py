@@ -17,8 +17,6 @@ def planned_source(kind: type[DataSource], *, once: bool) -> type[DataSource]:
     """The source class of one stream, whose reader keeps to its own limits; ``once``: up to what is there now."""
 
     class PlannedSource(kind):  # type: ignore[misc]
-        """Made by ``planned_source``."""
-
         def streamReader(self, schema: Any) -> DataSourceStreamReader:
             return PlannedBatches(super().streamReader(schema), once=once)
 
@@ -32,26 +30,21 @@ class _Adapted(DataSourceStreamReader):  # type: ignore[misc]
         self._reader = reader
 
     def initialOffset(self) -> Offset:
-        """Where a query without a checkpoint begins."""
         offset: Offset = self._reader.initialOffset()
         return offset
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The tasks of a batch."""
         tasks: Sequence[InputPartition] = self._reader.partitions(start, end)
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task."""
         rows: Iterator[Any] = self._reader.read(partition)
         return rows
 
     def commit(self, end: Offset) -> None:
-        """A batch is done."""
         self._reader.commit(end)
 
     def stop(self) -> None:
-        """The query has ended."""
         self._reader.stop()
 
 
@@ -81,6 +74,5 @@ class WholeBatches(_Adapted):
     """All that is there is one batch: where the query has a checkpoint, nobody knows the start of a batch."""
 
     def latestOffset(self) -> Offset:
-        """The newest end."""
         offset: Offset = self._reader.reportLatestOffset()
         return offset

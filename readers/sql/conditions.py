@@ -74,7 +74,6 @@ def _either(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
 
 
 def _understood(tree: Tree, columns: Mapping[str, Column]) -> tuple[list[Condition], bool]:
-    """The parts of a condition that are understood, and whether all are."""
     parts = [part for child in tree["children"] if (part := _condition(child, columns)) is not None]
     return parts, len(parts) == len(tree["children"])
 
@@ -148,7 +147,6 @@ def _joined(sign: str, parts: Sequence[Condition]) -> Predicate:
 
 
 def _column(tree: Tree, columns: Mapping[str, Column]) -> Column | None:
-    """The column that a tree names, of a type that where-expressions have."""
     if tree.get("type") != "COLUMN_REF" or len(tree["column_names"]) != 1:
         return None
     column = columns.get(tree["column_names"][0])

@@ -68,7 +68,6 @@ BEYOND = "name tables of the root like Nyc13.Flight. A query cannot read files, 
 
 
 def not_a_select(text: str) -> SettingsError:
-    """The error for anything but one SELECT."""
     return SettingsError(
         "the query is not a single SELECT",
         expected="one SELECT, which may begin with WITH",

@@ -62,7 +62,6 @@ def refuse_functions(query: str, statements: Sequence[Tree]) -> None:
 
 
 def _calls(statements: Any) -> Iterator[tuple[str, int | None]]:
-    """Refused functions, with the place of the call in the text where the tree has it."""
     for node in nodes(statements):
         if node.get("type") == "TABLE_FUNCTION":
             name = _name(node.get("function", {}))

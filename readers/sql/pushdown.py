@@ -70,7 +70,6 @@ def _any_of(conditions: Sequence[Predicate | None]) -> Predicate | None:
 
 
 def _condition(scan: _Scan, table: ScannedTable, parse: Parse) -> Predicate | None:
-    """What is understood of the conditions of one scan."""
     trees = [tree for tree in map(parse, scan.conditions) if tree is not None]
     parts = dict.fromkeys(part.where for tree in trees for part in conjuncts(tree, table.columns))
     return joined("&&", parts) if parts else None

@@ -137,7 +137,6 @@ def _read(
 
 
 def _ours(error: Exception, query: str, scans: Sequence[TableScan]) -> SparkhavenError:
-    """The error of the table or the disk that failed, else DuckDB's."""
     for failure in (*(failure for scan in scans for failure in scan.failures), error):
         if isinstance(failure, SparkhavenError | OSError):
             return as_ours(failure)

@@ -36,12 +36,10 @@ class TableScan(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     @property
     def by_name(self) -> dict[str, Column]:
-        """The columns of the table by their names in the dataset."""
         return {f"{self.prefix}_{column.name}": column for column in self.table.schema.columns}
 
     @property
     def schema(self) -> pa.Schema:
-        """Fields under their names in the dataset."""
         return self._renamed(self.table.arrow_schema())
 
     def _renamed(self, schema: pa.Schema) -> pa.Schema:
@@ -55,7 +53,6 @@ class TableScan(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def scanner(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **options: Any
     ) -> pyarrow.dataset.Scanner:
-        """A scan of these columns, in this order, of the rows that match."""
         del options
         shown = list(self.by_name) if columns is None else list(columns)
         scanned = shown if filter is None else self._needed(shown, filter)

@@ -52,7 +52,6 @@ def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -
 
 
 def _aliases(tree: Any) -> Iterator[str]:
-    """Names that WITH gives."""
     for node in nodes(tree):
         yield from (entry["key"] for entry in node.get("cte_map", {}).get("map", ()))
 
@@ -62,7 +61,6 @@ def _of_type(tree: Any, types: tuple[str, ...]) -> Iterator[Tree]:
 
 
 def nodes(tree: Any) -> Iterator[Tree]:
-    """All objects of a syntax tree."""
     todo = [tree]
     while todo:
         node = todo.pop()

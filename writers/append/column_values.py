@@ -56,7 +56,6 @@ def _without_texts(arrays: list[pa.Array]) -> list[pa.Array]:
 
 
 def nulls_like(array: pa.Array, count: int) -> pa.Array:
-    """That many nulls of the type of an array."""
     if pa.types.is_dictionary(array.type):
         indices = pa.nulls(count, array.type.index_type)
         return pa.DictionaryArray.from_arrays(indices, array.dictionary)

@@ -44,7 +44,6 @@ class WorkerCache:
         self._by_schema: dict[tuple[str, int, tuple[Column, ...]], EmptyLocation] = {}
 
     def empty_location(self, schema: TableSchema) -> EmptyLocation:
-        """The empty location of a schema, encoded once."""
         key = (schema.full_name, schema.version, schema.columns)
         location = self._by_schema.get(key)
         if location is None:

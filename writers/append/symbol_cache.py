@@ -23,8 +23,6 @@ State = tuple[FileState, FileState]
 
 @frozen
 class SymbolKey:
-    """Location directory, column, and the generation of the writing stream."""
-
     directory: Path
     column: str
     generation: int

@@ -26,8 +26,6 @@ DRIVER = -1  # the task number of the driver
 
 @dataclass(slots=True)
 class Collected:
-    """Reports of all tasks, combined."""
-
     splits: tuple[Split, ...] = ()
     skipped: tuple[Split, ...] = ()
     reports: dict[LocationKey, LocationReport] = field(default_factory=dict)
@@ -37,7 +35,6 @@ class Collected:
 
     @property
     def rows(self) -> int:
-        """Rows that the batch adds."""
         return sum(report.rows - report.base_rows for report in self.reports.values())
 
     @property
@@ -58,7 +55,6 @@ class Collected:
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """The ranges of offsets among the splits, sorted."""
         return tuple(sorted(split for split in self.splits if isinstance(split, OffsetRange)))
 
 

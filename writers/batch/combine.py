@@ -188,7 +188,6 @@ def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[pa.RecordBatch]:
 
 
 def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
-    """The batches of a spill file, by split; memory-mapped."""
     stat = fs.stat(file.path)
     batches = list(pa.ipc.open_stream(fs.map(file.path, stat.size if stat else 1)))
     parts: list[list[pa.RecordBatch]] = []
@@ -203,7 +202,6 @@ def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
 
 
 def _read_back(fs: Fs, target: StreamTarget, owned: AppendedRows, scratch: Path) -> list[SpillFile]:
-    """Copies the rows that the owner has appended to spill files."""
     report, directory = owned.report, target.location(owned.report.key)
     sizes = {name: state.size for name, state in report.files.items()}
     spill = AttemptScratch(fs, scratch, task=-1, attempt=0)

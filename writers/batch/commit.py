@@ -171,7 +171,6 @@ def _attempt(
 
 
 def passed_offsets(gaps: Iterable[OffsetRange]) -> int:
-    """How many offsets are missing in permitted gaps."""
     return sum(max(0, gap.stop - gap.start) for gap in gaps)
 
 
@@ -261,6 +260,5 @@ def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
 
 
 def _empty_columns(schema: TableSchema, collected: Collected) -> tuple[str, ...]:
-    """Columns of the schema, by their names in it, that have no value in any row."""
     names = (schema.labels.get(name, name) for name in collected.empty)
     return tuple(name for name in names if schema.column(name) is not None)

@@ -113,7 +113,6 @@ def _run_tasks(
     scratch: str,
     instead: Mapping[Split, Split | None],
 ) -> list[TaskResult]:
-    """All splits of a batch as one task."""
     splits = [split for run in runs for split in run]
     try:
         return [run_task(fs, batches.memory, target, plan.decode, Task(0, 0, scratch, splits, True, instead))]

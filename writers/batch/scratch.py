@@ -68,14 +68,12 @@ def remove_stale_scratch(place: StreamPlace) -> None:
 
 @contextmanager
 def running(fs: Fs, scratch: Path) -> Iterator[None]:
-    """Makes the scratch directory of a batch and removes it at the end."""
     begin_scratch(fs, scratch)
     with ending(fs, scratch):
         yield
 
 
 def begin_scratch(fs: Fs, scratch: Path) -> None:
-    """Makes the scratch directory of a batch, empty."""
     with writing(scratch, "scratch"):
         remove_scratch(fs, scratch)
         make_scratch(fs, scratch)

@@ -44,14 +44,11 @@ class BatchProgress:
 
     @property
     def rate(self) -> float:
-        """Rows per second."""
         return self.outcome.rows / self.seconds if self.seconds else 0.0
 
 
 @dataclass(slots=True)
 class StreamTotals:
-    """Totals of a run of a stream."""
-
     rows: int = 0
     rejected: int = 0
     epochs: int = 0
@@ -64,7 +61,6 @@ class StreamTotals:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, outcome: BatchOutcome) -> None:
-        """Adds a batch."""
         self.rows += outcome.rows
         self.rejected += outcome.rejected
         self.splits += outcome.splits
@@ -168,7 +164,6 @@ class StreamBatches:
         self._maintenance.finish()
 
     def ended(self, started: float) -> StreamTotals:
-        """The totals of a run that began at ``started``."""
         self.totals.seconds = self._clock() - started
         self.totals.epoch = self._log.state.epoch
         return self.totals

@@ -52,12 +52,10 @@ class ExportPlan:
 
     @property
     def rows(self) -> int:
-        """Rows of all dates."""
         return sum(rows_of(slices) for _, slices in self.dates)
 
 
 def rows_of(slices: Sequence[Slice]) -> int:
-    """Rows of some slices."""
     return sum(slice_.stop - slice_.start for slice_ in slices)
 
 

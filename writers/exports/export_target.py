@@ -33,18 +33,14 @@ KEPT = ("Intraday", "Schemas", "Systems")
 
 @frozen
 class ExportTarget:
-    """The directory, and the two beside it."""
-
     path: Path
 
     @property
     def stage(self) -> Path:
-        """Where the new tree is written."""
         return staged(self.path)
 
     @property
     def aside(self) -> Path:
-        """Where a replaced tree is until it is removed."""
         return self.path.with_name(f".{self.path.name}.replaced")
 
 
@@ -92,7 +88,6 @@ def locked(fs: Fs, target: ExportTarget) -> Iterator[None]:
 
 
 def clear(fs: Fs, path: Path) -> None:
-    """Removes a file or a directory with all below it."""
     stat = fs.stat(path, follow=False)
     if stat is not None and stat.is_dir:
         fs.remove_tree(path)
@@ -155,7 +150,6 @@ def exported_before(fs: Fs, target: ExportTarget, table: str, id_: str, replace:
 
 
 def _gone(fs: Fs, root: Path, manifest: Manifest) -> str | None:
-    """The first leaf that is missing or has another size."""
     return next((leaf.path for leaf in manifest.files if bytes_of(fs, root / leaf.path) != leaf.bytes), None)
 
 

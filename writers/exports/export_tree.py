@@ -54,8 +54,6 @@ class ExportOutcome(StrEnum):
 
 @frozen
 class Exported:
-    """The result of an export."""
-
     outcome: ExportOutcome
     plan: ExportPlan
     manifest: Manifest | None = None
@@ -114,7 +112,6 @@ class TreeWriter:
         self.files: list[Path] = []
 
     def write(self) -> Manifest:
-        """Stages, checks and syncs the tree."""
         fs = self.fs
         with fs.sync_guard(self.root) as guard:
             with fs.during("export-stage"):
@@ -168,13 +165,11 @@ class TreeWriter:
             self._locations(leaves, where)
 
     def _schema(self) -> TableSchema:
-        """The definition of a leaf of column files."""
         whole = self.table.schema
         columns = (self.plan.partitioning, *self.plan.columns)
         return TableSchema(whole.namespace, whole.name, columns, version=whole.version)
 
     def _locations(self, leaves: Sequence[TreeLeaf], where: Path) -> None:
-        """The Locations table, which is read back like the leaves."""
         fs, entries = self.fs, []
         for leaf in leaves:
             stat = fs.stat(where / leaf.path)

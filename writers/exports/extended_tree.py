@@ -99,7 +99,6 @@ class _Follow:
         self.known = known_tree(place.fs, target.path, table.name, kind, on_progress)
 
     def run(self) -> Followed:
-        """All steps."""
         fs, root = self.place.fs, self.target.path
         try:
             plan = plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"))

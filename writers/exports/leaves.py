@@ -37,7 +37,6 @@ class WrittenLeaf:
     files: list[Path] = field(default_factory=list)
 
     def count(self, columns: Sequence[Column], arrays: Sequence[pa.Array], rows: int) -> None:
-        """Adds rows."""
         self.rows += rows
         for column, array in zip(columns, arrays, strict=True):
             self.digests[column.name] = add(self.digests.get(column.name, 0), digest_array(column, array))

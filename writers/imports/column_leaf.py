@@ -48,11 +48,9 @@ class ColumnLeafReader:
             )
 
     def counts(self) -> dict[str, int]:
-        """Rows of the one partition value."""
         return {self._leaf.value: self.rows} if self.rows and self._leaf.value is not None else {}
 
     def read(self, date: str) -> Iterator[LeafRows]:
-        """The rows, in their order."""
         opened = [self._opened(column) for column in self._schema.stored]
         for first in range(0, self.rows, BATCH_ROWS):
             stop = min(first + BATCH_ROWS, self.rows)

@@ -223,7 +223,6 @@ class _Import:
         return sha256(dump({"files": [[leaf.name, *self._sums[leaf.path]] for leaf in part.leaves]})).hexdigest()[:24]
 
     def _sum(self, path: Path) -> int:
-        """CRC-32 of a file, of a directory of those of its files."""
         stat = self.place.fs.stat(path)
         if stat is not None and stat.is_dir:
             return crc32(dump({name: self._sum(path / name) for name in self.place.fs.names(path)}))
@@ -232,7 +231,6 @@ class _Import:
     # --- one date ---
 
     def run(self, part: Part, history: DateHistory) -> Imported:
-        """Imports one date."""
         begun = self.clock()
         try:
             looked = self.looked_at(part, history)
@@ -271,7 +269,6 @@ class _Import:
         return Imported(part, outcome, record.generation, outputs, digests, clean_error=closed.clean_error)
 
     def _convert(self, part: Part, plan: MergePlan) -> tuple[MergeSource, WrittenLeaf]:
-        """The rows of a date as one file in the staging directory."""
         fs, stored = self.place.fs, self.schema.stored
         directory = plan.work.with_name(".import")
         fs.mkdirs(directory)
@@ -310,7 +307,6 @@ class _Import:
                 proven.require()
 
     def _merge(self, part: Part, plan: MergePlan, record: MergeRecord, written: WrittenLeaf) -> MergeRecord:
-        """Stages, syncs and checks; the record of phase ``check``."""
         task = WholeDate(plan, record, record.time_ms)
         if plan.large:
             reporting = ProgressExecutor(self.executor, part.value, self.clock, self.on_progress)

@@ -73,7 +73,6 @@ def foreign_damage(path: Path, part: str = "") -> Iterator[None]:
 
 
 def damaged(path: Path, expected: object, found: object, part: str = "") -> CorruptFileError:
-    """The error for a file that cannot be read."""
     return CorruptFileError(
         "file of the tree is damaged",
         where=f"{path}, {part}" if part else path,

@@ -120,7 +120,6 @@ def _utf8(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
 
 
 def _units(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
-    """Texts of one character as UTF-16 units."""
     lengths = pc.utf8_length(array)
     wide = pc.greater(pc.binary_length(array), 3)
     row = pc.index(pc.or_(pc.not_equal(lengths, 1), wide), True).as_py()
@@ -150,7 +149,6 @@ def storable(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
 
 
 def _instants(array: pa.Array, column: Column, name_row: Place) -> pa.Array:
-    """ISO texts with a zone as instants."""
     values: list[int | None] = []
     for row, text in enumerate(array.to_pylist()):
         try:
@@ -182,7 +180,6 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMismatchError:
-    """The error for a column whose values can never be stored."""
     cell: ConversionRule = rule(source_of(kind), column_type(column))
     hint = "have the column written with another type, or declare it with one that has these values"
     if column.type.name == "Instant" and source_of(kind).group in (Group.LOCAL, Group.DATE):

@@ -73,7 +73,6 @@ class LeafReader:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
         return self._before.size if self._before else 0
 
     def _checked(self) -> tuple[Column, ...]:
@@ -227,7 +226,6 @@ class ExportedDigests:
         self._digests: dict[str, int] = {}
 
     def add(self, rows: LeafRows) -> None:
-        """Counts some rows."""
         for column, array in zip(self._columns, rows.columns, strict=True):
             self._digests[column.name] = add(self._digests.get(column.name, 0), digest_array(column, array))
 

@@ -89,7 +89,6 @@ def find_tree(
 
 
 def _exported(root: Path, leaves: list[FoundLeaf], manifest: Manifest) -> list[FoundLeaf]:
-    """The leaves with what the manifest says of them."""
     in_manifest = {leaf.path: leaf for leaf in manifest.files}
     missing = sorted(in_manifest.keys() - {leaf.name for leaf in leaves})
     added = sorted({leaf.name for leaf in leaves} - in_manifest.keys())

@@ -43,7 +43,6 @@ def visible(names: list[str]) -> list[str]:
 
 
 def nested_leaves(fs: Fs, root: Path, schema: TableSchema) -> Iterator[Path]:
-    """Where the files of a nested tree should be."""
     for internal in visible(fs.names(root)):
         for value in visible(fs.names(root / internal)):
             directory = root / internal / value / schema.name
@@ -96,7 +95,6 @@ class TreeWalk:
         yield from self._level(self.root, {})
 
     def _level(self, directory: Path, keys: dict[str, str]) -> Iterator[FoundLeaf]:
-        """The leaves below directories that have given these values."""
         value = self._value(keys, directory) if len(keys) == len(self.template.keys) else None
         for name in visible(self.fs.names(directory)):
             path = directory / name
@@ -193,7 +191,6 @@ class TreeWalk:
         return key, value
 
     def _value(self, keys: Mapping[str, str], where: Path) -> str:
-        """The value of a date by its directories."""
         value = check_partition("partition value", self.template.value(keys, where))
         if self.strict and is_midnight(value):
             column = self.column
@@ -247,7 +244,6 @@ class TreeWalk:
 
 
 def is_directory(fs: Fs, path: Path) -> bool:
-    """Whether there is a directory."""
     stat = fs.stat(path)
     return stat is not None and stat.is_dir
 
@@ -264,7 +260,6 @@ def is_parquet(fs: Fs, path: Path) -> bool:
 
 
 def _kind(fs: Fs, path: Path) -> str:
-    """What a file is that is none of Parquet."""
     stat = fs.stat(path)
     if stat is None or not stat.is_file:
         return "nothing" if stat is None else path.name

@@ -44,7 +44,6 @@ class ValueTemplate:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the directories that it takes."""
         return frozenset(key for _, key, _ in self.parts if key is not None)
 
     def value(self, values: Mapping[str, str], where: object) -> str:

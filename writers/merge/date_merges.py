@@ -39,8 +39,6 @@ GROUP_DATES = 16  # small dates of one task at most; they share one sync
 
 @frozen
 class _Date:
-    """A date with rows to merge."""
-
     planned: PlannedMerge
     plan: MergePlan
     begun: float

@@ -9,8 +9,6 @@ from sparkhaven.store.types.frozen import frozen
 
 
 class MergeOutcome(StrEnum):
-    """What a merge does or did with a date."""
-
     MERGED = "merged"
     SUPPLEMENT = "supplement"
     RESUMED = "resumed"

@@ -55,16 +55,13 @@ class LocalExecutor:
 
     @property
     def workers(self) -> int:
-        """How many tasks run at once."""
         return self._workers
 
     @property
     def threads(self) -> bool:
-        """Whether tasks run in threads of this process."""
         return not self._processes
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """The results, in the order of ``tasks``."""
         if len(tasks) <= 1 or (not self._processes and self._workers <= 1):
             yield from map(fn, tasks)
             return

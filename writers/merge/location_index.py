@@ -41,7 +41,6 @@ class IndexUpdate:
 
 
 def entry_of(record: MergeRecord, output: MergeOutput) -> IndexEntry:
-    """The entry of a location that a merge has written."""
     key = LocationKey(output.internal, record.value)
     return IndexEntry(key, output.rows, record.time_ms, PARQUET if in_parquet(output.files) else DEEPHAVEN)
 
@@ -67,7 +66,6 @@ def stored_entries(place: TablePlace) -> Entries | None:
 
 
 def differences(place: TablePlace, wanted: Entries) -> Iterator[Difference]:
-    """How the index differs from the entries that it should have."""
     try:
         stored = stored_entries(place)
     except FormatError as error:

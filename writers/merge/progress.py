@@ -32,7 +32,6 @@ class ProgressExecutor:
         self._inner, self._value, self._clock, self._on_progress = inner, value, clock, on_progress
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """The results, in the order of ``tasks``."""
         plain = fn.func if isinstance(fn, partial) else fn
         work = WORK.get(plain.__name__, plain.__name__)
         last = self._clock()

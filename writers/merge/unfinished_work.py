@@ -59,7 +59,6 @@ class DateStatus:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do."""
         left = self.unmerged or self.untruncated or self.unfinished or self.replaced
         return not left and self.validation is DateValidation.PASSED
 

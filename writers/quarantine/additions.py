@@ -55,7 +55,6 @@ def created(snapshot: DeltaSnapshot, now_ms: int) -> Change:
 
 
 def _portions(fs: Fs, batch: RejectedBatch) -> Iterator[pa.Table]:
-    """The rows of each file with all columns of a quarantine."""
     for file in batch.files:
         rejected = decode_rejected(fs.read(file.path))
         count = len(rejected)
@@ -67,7 +66,6 @@ def _portions(fs: Fs, batch: RejectedBatch) -> Iterator[pa.Table]:
 
 
 def _lacking(fs: Fs, snapshot: DeltaSnapshot, owner: tuple[str, str, str], rows: pa.Table) -> pa.Table:
-    """Those of the rows whose key is not in the table."""
     keys = frozenset(keys_of(rows))
     there: set[Key] = set()
     for path in snapshot.paths():

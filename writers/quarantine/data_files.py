@@ -58,7 +58,6 @@ class NewFiles:
                 self._fs.sync_dirs([self._directory])
 
     def discard(self) -> None:
-        """Removes the files: they are not committed."""
         for path in self._paths:
             self._fs.unlink(path)
 

@@ -52,13 +52,11 @@ class Change:
     rows: int = 0
 
     def add(self, files: NewFiles) -> None:
-        """Takes new files that are complete."""
         files.close()
         self.files.append(files)
         self.actions += [("add", body) for body in files.adds]
 
     def remove(self, snapshot: DeltaSnapshot, path: Path, now_ms: int, *, is_change: bool = True) -> None:
-        """Removes a file of the snapshot."""
         body = {
             "path": snapshot.files[path]["path"],
             "deletionTimestamp": now_ms,
@@ -70,7 +68,6 @@ class Change:
         self.actions.append(("remove", body))
 
     def discard(self) -> None:
-        """Removes its files: another writer was first."""
         for files in self.files:
             files.discard()
 
@@ -95,7 +92,6 @@ def edit_files(fs: Fs, snapshot: DeltaSnapshot, decide: Callable[[pa.Table], Edi
 
 
 def marked(rows: pa.Table, mask: Mask, mark: Mark) -> pa.Table:
-    """The rows, those of the mask with this mark."""
     if not mask.any():
         return rows
     values = {"RequeuedEpoch": pa.scalar(mark.epoch, pa.int64()), "RequeuedTime": pa.scalar(mark.time_us, UTC_TIME)}
@@ -121,7 +117,6 @@ def having(rows: pa.Table, keys: frozenset[Key], owned: Mask) -> Mask:
 
 
 def is_crowded(snapshot: DeltaSnapshot) -> bool:
-    """Whether a table has many small files."""
     return len(_small(snapshot)) >= MANY_SMALL
 
 

@@ -43,7 +43,6 @@ class QuarantinedRow(RejectedRow):
 
 
 def schema_text() -> str:
-    """The schema as Delta's log has it."""
     fields = [
         {"name": field.name, "type": _DELTA_TYPES[field.type], "nullable": True, "metadata": {}} for field in COLUMNS
     ]

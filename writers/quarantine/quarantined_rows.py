@@ -40,7 +40,6 @@ class QuarantineRows:
     at_once: int = AT_ONCE
 
     def count(self, chosen: Chosen) -> int:
-        """How many rows are chosen."""
         return sum(len(keys) for _, keys in self._keys(self._files(), chosen))
 
     def size(self) -> int:
@@ -92,7 +91,6 @@ class QuarantineRows:
         return read_snapshot(self.fs, self.place).paths()
 
     def _whole(self, paths: Sequence[Path], keys: pa.Table) -> Iterator[QuarantinedRow]:
-        """The whole rows of ``keys``, in their order."""
         files, numbers = keys["File"].to_numpy(), keys["Row"].to_numpy()
         order = np.lexsort((numbers, files))  # as they are read
         parts = []

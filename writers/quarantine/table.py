@@ -59,7 +59,6 @@ class Quarantine:
 
     @property
     def exists(self) -> bool:
-        """Whether a row was ever written."""
         return is_table(self._place.fs, self.directory)
 
     # --- writing ---------------------------------------------------------------------------------------

@@ -58,12 +58,10 @@ class RemovalProof:
         self.table, self.record, self.validation = table, record, validation
 
     def rows_of(self, stream: str, location: LocationState) -> int:
-        """How many rows of a location history holds."""
         key = (stream, location.key.internal, location.since)
         return next((taken.rows for taken in self.record.inputs if taken.key == key), 0)
 
     def evidence(self) -> dict[str, Any]:
-        """What is stored with a removal."""
         proof = self.record.proof
         assert proof is not None  # noqa: S101  prove saw it
         return {

@@ -44,7 +44,6 @@ class Removed:
 
     @property
     def rows(self) -> int:
-        """Rows removed from intraday."""
         return sum(rows for _, _, rows in self.locations)
 
 
@@ -148,7 +147,6 @@ class _Run:
     states: States
 
     def takes(self, key: LocationKey) -> bool:
-        """Whether a location is one of those to remove."""
         return key.value == self.proof.record.value and self.source in (None, key.internal)
 
     def each_stream(self, remove: Callable[[str, Lock, StreamState, list[LocationState]], None]) -> None:
@@ -177,7 +175,6 @@ class _Run:
             self.states.removed(stream, removals)
 
     def nothing(self, what: str) -> TableNotFoundError:
-        """The error if there is no location to remove."""
         return TableNotFoundError(
             f"there are no {what} to remove",
             where=f"{self.proof.table} {self.proof.record.value}" + (f", source {self.source}" if self.source else ""),

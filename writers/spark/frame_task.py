@@ -45,7 +45,6 @@ class PositionColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The required columns."""
         return (self.partition, self.offset, *([self.topic] if self.topic else []))
 
 
@@ -136,7 +135,6 @@ class _Seen:
     offsets: dict[TopicPartition, list[Ints]] = field(default_factory=dict)
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
-        """Routed rows of all batches."""
         del split
         sink = notes.sink
         if not self.work.positions:
@@ -164,8 +162,6 @@ class _Seen:
         return tuple(ranges)
 
     def _digested(self, sink: Callable[[pa.RecordBatch], None] | None) -> Callable[[pa.RecordBatch], None]:
-        """A sink that adds rejected rows to the digest of the batch."""
-
         def add_rejected(rows: pa.RecordBatch) -> None:
             payloads = rows.column("Payload").to_pylist()
             digests = (xxhash.xxh3_128_intdigest(b"\0" + (payload or b"")) for payload in payloads)

@@ -80,7 +80,6 @@ class FrameSource:
 
 
 def batch_of_query(query_id: str, batch_id: int) -> OffsetRange:
-    """The identity of a batch of a streaming query."""
     return OffsetRange(PositionSource(PositionKind.BATCHES, query_id).topic, 0, batch_id, batch_id + 1)
 
 

@@ -101,7 +101,6 @@ def write_task(
 
 
 def failed(error: SparkhavenError) -> FrameResult:
-    """The result of a task that could not run."""
     return FrameResult(TaskResult(task_number()[0], error=error))
 
 

@@ -40,7 +40,6 @@ class SparkExecutor:
 
     @property
     def threads(self) -> bool:
-        """Tasks run elsewhere."""
         return False
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:

@@ -32,7 +32,6 @@ class SourceReports:
             self.look()
 
     def look(self) -> None:
-        """Passes on a new report, if there is one."""
         if self._report is None:
             return
         progress = self._query.lastProgress

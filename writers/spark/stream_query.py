@@ -144,7 +144,6 @@ def _watch(
 
 
 def refuse_speculation(spark: SparkSession) -> None:
-    """SettingsError: speculative execution is on."""
     if is_on(spark.sparkContext.getConf().get("spark.speculation")):
         raise speculation()
 
@@ -222,7 +221,6 @@ class Batches:
         scratch: str,
         instead: Mapping[Split, Split | None],
     ) -> list[TaskResult]:
-        """Runs a task per run of splits, in Spark or, the only one, in this process."""
         tasks = [Task(n, 0, scratch, run, alone=here, instead=instead) for n, run in enumerate(runs)]
         if not here:
             return run_each(context, partial(run_attempt, self._fs, self._target, self._plan.decode), tasks)
@@ -238,7 +236,6 @@ _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 
 def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Task]) -> Iterator[TaskResult]:
-    """The function of the job: a task in, its result out."""
     _, attempt = task_number()
     for task in tasks:
         yield run_task(fs, _CACHE, target, decode, replace(task, attempt=attempt))

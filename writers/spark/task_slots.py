@@ -71,7 +71,6 @@ class SlotNotes:
         self._noted = 0
 
     def renew(self) -> None:
-        """Counts and tells."""
         count = self._count()
         if count != self._noted:
             note_tasks(self._fs, self._scratch, count)

@@ -129,7 +129,6 @@ def differences(
 
 
 def installed() -> tuple[str | None, ...]:
-    """The versions of ``COMPARED`` in this process."""
     return tuple(sources() if name == CORE else _installed(name) for name in COMPARED)
 
 

@@ -43,16 +43,13 @@ class SplitNotes:
             self.sink(rows)
 
     def reject(self, samples: Sequence[Any], rows: int) -> None:
-        """Adds ``rows`` bad rows, with some of them as samples."""
         self.rejected.extend(samples[: max(0, SAMPLES - len(self.rejected))])
         self.rejected_rows += rows
 
     def count(self, name: str, amount: int) -> None:
-        """Adds to a named sum."""
         add_count(self.counts, name, amount)
 
     def merge(self, other: SplitNotes) -> None:
-        """Adds the notes of another task."""
         self.reject(other.rejected, other.rejected_rows)
         self.rejected_files.extend(other.rejected_files)
         for name, amount in other.counts.items():

@@ -27,15 +27,12 @@ class StreamTarget:
     policy: CommitPolicy = CommitPolicy()
 
     def place(self, fs: Fs) -> StreamPlace:
-        """The place of the stream."""
         return StreamPlace(fs, self.layout, self.table, self.stream)
 
     def location(self, key: LocationKey) -> Path:
-        """Leaf directory of a location of this table."""
         return self.layout.intraday_location(self.table, key)
 
     def scratch(self, batch: str) -> Path:
-        """Scratch directory of one running batch."""
         return self.layout.scratch(self.table, self.stream) / batch
 
     @property

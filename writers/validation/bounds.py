@@ -27,7 +27,6 @@ class Range:
 
     @staticmethod
     def of(rule: ValidatorRule, column: Column) -> Range:
-        """The range that a rule states for a column."""
         return Range(*(value_of(rule.attributes[name], column) for name in ("minValue", "maxValue")))
 
     def holds(self, cells: Cells) -> Mask:
@@ -52,7 +51,6 @@ class Range:
         return [text is not None and self.takes(text) for text in texts.to_pylist()]
 
     def takes(self, value: Any) -> bool:
-        """Whether one value is inside."""
         return not_above(self.low, value) and not_above(value, self.high)
 
 

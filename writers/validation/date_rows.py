@@ -62,12 +62,10 @@ class Cells:
 
     @property
     def nan(self) -> Mask:
-        """Where a number is NaN."""
         return self._where(np.isnan)
 
     @property
     def infinite(self) -> Mask:
-        """Where a number is infinite."""
         return self._where(np.isinf)
 
     def _where(self, test: Callable[[Any], Mask]) -> Mask:
@@ -82,7 +80,6 @@ class Cells:
         return results[self.ids] if len(results) else np.zeros(len(self.ids), bool)  # then every row is null
 
     def arrow(self) -> pa.Array:
-        """The cells as Arrow."""
         if self.numbers is not None:
             return to_arrow(self.numbers, self.column)
         assert self.dictionary is not None  # noqa: S101
@@ -109,7 +106,6 @@ class CellBlock:
         return keep
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
-        """Columns as Arrow."""
         return pa.record_batch([self.cells[name].arrow() for name in names], names=list(names))
 
 
@@ -137,7 +133,6 @@ class RowSet:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
         return sum(len(source) for source in self.sources)
 
     def column(self, name: str) -> Column:
@@ -150,17 +145,14 @@ class RowSet:
         return column
 
     def each(self) -> Iterator[RowSet]:
-        """Every location separately."""
         for source in self.sources:
             yield replace(self, sources=(source,))
 
     def symbols(self, column: Column) -> Iterator[tuple[MergeSource, pa.Array]]:
-        """The symbol table of a column in each location."""
         for source in self.sources:
             yield source, open_source(self.fs, source, column).symbols()
 
     def blocks(self, names: Sequence[str]) -> Iterator[CellBlock]:
-        """All rows, the named columns of them."""
         columns = [self.column(name) for name in dict.fromkeys(names)]
         for index, source in enumerate(self.sources):
             readers = [_reader(self.fs, source, column, self.value) for column in columns]

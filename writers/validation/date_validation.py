@@ -82,7 +82,6 @@ def validate_date(
 
 
 def _kept(count: ColumnCount) -> RuleResult:
-    """The result for a column that history does not have in every location."""
     message = (
         f"{count.intraday:,} values in intraday, {count.history:,} in history, {count.dropped:,} dropped by command"
     )
@@ -90,7 +89,6 @@ def _kept(count: ColumnCount) -> RuleResult:
 
 
 def history_sources(place: TablePlace, record: MergeRecord) -> list[MergeSource]:
-    """The outputs of a record as something to read."""
     sources = []
     for output in record.outputs:
         directory = place.history_location(LocationKey(output.internal, record.value))

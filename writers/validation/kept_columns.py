@@ -30,7 +30,6 @@ class ColumnCount:
 
     @property
     def lost(self) -> int:
-        """How many values would be gone."""
         return max(0, self.intraday - self.history - self.dropped)
 
 

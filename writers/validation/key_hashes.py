@@ -84,7 +84,6 @@ class Counted:
 
     @staticmethod
     def of(parts: Sequence[Counted]) -> Counted:
-        """Several together."""
         low, high, counts = (np.concatenate([getattr(p, n) for p in parts]) for n in ("low", "high", "counts"))
         order = np.lexsort((high, low))
         low, high, counts = low[order], high[order], counts[order]

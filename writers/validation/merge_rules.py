@@ -102,7 +102,6 @@ def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: b
 
 
 def _names(column: Column, sides: tuple[RowSet, RowSet], keys: list[tuple[int, int]]) -> str:
-    """The values behind some hashes."""
     hashes, values = set(keys), dict[tuple[int, int], Any]()
     for rows in sides:
         for block in rows.blocks([column.name]):

@@ -34,16 +34,12 @@ class Surroundings:
 
 @frozen
 class Scope:
-    """The rows that a rule reads, and its other inputs."""
-
     rows: RowSet
     around: Surroundings
 
 
 @frozen
 class Measure:
-    """The measured value of a rule, its bounds, and whether the rule holds."""
-
     passed: bool
     measured: Evidence = None
     lower: Evidence = None
@@ -55,7 +51,6 @@ Evaluate = Callable[[Scope, ValidatorRule], Measure]
 
 
 def names_in(rule: ValidatorRule, *attributes: str) -> list[str]:
-    """The columns that attributes of a rule name."""
     names: list[str] = []
     for attribute in attributes:
         names += [name.strip() for name in rule.attributes.get(attribute, "").split(",") if name.strip()]
@@ -63,7 +58,6 @@ def names_in(rule: ValidatorRule, *attributes: str) -> list[str]:
 
 
 def number(text: str) -> int | float:
-    """A number of a rule, as it is shown."""
     value = Decimal(text.strip())
     return int(value) if value == value.to_integral_value() else float(value)
 

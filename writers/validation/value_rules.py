@@ -121,8 +121,6 @@ def _all_different(scope: Scope, rule: ValidatorRule) -> Measure:
 
 
 class _Set:
-    """The values that a rule lists."""
-
     def __init__(self, rule: ValidatorRule, column: Column) -> None:
         self.texts = split_list(rule.attributes["expectedValues"])
         self.values = [value_of(text, column) for text in self.texts]
@@ -132,7 +130,6 @@ class _Set:
             self._entries = np.array([t for v in self.values if (t := _typed(v, dtype)) is not None], dtype)
 
     def holds(self, cells: Cells) -> Mask:
-        """Which rows have one of them; never a null."""
         if cells.numbers is not None:
             assert self._entries is not None  # noqa: S101
             return np.isin(cells.numbers, self._entries) & ~cells.null

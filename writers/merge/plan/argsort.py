@@ -51,7 +51,6 @@ def argsort(keys: Sequence[Words]) -> Order:
 
 
 def _fields(keys: Sequence[Words]) -> list[_Field]:
-    """The keys that have different values, whole."""
     fields = []
     for key in keys:
         low = key.min()
@@ -66,7 +65,6 @@ def _index_bits(rows: int) -> int:
 
 
 def _packed(fields: Sequence[_Field], dtype: type[np.unsignedinteger[Any]]) -> Words:
-    """The bits of all fields, those of the first on top."""
     word = fields[0].bits(dtype)
     for field in fields[1:]:
         word <<= dtype(field.width)

@@ -42,7 +42,6 @@ def joined_drops(one: Iterable[ColumnDrop], other: Iterable[ColumnDrop]) -> tupl
 
 
 def missing_columns(fs: Fs, schema: TableSchema, value: str, source: MergeSource) -> Iterator[Column]:
-    """The columns that a source has and the schema lacks."""
     if in_parquet(source.files):
         sizes = {NAME: source.files[NAME].size}
         names = set(open_parquet(fs, source.directory, sizes, source.rows).found.schema.names)

@@ -68,7 +68,6 @@ def has_all(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -
 
 
 def history_of(place: TablePlace, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
-    """All rows of a date as history has them."""
     sources = []
     for output in sorted(base.outputs, key=lambda o: o.internal):
         directory = place.history_location(LocationKey(output.internal, base.value))

@@ -102,7 +102,6 @@ class Pins:
 
 
 def after_sync(table: TableName) -> str:
-    """The hint for rows that are not synced yet."""
     return f"wait for the stream's next sync. If the stream is stopped, run `sparkhaven recover {table}`"
 
 

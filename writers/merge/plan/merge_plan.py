@@ -49,7 +49,6 @@ class MergeOptions:
 
 
 def schema_format(schema: TableSchema) -> Format:
-    """The format that a schema asks for."""
     return "parquet" if schema.merge_format == "Parquet" else "deephaven"
 
 
@@ -83,7 +82,6 @@ class MergePlan:
 
     @property
     def rows(self) -> int:
-        """Rows to merge."""
         return sum(len(source) for source in self.sources)
 
     @property
@@ -93,7 +91,6 @@ class MergePlan:
 
     @property
     def symbol_columns(self) -> tuple[Column, ...]:
-        """Columns coded by a symbol table."""
         return tuple(c for c in self.columns if c.storage is Storage.SYMBOL)
 
     @property
@@ -109,7 +106,6 @@ class MergePlan:
         return groups + tuple(key for key in self.options.sort or () if key.column not in names)
 
     def column(self, name: str) -> Column:
-        """The column of a name that is in the schema."""
         column = self.schema.column(name)
         assert column is not None, name  # noqa: S101  names come from this schema
         return column

@@ -38,7 +38,6 @@ class Digests:
         self.totals[column.name] = add(self.totals.get(column.name, 0), digest)
 
     def fixed(self, column: Column, entries: npt.NDArray[Any]) -> None:
-        """Raw entries of a fixed-width column."""
         self._add(column, digest_entries(column, entries))
 
     def ranks(self, column: Column, ranks: npt.NDArray[np.int32], texts: pa.Array) -> npt.NDArray[np.int64]:
@@ -55,7 +54,6 @@ class Digests:
         self._add(column, digest_nulls(column, int(counts[-1])))
 
     def texts(self, column: Column, texts: pa.Array) -> None:
-        """Texts as they are."""
         self._add(column, digest_array(column, texts))
 
     def encoded(self, column: Column, values: pa.Array, where: object) -> int:
@@ -86,7 +84,6 @@ def as_hex(digests: Mapping[str, int], schema: TableSchema) -> dict[str, str]:
 
 
 def add_proofs(one: Proof, other: Proof) -> Proof:
-    """The proof over the rows of both."""
     return Proof(
         one.rows_in + other.rows_in,
         one.rows_out + other.rows_out,

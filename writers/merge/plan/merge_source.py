@@ -208,7 +208,6 @@ class ColumnSource:
 
     @property
     def encoding(self) -> str | None:
-        """Charset that this location was written in."""
         return None if self._header is None else self._header.encoding
 
 

@@ -44,7 +44,6 @@ class Columns:
         return self._taken - self._doubted
 
     def open(self, index: int, column: Column) -> ColumnSource:
-        """A column of a source. Raises as ``open_source``."""
         key = (index, column.name)
         if key not in self._opened:
             self._opened[key] = open_source(self._fs, self.plan.sources[index], column)
@@ -125,7 +124,6 @@ class Columns:
         return f"{self.plan.sources[index].directory}/{name}"
 
     def _parts(self, chosen: Sequence[int], names: Sequence[str]) -> Iterator[list[int]]:
-        """Sources whose files have ``TOGETHER`` bytes at most."""
         part: list[int] = []
         size = 0
         for index in chosen:
@@ -140,7 +138,6 @@ class Columns:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Ascending numbers, cut where one is left out."""
     run = [numbers[0]]
     for number in numbers[1:]:
         if number != run[-1] + 1:

@@ -80,14 +80,12 @@ class ParquetSource(ColumnSource):
         return self._table
 
     def symbol_parts(self, size: int, most: int = SIZES.symbols) -> Iterator[tuple[int, pa.Array]]:
-        """The symbol table in parts of about ``size`` bytes, at least one text each, with the number of the first."""
         table = self.symbols()
         step = max(1, size * len(table) // max(table.nbytes, 1)) if len(table) else 1
         for first in range(0, len(table), step):
             yield first, table.slice(first, step)
 
     def ids(self, first: int, stop: int, symbols: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
-        """Symbol ids of rows ``[first, stop)``, or of those that ``pick`` takes."""
         return self._ids(first, stop)[pick]
 
     def _ids(self, first: int, stop: int) -> npt.NDArray[np.int32]:
@@ -100,7 +98,6 @@ class ParquetSource(ColumnSource):
         return self._encoded(first, stop)[0]
 
     def blobs(self, first: int, stop: int) -> pa.Array:
-        """Encoded values of rows ``[first, stop)`` as large binary; zero length is null, one NUL is the empty text."""
         ends, data = self._encoded(first, stop)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), stop - first, buffers)
@@ -115,10 +112,8 @@ class ParquetSource(ColumnSource):
         return np.concatenate((np.zeros(1, np.int64), np.frombuffer(ends, f"<i{WIDTH}"))), data
 
     def texts(self, first: int, stop: int) -> pa.Array:
-        """Values of rows ``[first, stop)``, null where the value is null."""
         return self._file.read(first, stop)
 
 
 def _used(coded: pa.Array) -> pa.Array:
-    """The texts that rows of a dictionary array have; the dictionary may have more."""
     return coded.dictionary.take(coded.indices.unique().drop_null())

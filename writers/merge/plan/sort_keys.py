@@ -174,7 +174,6 @@ def rank_lut(local: pa.Array, union: pa.StringArray, most: int = RANKED) -> npt.
 
 
 def picked(texts: pa.Array, indices: npt.NDArray[Any]) -> pa.Array:
-    """The texts at some indices, none of them null."""
     if len(indices) == len(texts) and bool((indices == np.arange(len(texts))).all()):
         return texts
     taken = take_texts(texts, indices)

@@ -28,7 +28,6 @@ class RankedUnions(dict[str, pa.StringArray]):
         self.luts: dict[tuple[int, str], npt.NDArray[np.int32]] = {}
 
     def add(self, column: Column) -> None:
-        """Adds a symbol column of all sources."""
         self[column.name], luts = ranked_symbols(self.columns.symbols(column))
         self.luts |= {(index, column.name): lut for index, lut in enumerate(luts)}
 
@@ -58,5 +57,4 @@ def formula_of(plan: MergePlan) -> Formula:
 
 
 def ranks_file(plan: MergePlan, index: int, column: Column) -> Path:
-    """Where the tasks of a large date find the ranks of a source's symbols."""
     return plan.work / f"ranks-{index}-{column.id}"

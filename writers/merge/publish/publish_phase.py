@@ -37,7 +37,6 @@ class Published:
 
     @property
     def record(self) -> MergeRecord:
-        """The record of the merge."""
         return _merge_of(self.history)
 
 

@@ -128,6 +128,5 @@ def _device(fs: Fs, path: Path) -> int:
 
 
 def sweep(fs: Fs, roots: Iterable[Path]) -> None:
-    """Removes staging directories."""
     for root in roots:
         fs.remove_tree(root)

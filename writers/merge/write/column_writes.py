@@ -64,7 +64,6 @@ class ColumnWriter:
         self.digests = Digests(self.plan.schema)
 
     def column(self, column: Column) -> None:
-        """Writes one column of all destinations."""
         if column.kind is Kind.PARTITIONING:
             return
         {Storage.FIXED: self._fixed, Storage.SYMBOL: self._symbol, Storage.BLOB: self._blob}[column.storage](column)

@@ -63,7 +63,6 @@ class Counts:
 
     @staticmethod
     def add(parts: Iterable[Counts]) -> Counts:
-        """The sum of the counts of all stretches."""
         first, *rest = parts
         rows = first.rows.copy()
         blobs = {name: array.copy() for name, array in first.blobs.items()}
@@ -100,7 +99,6 @@ def _used_file(plan: MergePlan, column: Column) -> Path:
 
 
 def measure(fs: Fs, stretch: Stretch) -> Counts:
-    """Counts one stretch."""
     plan = stretch.plan
     texts = load_unions(fs, plan)
     keys = Keys(fs, plan, texts)

@@ -55,7 +55,6 @@ class SortBudget:
         return SortBudget(plan.options.sizes.slice_bytes or max(MIN_SLICE, plan.options.usable // 16))
 
     def window(self, runs: int) -> int:
-        """Bytes of the window of one of ``runs`` runs."""
         return max(1, self.slice // max(runs, 1))
 
 
@@ -89,7 +88,6 @@ class TextFiles:
 
 
 def load_texts(fs: Fs, path: Path) -> pa.StringArray:
-    """The texts that ``TextFiles`` has written, memory-mapped."""
     stat, texts = fs.stat(_ends(path)), fs.stat(_texts(path))
     assert stat is not None and texts is not None, path  # noqa: S101  written before any task starts
     data = fs.map(_texts(path), texts.size)
@@ -109,7 +107,6 @@ def stored_texts(plan: MergePlan, column: Column) -> int:
 
 
 def union_path(plan: MergePlan, column: Column) -> Path:
-    """Where the tasks of a large date find a column's distinct texts; see ``load_texts``."""
     return plan.work / f"union-{column.id}"
 
 
@@ -283,7 +280,6 @@ class _Run:
         return window
 
     def remove(self) -> None:
-        """Removes the files."""
         for path in (_texts(self.path), _ends(self.path), _ids(self.path)):
             self.fs.unlink(path)
 

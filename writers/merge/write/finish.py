@@ -126,7 +126,6 @@ def sort_directions(plan: MergePlan) -> dict[str, str]:
 
 
 def size_record(plan: MergePlan, finished: Finished, files: Mapping[str, FileState], now_ms: int) -> bytes:
-    """The ``table.size`` of a merged location."""
     return table_size.encode(
         table_size.TableSize(
             size=finished.rows,

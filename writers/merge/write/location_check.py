@@ -90,7 +90,6 @@ class _Reader:
             raise self._wrong("symbol table is not sorted and unique", "sorted, unique", "other")
 
     def block(self, first: int, stop: int, entries: npt.NDArray[Any]) -> None:
-        """Takes one block of rows."""
         column = self.column
         if column.storage is Storage.FIXED:
             self.digests.fixed(column, entries)
@@ -171,7 +170,6 @@ def text_stats(first: int, stop: int, nulls: int, low: str, high: str) -> RangeS
 
 
 def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeStats:
-    """Statistics of raw entries of a fixed-width column."""
     null = entries == entries.dtype.type(column.type.null)
     nulls, stop = int(np.count_nonzero(null)), first + len(entries)
     nans = int(np.count_nonzero(np.isnan(entries))) if entries.dtype.kind == "f" else 0

@@ -81,7 +81,6 @@ class _Column:
         self._last: pa.Array | None = None
 
     def found(self) -> ColumnFound:
-        """Everything about the column."""
         for array in self._values():
             self.digest = add(self.digest, digest_array(self.column, array))
             self._count(array)
@@ -117,7 +116,6 @@ class _Column:
         return self.connection.sql(query).to_arrow_reader(rows)
 
     def _changes(self, array: pa.Array) -> None:
-        """Notes where values change."""
         before = array.slice(0, 0) if self._last is None else self._last
         words = _words(pa.concat_arrays([before, array]), self.column)
         starts = np.flatnonzero(words[1:] != words[:-1]) + 1 - len(before)

@@ -37,7 +37,6 @@ class FileSink:
         self.close()
 
     def write(self, data: Any) -> int:
-        """Appends bytes."""
         self._held += data
         self.size += len(data)
         if len(self._held) >= self._piece:
@@ -45,17 +44,14 @@ class FileSink:
         return len(data)
 
     def tell(self) -> int:
-        """Bytes so far."""
         return self.size
 
     def flush(self) -> None:
-        """Writes what is held."""
         if self._held:
             self._fs.write_at(self._path, self.size - len(self._held), bytes(self._held))
             self._held.clear()
 
     def close(self) -> None:
-        """Writes what is held; nothing more may come."""
         self.flush()
         self.closed = True
 

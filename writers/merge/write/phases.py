@@ -53,8 +53,6 @@ class WholeDate:
 
 @frozen
 class Failure:
-    """Why a date was not merged."""
-
     error: SparkhavenError | OSError
 
 

@@ -55,7 +55,6 @@ class Keys:
             self._by_rank = self._destinations_by_rank(self._formula)
 
     def open(self, index: int, column: Column) -> ColumnSource:
-        """A column of a source."""
         return self.columns.open(index, column)
 
     def keep(self, column: Column) -> None:
@@ -233,7 +232,6 @@ class RowSelection:
 
     @property
     def total(self) -> int:
-        """Rows of the piece."""
         return sum(self.counts)
 
 

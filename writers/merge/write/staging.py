@@ -175,7 +175,6 @@ def order_piece(fs: Fs, task: OrderTask) -> Ordered:
 
 
 def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
-    """Writes one column of all destinations."""
     plan = task.plan
     parts = []
     for path in task.orders:
