@@ -50,10 +50,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.decoding import Decode
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.servers.broker import Broker
 from tests.support.spark.delta_conf import delta_conf

@@ -18,7 +18,7 @@ from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.quarantine.table import Quarantine

@@ -46,7 +46,7 @@ from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.spark.frame_task import FrameResult

@@ -24,12 +24,12 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
 from sparkhaven.writers.batch.task import Task, run_task
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 STREAMS = 64  # that one log table may have: processes that write to it at the same time

@@ -39,13 +39,13 @@ from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.quarantine.pending_changes import Requeue, requeue_path
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)

@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.reading.stream_state import EpochEntry
 from sparkhaven.store.epochs.state.log_values import REJECTED
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.task.notes import LateRows, SplitNotes
+from sparkhaven.writers.task.decoding import LateRows, SplitNotes
 
 HOUR_S = 3600.0
 PIECE_S = 60.0  # batches within it are counted together

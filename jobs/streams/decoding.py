@@ -20,7 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 
 
 @frozen

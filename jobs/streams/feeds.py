@@ -14,7 +14,7 @@ from sparkhaven.jobs.streams.reports.source_watch import SourceState, SourceWatc
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.batch.split_rows import SplitOf, file_of, range_of
+from sparkhaven.writers.batch.stream_batches import SplitOf, file_of, range_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

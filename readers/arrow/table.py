@@ -8,10 +8,12 @@ import pyarrow as pa
 
 from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, Names, PinnedTable
 from sparkhaven.readers.arrow.slices import arrow_type
-from sparkhaven.readers.arrow.stream import stream_capsule
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
+from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.types.model import Column, TableSchema
+
+Open = Callable[[bool], pa.RecordBatchReader]  # by whether texts are dictionaries
 
 
 class Table:
@@ -168,3 +170,40 @@ class Table:
 
 def _plain(shown: Sequence[Column]) -> pa.Schema:
     return pa.schema([pa.field(c.name, arrow_type(c, dictionaries=False)) for c in shown])
+
+
+class _Requested:
+    """The capsule of a schema as an object that pyarrow imports."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __arrow_c_schema__(self) -> object:
+        return self._capsule
+
+
+def stream_capsule(open_: Open, requested_schema: object | None) -> object:
+    """A capsule of a new stream, cast to the requested schema, if any.
+
+    SchemaMismatchError if that has other fields, or a type to which there is no cast. A value that does not fit into
+    the type that is requested ends the stream with an error.
+    """
+    if requested_schema is None:
+        return open_(False).__arrow_c_stream__()
+    requested = pa.schema(_Requested(requested_schema))
+    reader = open_(any(pa.types.is_dictionary(kind) for kind in requested.types))
+    if requested.names != reader.schema.names:
+        raise SchemaMismatchError(
+            "the requested Arrow schema has other fields than the table",
+            expected=", ".join(reader.schema.names),
+            found=", ".join(requested.names),
+            hint="choose columns by to_batches(columns=...), whose result is an Arrow stream too",
+        )
+    try:
+        return reader.cast(requested).__arrow_c_stream__()
+    except pa.ArrowException as error:
+        raise SchemaMismatchError(
+            f"the table cannot be cast to the requested Arrow schema: {error}",
+            expected=", ".join(f"{field.name} {field.type}" for field in reader.schema),
+            found=", ".join(f"{field.name} {field.type}" for field in requested),
+        ) from None

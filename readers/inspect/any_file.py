@@ -15,7 +15,6 @@ from typing import Any
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.readers.inspect import column_files as inspect_columns
 from sparkhaven.readers.inspect import log_files as inspect_logs
-from sparkhaven.readers.inspect import parquet_files as inspect_parquet
 from sparkhaven.readers.inspect import record_files as inspect_records
 from sparkhaven.store.epochs.files.lock import in_progress
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
@@ -61,7 +60,7 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.history\.json", "schema history", inspect_records.json_file),
     (r"\d+\.json", "merge record", inspect_records.merge_record),
     (r"\d+\.validation", "validation result", inspect_records.validation),
-    (r".+\.parquet", "Parquet file", inspect_parquet.parquet),
+    (r".+\.parquet", "Parquet file", inspect_records.parquet),
     (r".+\.sym\.bytes", "symbol bytes", inspect_columns.symbol_bytes),
     (r".+\.sym", "symbol offsets", inspect_columns.symbols),
     (r".+\.bytes", "blob bytes", inspect_columns.blob_bytes),

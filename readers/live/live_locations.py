@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 from sparkhaven.readers.live.live_column import LiveColumn
-from sparkhaven.readers.live.merged_rows import AGAIN
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
@@ -16,6 +15,8 @@ from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
+
+AGAIN = "open the table again. It has the same name"
 
 
 @frozen

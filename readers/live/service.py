@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from sparkhaven.readers.live.backend import LiveBackend, TableKey
 from sparkhaven.readers.live.live_locations import LiveLocation
-from sparkhaven.readers.live.memory_pages import PageReaders
-from sparkhaven.readers.live.memory_regions import Regions
+from sparkhaven.readers.live.memory_regions import PageReaders, Regions
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.types.frozen import frozen
 

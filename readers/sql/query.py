@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
-from sparkhaven.readers.sql.functions import refuse_functions
 from sparkhaven.readers.sql.pushdown import ScannedTable, pushed
+from sparkhaven.readers.sql.query_names import refuse_functions, tables_named
 from sparkhaven.readers.sql.scan import TableScan
-from sparkhaven.readers.sql.table_names import tables_named
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path

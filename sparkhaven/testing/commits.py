@@ -15,10 +15,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.decoding import Decode
 from sparkhaven.writers.task.target import StreamTarget
 
 

@@ -20,7 +20,7 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.testing.commits import commit_splits, open_log
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan
 from sparkhaven.writers.spark.stream_query import run_stream
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
 

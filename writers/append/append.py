@@ -46,8 +46,7 @@ from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.append.append_statistics import range_stats
 from sparkhaven.writers.append.column_values import column_values, nulls_like
-from sparkhaven.writers.append.empty_location import WorkerCache, location_columns
-from sparkhaven.writers.append.symbol_cache import Ids, SymbolKey
+from sparkhaven.writers.append.worker_cache import Ids, SymbolKey, WorkerCache, location_columns
 from sparkhaven.writers.task.target import StreamTarget
 
 LOCK_PAUSES = (0.001, 0.01, 0.05, *[0.1] * 100)  # seconds; another attempt holds the lock for one append

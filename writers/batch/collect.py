@@ -10,15 +10,13 @@ from sparkhaven.store.epochs.state.log_values import FileId, LocationReport, Off
 from sparkhaven.store.errors import EpochConflictError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.batch_sync import make_durable
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.combine import AppendedRows, SpillFile, combine, split_order
 from sparkhaven.writers.batch.file_parts import by_position
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from sparkhaven.writers.batch.scratch import close_scratch
-from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.task.decode import Decode
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.batch.task import TaskResult, make_durable
+from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 DRIVER = -1  # the task number of the driver

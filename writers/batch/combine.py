@@ -29,7 +29,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender, writing
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.scratch import check_open
 from sparkhaven.writers.task.target import StreamTarget
 

@@ -27,13 +27,12 @@ from sparkhaven.store.errors import CommitError, EpochConflictError, ErrorBudget
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import Collected, collect
 from sparkhaven.writers.batch.file_parts import by_position, classified
 from sparkhaven.writers.batch.scratch import running, scratch_name
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.task.decode import Decode
-from sparkhaven.writers.task.notes import RejectedFile, SplitNotes
+from sparkhaven.writers.task.decoding import Decode, RejectedFile, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]

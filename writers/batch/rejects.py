@@ -20,8 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.quarantine.rejected_rows import encode_rejected
 from sparkhaven.writers.append.append import writing
-from sparkhaven.writers.task.decode import Decode
-from sparkhaven.writers.task.notes import LateRows, RejectedFile, SplitNotes
+from sparkhaven.writers.task.decoding import Decode, LateRows, RejectedFile, SplitNotes
 
 
 class RejectedFiles:

@@ -11,20 +11,35 @@ from typing import Any
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.file_positions import refuse_lost_log
-from sparkhaven.store.epochs.state.log_values import Split, add_count
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart, OffsetRange, Split, add_count
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scratch.batch_plan import recorded_end
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, CheckBudget, write_batch
 from sparkhaven.writers.batch.maintenance import Maintenance
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
-from sparkhaven.writers.batch.split_rows import SplitOf, file_of
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.decoding import Decode
 from sparkhaven.writers.task.target import StreamTarget
+
+SplitOf = Callable[[Mapping[str, Any]], Split]
+
+
+def file_of(row: Mapping[str, Any]) -> FileId:
+    """A row of a files source: ``path``, ``size``, ``mtime_ns``; of a part of a file also ``start`` and ``stop``."""
+    start, stop = row.get("start"), row.get("stop")
+    if start is None or stop is None or (start, stop) == (0, row["size"]):
+        return FileId(row["path"], row["size"], row["mtime_ns"])
+    return FilePart(row["path"], row["size"], row["mtime_ns"], start, stop)
+
+
+def range_of(row: Mapping[str, Any]) -> OffsetRange:
+    """A row of a source with offsets: ``topic``, ``partition``, ``start``, ``stop``, ``topic_id`` ("" = unknown)."""
+    return OffsetRange(row["topic"], row["partition"], row["start"], row["stop"], row["topic_id"])
+
 
 Row = Mapping[str, Any]
 """A row of a source: a split, with ``task``, the number of its task, and ``waiting``, the backlog for later batches."""

@@ -9,22 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from pathlib import Path
 
 import pyarrow as pa
 
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError, phase_of
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.append.append import LocationAppender
-from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.batch.batch_sync import make_durable
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, Row, SpillFile, SplitRows, split_rows
 from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
-from sparkhaven.writers.shared_root import require_root
-from sparkhaven.writers.task.decode import Decode
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 MAX_BUFFERED = 128 << 20  # bytes of Arrow rows that a task holds
@@ -77,7 +75,7 @@ def run_task(
     """Decodes, appends and syncs the splits of a task; returns sparkhaven and disk errors in the result."""
     try:
         if not task.alone:  # it runs in another process, perhaps on another machine, than the driver
-            require_root(fs, target.layout.root, target.lock_file)
+            target.require_root(fs)
         return _Run(fs, memory, target, task, max_buffered, clock).all(decode)
     except SparkhavenError as error:
         return TaskResult(task.index, error=error)
@@ -203,3 +201,22 @@ def bytes_of(batch: pa.RecordBatch, known: set[int]) -> int:
             known.add(address)
             size += column.dictionary.nbytes
     return size
+
+
+def make_durable(fs: Fs, guard: SyncGuard, files: Iterable[Path], directories: Iterable[Path]) -> None:
+    """Step 4: file content, then directory entries; in parallel, or by one ``syncfs`` (``store.io.sync`` decides).
+
+    CommitError: a sync failed. It is not retried, because the kernel may have dropped the pages.
+    """
+    try:
+        with fs.during("sync-files"):
+            guard.sync(files)
+        with fs.during("sync-dirs"):
+            guard.sync((), directories)
+    except OSError as error:
+        raise CommitError(
+            f"written files cannot be synced: {error.strerror or error}",
+            where=error.filename,
+            hint="free space or repair the disk, then restart the stream. Nothing of this batch was committed",
+            phase=phase_of(error),
+        ) from error

@@ -48,7 +48,7 @@ from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.parquet_leaf import ExportedDigests
 from sparkhaven.writers.imports.tree_leaves import FoundTree
 from sparkhaven.writers.imports.tree_survey import Part, survey
-from sparkhaven.writers.merge.executor import Executor
+from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
@@ -56,7 +56,6 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import text_bytes
-from sparkhaven.writers.merge.progress import ProgressExecutor
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
 from sparkhaven.writers.merge.publish.staged_locations import sweep
 from sparkhaven.writers.merge.write.phases import Failure, WholeDate, run_group, run_large

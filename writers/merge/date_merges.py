@@ -21,12 +21,11 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
-from sparkhaven.writers.merge.executor import Executor
+from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, plan_merge
 from sparkhaven.writers.merge.plan.merge_inputs import holds, still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
-from sparkhaven.writers.merge.progress import ProgressExecutor
 from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import clean_after
 from sparkhaven.writers.merge.publish.staged_locations import sweep

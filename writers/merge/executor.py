@@ -1,4 +1,7 @@
-"""Executors of merge tasks: in this process or in local processes; ``writers.spark.merge_executor`` has Spark's."""
+"""Executors of merge tasks: in this process or in local processes, and one around another that reports progress.
+
+``writers.spark.merge_executor`` has Spark's.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from concurrent.futures import Executor as Pool
+from functools import partial
 from threading import Thread
 from typing import Protocol, TypeVar
 
@@ -14,6 +18,7 @@ from sparkhaven.store.native.library import core
 
 T = TypeVar("T")
 R = TypeVar("R")
+EVERY_S = 5.0  # between reports of progress
 
 
 class Executor(Protocol):
@@ -122,3 +127,35 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
+
+
+WORK = {
+    "order_piece": "ordering rows",
+    "write_column": "writing columns",
+    "measure": "counting rows",
+    "write_piece": "writing pieces",
+    "verify_file": "verifying source files",
+    "check_column": "reading back columns",
+    "write_parquet": "writing Parquet",
+    "check_parquet": "reading back Parquet",
+}
+
+
+class ProgressExecutor:
+    """Wraps an executor; reports progress every ``EVERY_S`` seconds and at the end of each kind of task."""
+
+    def __init__(
+        self, inner: Executor, value: str, clock: Callable[[], float], on_progress: Callable[[str], None]
+    ) -> None:
+        self._inner, self._value, self._clock, self._on_progress = inner, value, clock, on_progress
+
+    def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        plain = fn.func if isinstance(fn, partial) else fn
+        work = WORK.get(plain.__name__, plain.__name__)
+        last = self._clock()
+        for done, result in enumerate(self._inner.run(fn, tasks), start=1):
+            now = self._clock()
+            if done == len(tasks) or now - last >= EVERY_S:
+                self._on_progress(f"{self._value}: {work}, {done} of {len(tasks)} tasks")
+                last = now
+            yield result

@@ -36,13 +36,13 @@ from sparkhaven.store.quarantine.rejected_rows import decode_rejected
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import Chosen, Dead
-from sparkhaven.writers.task.notes import RejectedFile
+from sparkhaven.writers.task.decoding import RejectedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparkhaven.store.delta.snapshot import DeltaSnapshot
-    from sparkhaven.writers.quarantine.edits import Change, Edit, Mark
+    from sparkhaven.writers.quarantine.changes import Change, Edit, Mark
 
 # Modules that read and write Parquet are imported where rows are there: most runs have none
 
@@ -65,7 +65,7 @@ class Quarantine:
 
     def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
         """Adds the rejected rows of a batch whose epoch is committed next; durable when it returns."""
-        from sparkhaven.writers.quarantine.additions import RejectedBatch, new_rows
+        from sparkhaven.writers.quarantine.changes import RejectedBatch, new_rows
 
         with self._locked():
             is_new = self.announce(epoch)
@@ -109,7 +109,7 @@ class Quarantine:
 
     def mark(self, requeue: Requeue) -> None:
         """Marks the rows of a committed requeue, durably, and removes its file; idempotent."""
-        from sparkhaven.writers.quarantine.edits import Edit, Mark, having, keys_of
+        from sparkhaven.writers.quarantine.changes import Edit, Mark, having, keys_of
         from sparkhaven.writers.quarantine.row_choice import epochs_of, owned
 
         with self._place.fs.during("quarantine-mark"):
@@ -127,7 +127,7 @@ class Quarantine:
 
     def drop(self, chosen: Chosen, after: int | None = None) -> int:
         """Deletes matching rows, except those of epochs ``after`` the newest committed one; returns how many."""
-        from sparkhaven.writers.quarantine.edits import Edit, Mark
+        from sparkhaven.writers.quarantine.changes import Edit, Mark
         from sparkhaven.writers.quarantine.row_choice import fitting
 
         later: Dead = () if after is None else ((after, None),)
@@ -145,7 +145,7 @@ class Quarantine:
 
     def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         """Removes the rows of dead epochs, and the marks of requeues by them."""
-        from sparkhaven.writers.quarantine.edits import Edit, Mark
+        from sparkhaven.writers.quarantine.changes import Edit, Mark
         from sparkhaven.writers.quarantine.row_choice import among, epochs_of, owned
 
         if not self.exists:
@@ -161,7 +161,7 @@ class Quarantine:
             self._edit("DELETE", decide, Mark())
 
     def _edit(self, operation: str, decide: Callable[[pa.Table], Edit], mark: Mark) -> int:
-        from sparkhaven.writers.quarantine.edits import edit_files
+        from sparkhaven.writers.quarantine.changes import edit_files
 
         return self._change(
             operation, lambda snapshot: edit_files(self._place.fs, snapshot, decide, mark, self._now_ms())
@@ -169,7 +169,7 @@ class Quarantine:
 
     def _change(self, operation: str, build: Build) -> int:
         """Commits what ``build`` makes of the newest version, and compacts many small files; returns removed rows."""
-        from sparkhaven.writers.quarantine.edits import compacted, is_crowded
+        from sparkhaven.writers.quarantine.changes import compacted, is_crowded
 
         with self._place.fs.during("quarantine-write"):
             version, removed = self._commit(operation, build)

@@ -25,10 +25,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.spark.spark_tasks import task_number
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 Ints = npt.NDArray[np.int64]

@@ -32,7 +32,7 @@ from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.collect import collect
 from sparkhaven.writers.batch.commit import (
     AddToQuarantine,

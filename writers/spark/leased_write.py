@@ -27,7 +27,7 @@ from sparkhaven.store.epochs.state.position_kinds import PositionKind, source_of
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.scratch import begin_scratch, ending, remove_scratch, scratch_name
 from sparkhaven.writers.batch.task import TaskResult

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -15,7 +16,6 @@ from sparkhaven.store.errors import CommitError, SettingsError, carried_error
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, Row
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -141,3 +141,12 @@ def error_summary(error: BaseException) -> str:
         return next((line for line in rest.splitlines() if line[:1].strip()), "")[:500]
     lines = [line.strip(" :") for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)[:500]
+
+
+def local_uri(path: Path) -> str:
+    """A local path as a ``file:`` URI: Spark resolves a bare path in its default file system, which may be HDFS.
+
+    Not percent-encoded, because Hadoop does not decode it, and with one slash, as Hadoop writes it: Delta compares
+    these URIs as text.
+    """
+    return f"file:{path.absolute()}"

@@ -25,15 +25,15 @@ from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, SparkhavenError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scratch.batch_plan import planned_rows
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.stream_batches import Row, StreamBatches, StreamPlan, StreamTotals, begin_run
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.spark.local_paths import local_uri
 from sparkhaven.writers.spark.source_reports import SourceReports
 from sparkhaven.writers.spark.spark_tasks import (
     error_summary,
     is_on,
     jvm_gone,
+    local_uri,
     run_each,
     speculation,
     task_number,
@@ -41,7 +41,7 @@ from sparkhaven.writers.spark.spark_tasks import (
 )
 from sparkhaven.writers.spark.task_slots import SlotNotes, TaskSlots, is_local
 from sparkhaven.writers.spark.workers import check_workers
-from sparkhaven.writers.task.decode import Decode
+from sparkhaven.writers.task.decoding import Decode
 from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:

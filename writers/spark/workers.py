@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.native.library import sources
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.shared_root import unseen
 from sparkhaven.writers.spark.spark_tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
 from sparkhaven.writers.spark.task_slots import is_local
+from sparkhaven.writers.task.target import unseen
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

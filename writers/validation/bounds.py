@@ -13,8 +13,7 @@ import pyarrow as pa
 from sparkhaven.store.schema.document.validator_rules import Bound
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.date_rows import Cells, Mask
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.date_rows import Cells, Mask, NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import not_above, value_of
 
 

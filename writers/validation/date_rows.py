@@ -20,7 +20,11 @@ from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import open_source
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, rank_lut, sorted_symbols
 from sparkhaven.writers.merge.write.row_order import to_arrow
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+
+
+class NotEvaluatedError(Exception):
+    """A rule that cannot be evaluated here; the text says why."""
+
 
 Mask = npt.NDArray[np.bool_]
 SWITCHES = ("removeNull", "removeNaN", "removeInf")

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Storage, ValidatorRule
-from sparkhaven.writers.validation.date_rows import RowSet
+from sparkhaven.writers.validation.date_rows import NotEvaluatedError, RowSet
 from sparkhaven.writers.validation.key_hashes import Lanes, distinct, row_keys
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, number, plural, within
 
 

@@ -17,10 +17,9 @@ from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
-from sparkhaven.writers.validation.date_rows import PASS, PassSizes, RowSet
+from sparkhaven.writers.validation.date_rows import PASS, NotEvaluatedError, PassSizes, RowSet
 from sparkhaven.writers.validation.kept_columns import ColumnCount, uncovered_columns
 from sparkhaven.writers.validation.merge_rules import merge_rules
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_evaluation import DateRows, evaluate, modes_of
 from sparkhaven.writers.validation.rule_scope import Surroundings
 

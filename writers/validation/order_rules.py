@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from sparkhaven.store.types.model import Column, Storage, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ordinals, rank_ordinals
-from sparkhaven.writers.validation.date_rows import Cells, Mask, RowSet, utf16_key
+from sparkhaven.writers.validation.date_rows import Cells, Mask, NotEvaluatedError, RowSet, utf16_key
 from sparkhaven.writers.validation.key_hashes import Words, plain, row_keys
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope
 
 _Compare = Callable[[Any, Any], Any]

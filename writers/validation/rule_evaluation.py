@@ -8,16 +8,14 @@ from sparkhaven.store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SI
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import ValidatorRule
-from sparkhaven.writers.validation import date_rules, order_rules, pair_rules, share_rules, statistic_rules, value_rules
-from sparkhaven.writers.validation.date_rows import RowSet
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation import date_rules, order_rules, row_rules, statistic_rules, value_rules
+from sparkhaven.writers.validation.date_rows import NotEvaluatedError, RowSet
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, Surroundings
 
 RULES: dict[str, Evaluate] = {
     **date_rules.RULES,
     **order_rules.RULES,
-    **pair_rules.RULES,
-    **share_rules.RULES,
+    **row_rules.RULES,
     **statistic_rules.RULES,
     **value_rules.RULES,
 }

@@ -12,8 +12,7 @@ from sparkhaven.store.merges.validations import Evidence
 from sparkhaven.store.schema.document.validator_rules import Bound, parse_value
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.date_rows import RowSet, utf16_key
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
+from sparkhaven.writers.validation.date_rows import NotEvaluatedError, RowSet, utf16_key
 
 SHOWN = 20  # values named in a message
 Number = int | float | Fraction

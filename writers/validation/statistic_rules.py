@@ -18,8 +18,8 @@ import numpy.typing as npt
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import from_ordinals, ordinals
 from sparkhaven.writers.validation.bounds import Extremes
+from sparkhaven.writers.validation.date_rows import NotEvaluatedError
 from sparkhaven.writers.validation.key_hashes import distinct, feed
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Number, Scope, names_in, number, plural, within
 
 DIGIT = 16  # bits that one pass of a percentile settles

@@ -16,9 +16,8 @@ import pyarrow as pa
 from sparkhaven.store.schema.document.validator_rules import split_list
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.bounds import Extremes, Range
-from sparkhaven.writers.validation.date_rows import Cells, Mask
+from sparkhaven.writers.validation.date_rows import Cells, Mask, NotEvaluatedError
 from sparkhaven.writers.validation.key_hashes import distinct, feed, row_keys
-from sparkhaven.writers.validation.rule_errors import NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, plural, some, value_of
 
 REMEMBERED = 10_000  # distinct values kept for a message

@@ -16,7 +16,7 @@ from sparkhaven.store.delta import commit
 from sparkhaven.store.delta.log import LOG, list_log
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine import edits
+from sparkhaven.writers.quarantine import changes
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
@@ -66,7 +66,7 @@ class Story:
 def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
     story = Story(tmp_path)
     monkeypatch.setattr(commit, "CHECKPOINT_EACH", 1)
-    monkeypatch.setattr(edits, "MANY_SMALL", 3)
+    monkeypatch.setattr(changes, "MANY_SMALL", 3)
     return story
 
 
@@ -189,7 +189,7 @@ def sorted_marks(quarantine: Quarantine) -> list[tuple[int, int | None]]:
 @pytest.mark.parametrize("name", ["drop", "drop a file", "mark"])
 def test_a_change_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """In a file that has rows of another stream, too."""
-    monkeypatch.setattr(edits, "MANY_SMALL", 5)
+    monkeypatch.setattr(changes, "MANY_SMALL", 5)
     root = tmp_path / "db"
     root.mkdir()
     open_log(FS, root).close()
@@ -220,7 +220,7 @@ def test_a_change_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 def test_two_writers_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    monkeypatch.setattr(edits, "MANY_SMALL", 8)
+    monkeypatch.setattr(changes, "MANY_SMALL", 8)
     root = tmp_path / "db"
     root.mkdir()
     open_log(FS, root).close()

@@ -28,10 +28,10 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.streams.stream_kit import LocalExecutor, decode, open_log, target_of
 
 TOPIC = "topic"

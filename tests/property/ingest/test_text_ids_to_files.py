@@ -30,7 +30,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.column_values import column_values
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.combine import AttemptScratch
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.ingest.ingest_cases import PLENTY, schema, target

@@ -15,7 +15,7 @@ from sparkhaven.store.delta.commit import CHECKPOINT_EACH
 from sparkhaven.store.delta.log import LOG, list_log, version_file
 from sparkhaven.store.delta.snapshot import read_snapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine.edits import MANY_SMALL
+from sparkhaven.writers.quarantine.changes import MANY_SMALL
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.spark.delta_cases import delta_session, same_for_spark, spark_quarantine, spark_rows

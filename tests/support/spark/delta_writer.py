@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
-from sparkhaven.writers.quarantine.additions import created
+from sparkhaven.writers.quarantine.changes import created
 from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, KEY, OWNER
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.spark.local_paths import local_uri
-from sparkhaven.writers.task.notes import RejectedFile
+from sparkhaven.writers.spark.spark_tasks import local_uri
+from sparkhaven.writers.task.decoding import RejectedFile
 
 _TYPES = {"string": "string", "int64": "bigint", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp"}
 REJECTED_DDL = ", ".join(f"`{field.name}` {_TYPES[str(field.type)]}" for field in REJECTED)

@@ -25,12 +25,11 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.datatypes import INT_NULL, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decode import Decode
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.streams.stream_logs import open_stream_log
 

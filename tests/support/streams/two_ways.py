@@ -14,8 +14,7 @@ from sparkhaven.ingest.feeds.local_trigger import AvailableNow
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.local_stream import run_local
-from sparkhaven.writers.batch.split_rows import file_of
-from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, begin_run
+from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamPlan, begin_run, file_of
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, ingest, open_log, put_file, record, target_of
 

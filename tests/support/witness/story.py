@@ -30,7 +30,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.quarantine.pending_changes import follow_log
 from sparkhaven.writers.task.target import StreamTarget

@@ -25,12 +25,12 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected, encode_rejected
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.task.notes import RejectedFile
+from sparkhaven.writers.task.decoding import RejectedFile
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
 
 DATE = "2026-11-20"

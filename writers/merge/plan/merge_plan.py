@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
@@ -166,3 +170,24 @@ class MergePlan:
         by_memory = -(-self.rows * self.row_cost() // self.usable())
         by_workers = self.options.workers if self.rows >= self.options.parallel_rows else 1
         return max(1, by_memory, by_workers)
+
+
+Rows = tuple[npt.NDArray[np.uint32] | None, ...]
+"""Per source the selected rows, ascending, counted from the source's first; None = all of them."""
+Block = tuple[int, int, int, npt.NDArray[np.intp] | None, int, int]
+
+
+def blocks_of(plan: MergePlan, rows: Rows) -> Iterator[Block]:
+    """Blocks with chosen rows: source, first and last row, rows in it (None = all), place in source order, rows."""
+    position = 0
+    for index, source in enumerate(plan.sources):
+        chosen = rows[index]
+        for first, stop in source.blocks(plan.options.sizes.rows):
+            if chosen is None:
+                count, picked = stop - first, None
+            else:
+                a, b = np.searchsorted(chosen, [first - source.start, stop - source.start])
+                count, picked = int(b - a), chosen[a:b].astype(np.intp) - (first - source.start)
+            if count:
+                yield index, first, stop, picked, position, count
+            position += count

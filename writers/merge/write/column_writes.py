@@ -17,18 +17,18 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
+from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gather, gather_ids
 from sparkhaven.store.native.text_rows import TextRows
 from sparkhaven.store.native.texts import take_texts
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.merge_proof import Digests
-from sparkhaven.writers.merge.plan.row_blocks import Rows, blocks_of
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, picked
 from sparkhaven.writers.merge.plan.unions import Unions
 from sparkhaven.writers.merge.write.row_order import Keys
-from sparkhaven.writers.merge.write.symbol_table import write_symbols
 
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
@@ -131,7 +131,7 @@ class ColumnWriter:
 
     def _blob(self, column: Column) -> None:
         parts = []
-        for index, first, stop, picked, _, _ in blocks_of(self.plan, self.rows):
+        for index, first, stop, chosen, _, _ in blocks_of(self.plan, self.rows):
             source = self.keys.open(index, column)
             if source.encoding not in (None, charset_of(column)):
                 raise SchemaMismatchError(
@@ -141,7 +141,7 @@ class ColumnWriter:
                     found=source.encoding,
                 )
             block = source.blobs(first, stop)
-            parts.append(block if picked is None else _taken(block, picked))
+            parts.append(block if chosen is None else _taken(block, chosen))
         for block in parts:
             for low in range(0, len(block), self.sizes.chunk_rows):
                 self.digests.encoded(column, block.slice(low, self.sizes.chunk_rows), f"column {column.name}")
@@ -185,3 +185,20 @@ def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:
     lut = np.full(len(used) + 1, INT_NULL, np.int32)
     lut[:-1][used] = np.arange(int(used.sum()), dtype=np.int32)
     return lut
+
+
+def write_symbols(
+    fs: Fs, plan: MergePlan, destination: int, column: Column, used: npt.NDArray[np.bool_], union: pa.Array
+) -> None:
+    """Writes the symbol table of a column of a destination: the texts of the union that are in use there."""
+    location = plan.destinations[destination].stage(plan.table, plan.value)
+    files = [location / name for name in column.files[1:]]
+    sizes, most = [0] * len(files), plan.options.sizes.symbols
+    for path in files:
+        fs.write_new(path, b"")
+    for first in range(0, len(union), most):
+        texts = picked(union.slice(first, most), np.flatnonzero(used[first : first + most]))
+        parts = encode_symbols(texts, charset_of(column), sizes[-1]) if len(texts) else ()
+        for number, data in enumerate(parts):
+            fs.write_at(files[number], sizes[number], data)
+            sizes[number] += len(data)

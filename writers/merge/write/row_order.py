@@ -21,10 +21,9 @@ from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.argsort import argsort
-from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.row_blocks import Rows, blocks_of
 from sparkhaven.writers.merge.plan.sort_keys import (
     INT_NULL,
     SortKey,

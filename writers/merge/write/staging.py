@@ -14,8 +14,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gathered
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.merge.plan.merge_plan import MergePlan
-from sparkhaven.writers.merge.plan.row_blocks import Rows
+from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows
 from sparkhaven.writers.merge.plan.sort_keys import Words, distinct
 from sparkhaven.writers.merge.plan.unions import Unions
 from sparkhaven.writers.merge.write.column_writes import ColumnWriter, Segment, WriteOffsets

@@ -28,10 +28,9 @@ from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.append_statistics import range_stats
 from sparkhaven.writers.append.column_values import column_values
-from sparkhaven.writers.append.empty_location import WorkerCache
-from sparkhaven.writers.append.symbol_cache import SymbolCache, SymbolKey
+from sparkhaven.writers.append.worker_cache import SymbolCache, SymbolKey, WorkerCache
 from sparkhaven.writers.batch.task import bytes_of
-from sparkhaven.writers.task.notes import LateRows, SplitNotes
+from sparkhaven.writers.task.decoding import LateRows, SplitNotes
 from tests.support.streams.locations import A
 from tests.support.streams.stream_kit import (
     COLUMNS,

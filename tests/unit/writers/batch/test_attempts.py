@@ -19,10 +19,10 @@ from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import EpochConflictError, LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 from tests.support.streams.stream_kit import (
     LocalExecutor,

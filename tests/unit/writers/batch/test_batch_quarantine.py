@@ -13,7 +13,7 @@ from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.batch.rejects import reject_late
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.streams.stream_kit import numbers, open_log, put_file, record, scratch_left
 from tests.support.writers.quarantine_cases import DATE, Shelf, bad, spec, take, truncate
 

@@ -31,11 +31,11 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.format.table.table_size import decode as decode_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.stream_batches import StreamPlan
 from sparkhaven.writers.spark.stream_query import Batches, run_stream
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.stream_kit import (

@@ -11,7 +11,7 @@ from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 
 
 class Stream:

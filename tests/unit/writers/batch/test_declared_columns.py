@@ -19,7 +19,7 @@ from sparkhaven.jobs.streams.reports.data_warnings import DataWarnings
 from sparkhaven.store.epochs.state.log_values import MAX_IGNORED, ignored_in
 from sparkhaven.store.errors import FeedError, SettingsError
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
 
 TABLE = schema(price="double", size="int")

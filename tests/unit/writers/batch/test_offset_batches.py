@@ -14,9 +14,9 @@ from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
-from sparkhaven.writers.batch.split_rows import range_of
+from sparkhaven.writers.batch.stream_batches import range_of
 from tests.support.streams.stream_kit import (
     LocalExecutor,
     ingest,

@@ -20,12 +20,12 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
-from sparkhaven.writers.task.notes import LateRows, SplitNotes
+from sparkhaven.writers.task.decoding import LateRows, SplitNotes
 from tests.support.streams.stream_kit import (
     SCHEMA,
     TABLE,

@@ -22,7 +22,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.quarantine.rejected_rows import decode_rejected
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.spark.frame_task import (
     MAX_RANGES,
@@ -34,7 +34,7 @@ from sparkhaven.writers.spark.frame_task import (
     spans,
 )
 from sparkhaven.writers.spark.frame_writes import joined
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.streams.stream_kit import SCHEMA, open_log, record, target_of
 
 FS = Fs()

@@ -28,7 +28,7 @@ from sparkhaven.store.errors import PositionGapError, SettingsError, carried_err
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.writers.batch.file_parts import by_position
-from sparkhaven.writers.batch.split_rows import file_of
+from sparkhaven.writers.batch.stream_batches import file_of
 from tests.support.ingest.ingest_cases import file_id
 
 NOW = 1_400_000_000

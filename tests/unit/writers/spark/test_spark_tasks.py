@@ -10,8 +10,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sparkhaven.store.errors import EXIT_RETRY, SettingsError
-from sparkhaven.writers.spark.local_paths import local_uri
-from sparkhaven.writers.spark.spark_tasks import error_summary, jvm_gone
+from sparkhaven.writers.spark.spark_tasks import error_summary, jvm_gone, local_uri
 from sparkhaven.writers.spark.stream_query import refuse_speculation
 
 CALL = "An error occurred while calling o158.awaitTermination"

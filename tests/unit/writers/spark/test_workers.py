@@ -15,7 +15,7 @@ from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.library import SWITCH, core
-from sparkhaven.writers.append.empty_location import WorkerCache
+from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.batch.task import Task, run_task
 from sparkhaven.writers.spark.spark_tasks import lacks_package
@@ -28,7 +28,7 @@ from sparkhaven.writers.spark.workers import (
     installed,
     require_capable,
 )
-from sparkhaven.writers.task.notes import SplitNotes
+from sparkhaven.writers.task.decoding import SplitNotes
 from tests.support.streams.stream_kit import open_log, put_file, record, target_of
 
 FS = Fs()

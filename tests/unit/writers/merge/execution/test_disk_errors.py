@@ -14,8 +14,8 @@ from sparkhaven.store.errors import CommitError, EpochConflictError, RetryableSt
 from sparkhaven.store.io.system_errors import as_ours, in_phase
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.batch.batch_sync import make_durable
 from sparkhaven.writers.batch.combine import AttemptScratch
+from sparkhaven.writers.batch.task import make_durable
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor

@@ -1,16 +1,30 @@
-"""Which tables a query names."""
+"""Which tables and functions a query names, and which of the functions it may call.
+
+It may call those of its rows, none of DuckDB's settings, catalog, secrets, logs or files. Table functions are named one
+by one, since new versions of DuckDB bring more of those that reach beyond. Functions of values compute, but for a few.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sparkhaven.readers.sql.engine import Tree, not_a_select
+from sparkhaven.readers.sql.engine import BEYOND, Tree, not_a_select
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.suggestions import near
 
 OF_DUCKDB = ("information_schema", "memory", "pg_catalog", "system", "temp")
+_TABLES = (
+    "generate_series icu_calendar_names json_each json_tree pg_timezone_names range repeat repeat_row summary"
+    " test_all_types unnest"
+)
+_REFUSED = (
+    "current_connection_id current_query_id current_setting current_transaction_id currval getvariable"
+    " in_search_path json_execute_serialized_sql nextval pg_get_constraintdef pg_get_expr pg_get_viewdef setval"
+    " txid_current write_log"
+)
+TABLES, REFUSED = frozenset(_TABLES.split()), frozenset(_REFUSED.split())  # table functions, functions of values
 
 
 def tables_named(query: str, statements: Sequence[Tree], known: Sequence[str]) -> list[TableName]:
@@ -69,3 +83,34 @@ def nodes(tree: Any) -> Iterator[Tree]:
             todo.extend(node.values())
         elif isinstance(node, list):
             todo.extend(node)
+
+
+def refuse_functions(query: str, statements: Sequence[Tree]) -> None:
+    """SettingsError if a query calls a function that reads or changes anything but rows."""
+    for name, location in _calls(statements):
+        raise SettingsError(
+            f"the query reaches beyond the tables. It calls {name}",
+            where=query if location is None else f"character {location + 1} of: {query}",
+            expected="functions of values, and of the table functions " + ", ".join(sorted(TABLES)),
+            found=name,
+            hint=BEYOND,
+        )
+
+
+def _calls(statements: Any) -> Iterator[tuple[str, int | None]]:
+    for node in nodes(statements):
+        if node.get("type") == "TABLE_FUNCTION":
+            name = _name(node.get("function", {}))
+            if name not in TABLES:
+                yield name, _location(node)
+        elif node.get("class") == "FUNCTION" and _name(node) in REFUSED:
+            yield _name(node), _location(node)
+
+
+def _name(node: Tree) -> str:
+    return str(node.get("function_name", "")).lower()
+
+
+def _location(node: Tree) -> int | None:
+    location = int(node.get("query_location", -1))
+    return location if 0 <= location < 1 << 32 else None

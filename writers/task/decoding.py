@@ -1,15 +1,15 @@
-"""What decoding reports besides rows: counts, and rejected rows."""
+"""The interface of decoders, as the tasks of a batch call them, and what decoding reports besides rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.log_values import add_count
+from sparkhaven.store.epochs.state.log_values import Split, add_count
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.frozen import frozen
 
@@ -66,3 +66,11 @@ class LateRows:
     key: LocationKey
     rows: int
     file: str
+
+
+class Decode(Protocol):
+    """Decodes a split to routed rows, in order; rejected rows go into ``notes``. Must pickle."""
+
+    def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+        """Batches hold the stored columns of the table by name; missing ones are null."""
+        ...

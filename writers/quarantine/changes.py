@@ -1,11 +1,13 @@
-"""Changes of rows that are in a quarantine: files are written anew without removed rows, and with new marks.
+"""Changes of a quarantine: rows of a batch are added, each once; others are removed or marked, small files made one.
 
-Delta's files do not change: a version removes a file and adds others with what remains of it.
+Delta's files do not change: a version removes a file and adds others with what remains of it. The first rows create the
+table itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,10 +17,20 @@ import pyarrow as pa
 from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.quarantine.data_files import FILE_BYTES, NewFiles, read_columns, read_rows
-from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, KEY, UTC_TIME
-from sparkhaven.writers.quarantine.row_choice import CHOOSING, Mask
+from sparkhaven.writers.quarantine.quarantine_columns import (
+    COLUMNS,
+    KEY,
+    OWNER,
+    PROPERTIES,
+    PROTOCOL,
+    UTC_TIME,
+    schema_text,
+)
+from sparkhaven.writers.quarantine.row_choice import CHOOSING, Mask, owned
+from sparkhaven.writers.task.decoding import RejectedFile
 
 EDITING = tuple(dict.fromkeys((*CHOOSING, *KEY)))
 SMALL_BYTES = FILE_BYTES // 2
@@ -141,3 +153,59 @@ def _small(snapshot: DeltaSnapshot) -> list[Path]:
 def _is_ours(fs: Fs, path: Path) -> bool:
     first = next(read_rows(fs, path), None)
     return first is None or first[1].column_names == COLUMNS.names
+
+
+@frozen
+class RejectedBatch:
+    """The rejected rows of a batch of the stream ``owner``, and the time in seconds when they are written."""
+
+    owner: tuple[str, str, str]
+    files: Sequence[RejectedFile]
+    epoch: int
+    time_s: float
+
+
+def new_rows(fs: Fs, snapshot: DeltaSnapshot, batch: RejectedBatch, *, is_new: bool) -> Change:
+    """Adds the rows of a batch, file by file; unless ``is_new``, those whose key the table lacks."""
+    now_ms = round(batch.time_s * 1000)
+    change, files = created(snapshot, now_ms), NewFiles(fs, snapshot.table, now_ms)
+    for rows in _portions(fs, batch):
+        files.write(rows if is_new else _lacking(fs, snapshot, batch.owner, rows))
+    change.add(files)
+    return change
+
+
+def created(snapshot: DeltaSnapshot, now_ms: int) -> Change:
+    """The actions that create a quarantine where there is none."""
+    if snapshot.metadata:
+        return Change()
+    metadata = {
+        "id": str(uuid.uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema_text(),
+        "partitionColumns": [],
+        "configuration": PROPERTIES,
+        "createdTime": now_ms,
+    }
+    return Change([("protocol", PROTOCOL), ("metaData", metadata)])
+
+
+def _portions(fs: Fs, batch: RejectedBatch) -> Iterator[pa.Table]:
+    for file in batch.files:
+        rejected = decode_rejected(fs.read(file.path))
+        count = len(rejected)
+        columns = {name: pa.array([value] * count) for name, value in zip(OWNER, batch.owner, strict=True)}
+        columns |= {name: rejected[name] for name in REJECTED.names}
+        columns["Epoch"] = pa.array(np.full(count, batch.epoch))
+        columns["Time"] = pa.array(np.full(count, round(batch.time_s * 1e6)))
+        yield pa.table([columns.get(name, pa.nulls(count)) for name in COLUMNS.names], COLUMNS.names).cast(COLUMNS)
+
+
+def _lacking(fs: Fs, snapshot: DeltaSnapshot, owner: tuple[str, str, str], rows: pa.Table) -> pa.Table:
+    keys = frozenset(keys_of(rows))
+    there: set[Key] = set()
+    for path in snapshot.paths():
+        present = read_columns(fs, path, (*OWNER, *KEY))
+        present = present.filter(pa.array(having(present, keys, owned(present, owner))))
+        there.update(keys_of(present))
+    return rows.filter(pa.array([key not in there for key in keys_of(rows)], pa.bool_())) if there else rows
