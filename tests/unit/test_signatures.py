@@ -46,8 +46,7 @@ REMAINING = {
     "readers/inspect/column_files.py": 5,  # what ``inspect`` prints
     "readers/inspect/any_file.py": 1,  # what ``inspect`` prints
     "readers/inspect/log_files.py": 4,  # what ``inspect`` prints
-    "readers/inspect/parquet_files.py": 1,  # what ``inspect`` prints
-    "readers/inspect/record_files.py": 7,  # what ``inspect`` prints
+    "readers/inspect/record_files.py": 8,  # what ``inspect`` prints
     "readers/table_stats.py": 2,  # what ``tables`` and ``stats`` print
     "store/delta/checkpoint.py": 1,  # actions of Delta's log, of any kind
     "store/delta/log.py": 1,  # actions of Delta's log, of any kind
