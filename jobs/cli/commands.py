@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command, get_group
 
 from sparkhaven.jobs.cli.context import Commands
-from sparkhaven.jobs.cli.options import ResultOption, RootOption
+from sparkhaven.jobs.cli.options import Json, ResultOption, RootOption, Verbose
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("sparkhaven.jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
@@ -75,7 +75,7 @@ def _registered(path: str) -> Mapping[str, Any]:
 
 
 def _add_shared(command: Any) -> None:
-    """Lets ``--root`` and ``--result`` stand behind a command, and behind those below it."""
+    """Lets ``--json``, ``--verbose``, ``--root`` and ``--result`` stand behind a command, and behind those below it."""
     command.params.extend(_shared_options())
     for inner in getattr(command, "commands", {}).values():
         _add_shared(inner)
@@ -83,13 +83,15 @@ def _add_shared(command: Any) -> None:
 
 @cache
 def _shared_options() -> tuple[Any, ...]:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
 
     @app.command()
-    def command(root: RootOption = None, result: ResultOption = None) -> None:
+    def command(
+        as_json: Json = False, verbose: Verbose = False, root: RootOption = None, result: ResultOption = None
+    ) -> None:
         pass
 
-    options = tuple(option for option in get_command(app).params if option.name in ("root", "result"))
+    options = tuple(get_command(app).params)
     for option in options:
         option.expose_value = False
     return options

@@ -13,12 +13,10 @@ from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.failed_streams import report_failed
 from sparkhaven.jobs.cli.options import (
     DryRun,
-    Json,
     LocalOption,
     SparkOption,
     StopOnErrorOption,
     StreamFilesArgument,
-    Verbose,
     WorkersOption,
     chosen_runner,
     help_end,
@@ -72,8 +70,6 @@ def ingest(
     ] = False,
     stop_on_failure: Annotated[bool, typer.Option("--stop-on-failure", hidden=True)] = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Runs streams: ingests new input exactly once.
 
@@ -112,7 +108,7 @@ def ingest(
     from sparkhaven.jobs.streams.reports.progress import Progress
     from sparkhaven.jobs.streams.stream import RunOptions
 
-    progress = Progress(verbose=verbose)
+    progress = Progress(verbose=cli.verbose)
     for stream in failed:
         progress.stopped(str(stream.file), stream.error)
     metrics = Metrics() if metrics_port is not None else None
@@ -127,7 +123,7 @@ def ingest(
             once=once,
             workers=workers,
             memory=heap,
-            verbose=verbose,
+            verbose=cli.verbose,
             metrics=metrics or NO_METRICS,
             stop_on_error=stop_on_error or stop_on_failure,
             where=where,
@@ -135,19 +131,17 @@ def ingest(
             consent=consent,
         )
         runs = run_streams(fs, layout, streams, options, progress)
-    exit_with(_report(cli, runs, failed, verbose))
+    exit_with(_report(cli, runs, failed))
 
 
-def _report(
-    cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], failed: list[NotStarted], verbose: bool
-) -> int:
+def _report(cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], failed: list[NotStarted]) -> int:
     """Prints the end of each stream; returns the exit code of the first that failed."""
     code = EXIT_DONE
     for run in runs:
         if isinstance(run, NotStarted):
             failed.append(run)
         elif run.error is not None:
-            ended = _failed(cli, run, verbose)
+            ended = _failed(cli, run)
             code = code or ended
         elif run.totals is not None:
             _show_run(cli, run)
@@ -189,9 +183,9 @@ def _positions(state: StreamState) -> dict[str, int | None]:
     return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
 
 
-def _failed(cli: CliContext, run: StreamRun | IdleRun, verbose: bool) -> int:
+def _failed(cli: CliContext, run: StreamRun | IdleRun) -> int:
     error = run.error
-    if verbose and error is not None:
+    if cli.verbose and error is not None:
         traceback.print_exception(error)
     if isinstance(error, SparkhavenError):
         return report(cli, error, stream=run.name)

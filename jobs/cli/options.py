@@ -186,7 +186,7 @@ def group(text: str) -> typer.Typer:
     commands = typer.Typer(help=text, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
     @commands.callback()  # else a group of one command is that command
-    def options(as_json: Json = False, verbose: Verbose = False) -> None:
+    def options() -> None:
         pass
 
     return commands

@@ -14,11 +14,9 @@ from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
     DryRun,
-    Json,
     SkipSetAsideOption,
     TableArgument,
     TierOption,
-    Verbose,
     help_end,
 )
 from sparkhaven.readers.arrow.opening import open_pinned
@@ -71,8 +69,6 @@ def export(
     replace: Annotated[bool, typer.Option("--replace", help="Replace another export in the directory.")] = False,
     skip_set_aside: SkipSetAsideOption = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Exports a snapshot as a tree of Parquet files.
 

@@ -12,16 +12,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.history.extended import follow
-from sparkhaven.jobs.cli.options import (
-    DryRun,
-    Json,
-    TableArgument,
-    Verbose,
-    WorkersOption,
-    help_end,
-    memory_bytes,
-    split_dates,
-)
+from sparkhaven.jobs.cli.options import DryRun, TableArgument, WorkersOption, help_end, memory_bytes, split_dates
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT
 from sparkhaven.store.errors import EXIT_DONE, SettingsError
@@ -103,8 +94,6 @@ def import_tree(
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Imports a tree of Parquet files into history, date by date.
 

@@ -17,11 +17,9 @@ from sparkhaven.jobs.cli.history.status import show_status
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
-    Json,
     LocalOption,
     SparkOption,
     StopOnErrorOption,
-    Verbose,
     WorkersOption,
     chosen_runner,
     help_end,
@@ -103,8 +101,6 @@ def merge(
     spark: SparkOption = False,
     stop_on_error: StopOnErrorOption = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Merges dates from intraday into sorted, grouped history.
 
@@ -160,7 +156,7 @@ def merge(
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned, PARALLEL_ROWS)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
-                executor = _spark_executor(opened, place.layout, place.table, workers, verbose)
+                executor = _spark_executor(opened, place.layout, place.table, workers, cli.verbose)
         results = run(
             values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, group, help_end
+from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.index.tlmi import IndexEntry
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(metadata, name="metadata")
 
 
-def list_(ctx: typer.Context, tables: TablesArgument = None, as_json: Json = False, verbose: Verbose = False) -> None:
+def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
     """Lists the entries of location indexes.
 
     Each has internal partition, date, rows, time of its merge, and format.
@@ -66,9 +66,7 @@ def list_(ctx: typer.Context, tables: TablesArgument = None, as_json: Json = Fal
     _each(cli, tables, run)
 
 
-def validate(
-    ctx: typer.Context, tables: TablesArgument = None, as_json: Json = False, verbose: Verbose = False
-) -> None:
+def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
     """Compares location indexes with the merge records.
 
     An entry may be missing, extra, or have another size, format or time. Changes nothing.
@@ -91,13 +89,7 @@ def validate(
     _each(cli, tables, run)
 
 
-def update(
-    ctx: typer.Context,
-    tables: TablesArgument = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+def update(ctx: typer.Context, tables: TablesArgument = None, dry_run: DryRun = False) -> None:
     """Writes location indexes from the merge records.
 
     Only where they differ. Reads and moves no data.

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, group, help_end
+from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(partitions, name="partitions")
 
 
-def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = False, verbose: Verbose = False) -> None:
+def list_(ctx: typer.Context, namespace: NamespaceArgument) -> None:
     """Lists storage partitions, and which ones merges write to."""
     cli: CliContext = ctx.obj
     layout = cli.database()
@@ -56,8 +56,6 @@ def add(
         typer.Option(metavar="DIR", parser=local_path, help="Directory on its volume. Default: below the root."),
     ] = None,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Creates a storage partition, which merges write to."""
     cli: CliContext = ctx.obj

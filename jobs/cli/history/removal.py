@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
@@ -51,8 +51,6 @@ def truncate(
     source: SourceOption = None,
     allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Empties the intraday locations of merged dates.
 
@@ -71,8 +69,6 @@ def delete(
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Grace period after the truncate.")] = GRACE_S,
     allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Removes the files of truncated dates.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.errors import EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -86,13 +86,7 @@ def _replaced(old: Replaced) -> dict[str, object]:
     }
 
 
-def clean_command(
-    ctx: typer.Context,
-    name: AnyTableArgument = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+def clean_command(ctx: typer.Context, name: AnyTableArgument = None, dry_run: DryRun = False) -> None:
     """Removes replaced generations of history.
 
     Only once no reader can be using them.

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.options import DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
+from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import intraday_dates, parse_choice
 from sparkhaven.store.epochs.reading.stream_state import newest_states
@@ -37,8 +37,6 @@ def validate(
     dates: DatesOption = None,
     allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Validates merged dates against counts, digests and rules.
 

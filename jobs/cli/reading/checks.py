@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import AnyTableArgument, Json, Verbose, help_end
+from sparkhaven.jobs.cli.options import AnyTableArgument, help_end
 from sparkhaven.readers.checks.verify import verify as verify_tables
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.errors import EXIT_BAD_DATA
@@ -27,8 +27,6 @@ def verify(
     ctx: typer.Context,
     name: AnyTableArgument = None,
     deep: Annotated[bool, typer.Option("--deep", help="Read every committed byte. Default: lengths only.")] = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Checks tables for damage, read-only.
 
@@ -36,7 +34,7 @@ def verify(
     """
     cli: CliContext = ctx.obj
     table = TableName.parse(name) if name is not None else None
-    progress = cli.note if verbose else lambda _: None
+    progress = cli.note if cli.verbose else lambda _: None
     report = verify_tables(Fs(), cli.database(), table, deep=deep, progress=progress)
     ending = (
         f"{report.tables} tables, {report.streams} streams, {report.locations:,} locations, {report.rows:,} rows, "
@@ -52,8 +50,6 @@ def inspect(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", parser=local_path, help="Files of a database, of any kind.")
     ],
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Decodes single files, reports corruption by byte offset."""
     cli: CliContext = ctx.obj

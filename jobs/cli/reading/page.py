@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import Json, Verbose, help_end
+from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.jobs.page.collect import Asked, FactCollector
 from sparkhaven.jobs.page.document import page as document
 from sparkhaven.jobs.page.drawing import Drawings, require_library
@@ -51,8 +51,6 @@ def page(
         Path | None,
         typer.Option(metavar="FILE.html", parser=local_path, help="Write the page to this file, and serve nothing."),
     ] = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Serves the operations page, or writes it to a file.
 

@@ -14,13 +14,11 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
-    Json,
     LimitOption,
     OutOption,
     SkipSetAsideOption,
     TableArgument,
     TierOption,
-    Verbose,
     VerticalOption,
     help_end,
 )
@@ -74,8 +72,6 @@ def read(
         ),
     ] = None,
     skip_set_aside: SkipSetAsideOption = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Reads rows of one snapshot of a table.
 

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_code
-from sparkhaven.jobs.cli.options import Json, Verbose, help_end, memory_bytes
+from sparkhaven.jobs.cli.options import help_end, memory_bytes
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.live.live_root import Health, LiveRoot
 from sparkhaven.readers.live.served_columns import served_schema
@@ -45,8 +45,6 @@ def serve(
     ui: Annotated[
         bool, typer.Option("--ui", help="Turn on the web page. Then whoever has the key can run any code here.")
     ] = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Serves tables live, by a Deephaven engine.
 

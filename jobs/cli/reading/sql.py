@@ -14,12 +14,10 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
-    Json,
     LimitOption,
     OutOption,
     SkipSetAsideOption,
     TierOption,
-    Verbose,
     VerticalOption,
     help_end,
     memory_bytes,
@@ -56,8 +54,6 @@ def sql(
         str | None, typer.Option(metavar="SIZE", help="Memory of the query. Default: 80 % of the machine's.")
     ] = None,
     skip_set_aside: SkipSetAsideOption = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Runs a SELECT over snapshots of tables.
 
@@ -93,7 +89,7 @@ def sql(
         else:
             show_rows(names, lines, vertical, "--vertical shows all")
             print(f"{rows:,} rows{_pinned(opened)}, {len(lines)} shown")
-        for scan in record["tables"] if verbose else ():
+        for scan in record["tables"] if cli.verbose else ():
             condition = f" where {scan['where']}" if scan["where"] else ""
             print(f"{scan['table']}: {scan['rows_read']:,} rows read of {', '.join(scan['columns'])}{condition}")
 

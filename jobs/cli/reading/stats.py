@@ -8,15 +8,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
 from sparkhaven.jobs.cli.failed_streams import report_failed
-from sparkhaven.jobs.cli.options import (
-    AsOfOption,
-    Json,
-    OldFeedOption,
-    TableAndFilesArgument,
-    Verbose,
-    help_end,
-    table_and_files,
-)
+from sparkhaven.jobs.cli.options import AsOfOption, OldFeedOption, TableAndFilesArgument, help_end, table_and_files
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.streams.feeds import passed_lines, remarks_of
 from sparkhaven.jobs.streams.reports.data_warnings import fields
@@ -40,7 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=help_end(*lines, bad_data="a table cannot be read", retry=retry))(stats)
 
 
-def tables(ctx: typer.Context, all_tables: AllOption = False, as_json: Json = False, verbose: Verbose = False) -> None:
+def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
     """Lists tables with rows, dates and epochs."""
     cli: CliContext = ctx.obj
     listed = list_tables(Fs(), cli.database(), _listed(cli.database(), all_tables))
@@ -63,8 +55,6 @@ def stats(
     feeds: OldFeedOption = None,
     all_tables: AllOption = False,
     as_of: AsOfOption = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Reports rows, bytes, epochs and positions of tables.
 
@@ -106,7 +96,7 @@ def stats(
             failed = report(cli, error, table=str(table_name))
             code = code or failed
             continue
-        cli.result(figures, lambda figures=figures: _show_stats(figures, verbose))  # type: ignore[misc]
+        cli.result(figures, lambda figures=figures: _show_stats(figures, cli.verbose))  # type: ignore[misc]
     exit_with(code)
 
 

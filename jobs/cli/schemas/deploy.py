@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, Json, TableArgument, Verbose, help_end
+from sparkhaven.jobs.cli.options import DryRun, TableArgument, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.errors import SettingsError
@@ -50,8 +50,6 @@ def deploy(
         int | None, typer.Option("--restore", metavar="VERSION", min=1, help="Bring back columns of this version.")
     ] = None,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Deploys a schema, with drops and renames if named.
 
@@ -85,7 +83,7 @@ def deploy(
     cli.result(record, text)
 
 
-def history(ctx: typer.Context, name: TableArgument, as_json: Json = False, verbose: Verbose = False) -> None:
+def history(ctx: typer.Context, name: TableArgument) -> None:
     """Shows what each version of a table's schema has changed.
 
     Columns that are gone are listed with the last version that has them.
@@ -115,8 +113,6 @@ def diff(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=FILE)],
     second: Annotated[str, typer.Argument(metavar="B", help=FILE)],
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Shows what schema B changes in schema A."""
     cli: CliContext = ctx.obj

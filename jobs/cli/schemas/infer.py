@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, help_end
+from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -84,8 +84,6 @@ def infer(
     out: OutOption = None,
     force: ForceOption = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Infers a schema from rows of a feed.
 
@@ -125,8 +123,6 @@ def new(
     out: OutOption = None,
     force: ForceOption = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Writes the stream file for a schema and a feed.
 

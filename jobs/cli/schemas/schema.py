@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
-from sparkhaven.jobs.cli.options import Json, Verbose, group, help_end
+from sparkhaven.jobs.cli.options import group, help_end
 from sparkhaven.jobs.cli.schemas import deploy as deploy_commands
 from sparkhaven.jobs.cli.schemas import infer as infer_commands
 from sparkhaven.jobs.settings.deployment import deploy_schema
@@ -43,8 +43,6 @@ def check(
             "--against", metavar="ROOT", parser=local_path, help="Also say what a start in this database would do."
         ),
     ] = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Reports errors and warnings of schema files by line."""
     cli: CliContext = ctx.obj
@@ -81,8 +79,6 @@ def _would_do(change: Deployment) -> str:
 def show(
     ctx: typer.Context,
     subject: Annotated[str, typer.Argument(metavar="NS.T|FILE", help="A deployed table, or a schema file.")],
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Shows columns, indexes and validation rules of a table."""
     cli: CliContext = ctx.obj

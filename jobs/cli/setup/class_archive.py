@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import Json, Verbose, help_end
+from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.jobs.session.fast_start import AT_EXIT, class_archive, keep_archive
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.errors import SettingsError
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command("class-archive", epilog=help_end("class-archive", usage=usage, retry=retry))(archive)
 
 
-def archive(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
+def archive(ctx: typer.Context) -> None:
     """Creates a class archive, with which Spark starts faster.
 
     It is the JVM's class-data sharing on this machine. An archive that fits this JDK and this PySpark is kept.

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
+from sparkhaven.jobs.cli.options import OldFeedOption, TableAndFilesArgument, help_end, table_and_files
 from sparkhaven.jobs.doctor.checks import findings
 from sparkhaven.jobs.doctor.finding import CheckContext, DoctorFinding, headline
 from sparkhaven.jobs.streams.starting import load_streams
@@ -29,8 +29,6 @@ def doctor(
     words: TableAndFilesArgument = None,
     feeds: OldFeedOption = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show what is well, too.")] = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Checks the database and names the next command to run.
 

@@ -7,7 +7,7 @@ import os
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import Json, Verbose, help_end
+from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.jobs.session.delta_jars import VERSION, delta_jars
 from sparkhaven.store.io.fs import Fs
 
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=help_end("jars", usage="the jars cannot be fetched", retry="no space on the disk"))(jars)
 
 
-def jars(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
+def jars(ctx: typer.Context) -> None:
     """Fetches Delta's jars, so that Spark reads the quarantine.
 
     They are those for the Spark that is installed, fetched once. No stream needs them.

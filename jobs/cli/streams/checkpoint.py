@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, Json, Verbose, group, help_end, old_spelling
+from sparkhaven.jobs.cli.options import DryRun, group, help_end, old_spelling
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
@@ -41,8 +41,6 @@ def repair(
     fix: Annotated[bool, typer.Option("--repair", help="Back it up and repair it. Default: only report.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Finds and repairs damage of Spark's checkpoint.
 

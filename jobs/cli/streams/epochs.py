@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
+from sparkhaven.jobs.cli.options import DryRun, StreamArgument, TableArgument, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.streams.reports.data_warnings import fields
@@ -36,13 +36,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(epochs, name="epochs")
 
 
-def list_(
-    ctx: typer.Context,
-    name: TableArgument,
-    stream: StreamArgument,
-    as_json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+def list_(ctx: typer.Context, name: TableArgument, stream: StreamArgument) -> None:
     """Lists epochs since the rollback floor."""
     cli: CliContext = ctx.obj
     layout, parsed = cli.database(), TableName.parse(name)
@@ -65,8 +59,6 @@ def show(
     name: TableArgument,
     stream: StreamArgument,
     epoch: Annotated[int | None, typer.Option(metavar="N", help="Default: the newest.")] = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Shows the state of one epoch: locations and positions."""
     cli: CliContext = ctx.obj
@@ -103,8 +95,6 @@ def rollback(
     stream: StreamArgument,
     to: Annotated[int, typer.Option(metavar="N", min=0, help="The epoch to restore.")],
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Restores the state of an older epoch as a new epoch.
 

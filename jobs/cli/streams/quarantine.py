@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, Json, TableArgument, Verbose, group, help_end, old_spelling
+from sparkhaven.jobs.cli.options import DryRun, TableArgument, group, help_end, old_spelling
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.quarantine_lines import read_repairs, row_value
 from sparkhaven.jobs.operations.quarantined_stream import find, ledger_of, no_stream
@@ -71,8 +71,6 @@ def list_(
     epoch: EpochOption = None,
     state: StateOption = "all",
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="At most this many rows. 0: all.")] = SHOWN,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Lists rejected rows by source and position.
 
@@ -119,8 +117,6 @@ def requeue(
     source: SourceOption = None,
     epoch: EpochOption = None,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Ingests pending rows again, each exactly once.
 
@@ -185,8 +181,6 @@ def drop(
     state: StateOption = "all",
     everything: Annotated[bool, typer.Option("--all", help="Drop all rows.")] = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Deletes rows from the quarantine.
 

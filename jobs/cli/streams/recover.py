@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
-from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.operations.rebuilding import parse_choice, rebuild_stream
@@ -60,8 +60,6 @@ def recover(
         bool, typer.Option("--back-to-known", help="For a rebuilt log: drop rows after the newest known state.")
     ] = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Runs crash recovery only, without ingest.
 

@@ -10,16 +10,7 @@ from typing import Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.options import (
-    AnyTableArgument,
-    DryRun,
-    Json,
-    StreamArgument,
-    TableArgument,
-    Verbose,
-    group,
-    help_end,
-)
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, StreamArgument, TableArgument, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.doctor.finding import ago
 from sparkhaven.readers.stream_summaries import StreamSummary, table_streams
@@ -45,7 +36,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(streams, name="streams")
 
 
-def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = False, verbose: Verbose = False) -> None:
+def list_(ctx: typer.Context, name: AnyTableArgument = None) -> None:
     """Lists streams with source, epochs, rows and last commit.
 
     `left` says what is left of a stream: rows, truncated locations, or only its commit log. A start or a removal that
@@ -72,14 +63,7 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None, as_json: Json = Fal
     exit_with(code)
 
 
-def remove(
-    ctx: typer.Context,
-    name: TableArgument,
-    stream: StreamArgument,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+def remove(ctx: typer.Context, name: TableArgument, stream: StreamArgument, dry_run: DryRun = False) -> None:
     """Removes a stream of which no row is left.
 
     It has never committed, or its rows are all merged, truncated and deleted. Its commit log and positions go, and
