@@ -26,7 +26,7 @@ PLANNED: Mapping[str, str] = {
 }
 """Feeds that a stream file can name by one word."""
 
-GIVEN: Mapping[str, str] = {"frames": "sparkhaven.ingest.feeds.frames.feed:FramesFeed"}
+GIVEN: Mapping[str, str] = {"frames": "sparkhaven.ingest.feeds.frames.frame_rows:FramesFeed"}
 """Feeds whose rows a program hands over."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)

@@ -25,9 +25,8 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from sparkhaven.jobs.cli.startup.forgone_imports import forgo_http, forgo_pandas
 from sparkhaven.jobs.cli.startup.plain_values import plain_values
-from sparkhaven.jobs.cli.startup.without_http import forgo_http
-from sparkhaven.jobs.cli.startup.without_pandas import forgo_pandas
 from sparkhaven.jobs.logs.logged_commands import logged_command
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import Check, CheckContext, DoctorFinding, Found, checked
-from sparkhaven.jobs.doctor.locks import locks
 from sparkhaven.jobs.doctor.machine import jdk, spark, versions
-from sparkhaven.jobs.doctor.quarantine import quarantined
-from sparkhaven.jobs.doctor.schemas import schemas
-from sparkhaven.jobs.doctor.streams import clock, epochs, lag, logs
-from sparkhaven.jobs.doctor.tables import tables
+from sparkhaven.jobs.doctor.streams import clock, epochs, lag, locks, logs, quarantined
+from sparkhaven.jobs.doctor.tables import schemas, tables
 from sparkhaven.jobs.doctor.volumes import file_systems, free_space
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.schema.deployed.deploy import deployed_tables

@@ -1,21 +1,27 @@
-"""Streams: the age of the newest epoch, damaged logs, lag, and times in the future."""
+"""Streams: the age of the newest epoch, damaged logs, lag, times in the future, locks and rejected rows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
+from sparkhaven.jobs.operations.quarantined_stream import rejected_rows
 from sparkhaven.jobs.streams.feeds import remarks_of
 from sparkhaven.readers.checks.findings import CheckFinding as Damage
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
+from sparkhaven.store.epochs.files.lock import lock_owner
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.writers.quarantine.row_choice import Chosen
 
 ASK_SECONDS = 5.0
 WHOLE_LOG = 16 << 20  # bytes; a larger one is left to `verify`
@@ -139,3 +145,61 @@ def of_damage(context: CheckContext, table: TableName, damage: list[Damage]) -> 
 def _has_locations(context: CheckContext, table: TableName) -> bool:
     root = context.layout.intraday(table)
     return any(context.fs.names(root / name) for name in context.fs.names(root) if not name.startswith("."))
+
+
+def locks(context: CheckContext) -> Iterator[Found]:
+    """By stream whether it runs and where, and running merges."""
+    for table, stream, _ in context.streams():
+        path = context.layout.stream_lock(table, stream)
+        yield _lock(context, f"{table} {stream}", path)
+    for table in context.tables:
+        pid = lock_owner(context.fs, context.layout.merges(table))
+        if pid is not None:
+            yield "ok", f"{table}: a merge or a removal runs, process {pid}", None
+
+
+def _lock(context: CheckContext, name: str, path: Path) -> Found:
+    pid, owner = lock_owner(context.fs, path), _lock_owner(context, path)
+    host = owner.get("host")
+    since = owner.get("since")
+    age = f" since {ago(context.now_s - since / 1000)}" if isinstance(since, int | float) else ""
+    if pid is not None:
+        return "ok", f"{name} is being written by process {pid} of {context.host}{age}", None
+    if isinstance(host, str) and host and host != context.host:
+        message = (
+            f"{name} was last opened by process {owner.get('pid')} on {host}{age}. Only that host knows whether it runs"
+        )
+        return "note", message, f"on {host}: ps -p {owner.get('pid')}"
+    return "ok", f"{name} is not being written", None
+
+
+def _lock_owner(context: CheckContext, path: Path) -> dict[str, Any]:
+    """What the last owner has written into the lock file; nothing if it has another format."""
+    if context.fs.stat(path) is None:
+        return {}
+    try:
+        mark = json.loads(context.fs.read(path))
+    except ValueError:
+        return {}
+    return mark if isinstance(mark, dict) else {}
+
+
+def quarantined(context: CheckContext) -> Iterator[Found]:
+    """The number of pending rows by stream."""
+    pending = False
+    for table, stream, state in context.streams():
+        if isinstance(state, Exception):
+            continue  # reported by ``logs``
+        command = context.command("quarantine", "list", table, stream)
+        for result in each(f"{table} {stream}", command, partial(_of_stream, context, table, state, command)):
+            pending = True
+            yield result
+    if not pending:
+        yield "ok", "no row is pending in quarantine", None
+
+
+def _of_stream(context: CheckContext, table: TableName, state: StreamState, command: str) -> Iterator[Found]:
+    rows = rejected_rows(TablePlace(context.fs, context.layout, table), state)
+    count = rows.count(Chosen(state="pending")) if rows is not None else 0
+    if count:
+        yield "note", f"{table} {state.stream}: {count:,} rows are in quarantine", command

@@ -2,6 +2,9 @@
 
 A set of jars is complete when its directory has the list of their sizes, which is written last: an interrupted fetch
 starts again, a complete one needs no network.
+
+Delta's jars are for programs that read the quarantine, a Delta table, with Spark. No stream needs them: the quarantine
+is written without Delta's own code, by runs in Spark too.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
@@ -22,6 +26,9 @@ from sparkhaven.store.types.frozen import frozen
 
 LIST = "jars.json"
 FETCH_SECONDS = 600.0
+DELTA_VERSION = "4.4.0"
+DELTA_SPARKS = ("4.0", "4.1", "4.2")  # that this version of Delta has a jar for
+BESIDE = ("delta-storage", "delta-kernel-api", "delta-kernel-defaults", "delta-kernel-unitycatalog")
 
 
 @frozen
@@ -132,3 +139,21 @@ def _ivy() -> Path:
     if not ivy_jars:
         raise SettingsError("pyspark has no Ivy among its jars", expected="pyspark/jars/ivy-*.jar", found=package_paths)
     return ivy_jars[0]
+
+
+def delta_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Delta's jars in the cache, fetched if they are missing.
+
+    SettingsError: they cannot be fetched, or Delta has none for the Spark that is installed.
+    """
+    release = installed_spark().series
+    if release not in DELTA_SPARKS:
+        raise SettingsError(
+            "Delta has no jars for the Spark that is installed",
+            expected=f"pyspark of one of {', '.join(DELTA_SPARKS)}",
+            found=f"pyspark {release}",
+            hint="list and requeue rejected rows without Spark, see `sparkhaven quarantine list --help`",
+        )
+    names = (f"delta-spark_{release}_2.13", *BESIDE)
+    artifacts = [Artifact("io.delta", name, DELTA_VERSION, alone=True) for name in names]  # the rest comes with Spark
+    return jars(fs, f"delta-{DELTA_VERSION}-spark-{release}", artifacts, environ)

@@ -1,13 +1,18 @@
 """The entry points for spark-submit: their arguments become a call of the command line.
 
 Only the standard library is imported before it is known that this interpreter has the other packages.
+
+spark-submit starts the driver with one pipe for both outputs and copies it to its standard output. Its JVM has the
+standard error that the user sees, and is asked over the driver's gateway to print progress and errors there.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any, TextIO
 
 EXIT_USAGE = 2  # as in ``store.errors``
 
@@ -22,7 +27,6 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
         from sparkhaven.jobs.cli.main import app
         from sparkhaven.jobs.session.signals import forward_signals
         from sparkhaven.jobs.session.spark_or_local import is_submitted
-        from sparkhaven.jobs.submit.driver_outputs import separate_outputs
     except ModuleNotFoundError as error:
         print(
             f"error: the driver's Python {sys.executable} lacks a package of sparkhaven\n"
@@ -52,3 +56,30 @@ def arrange(command: str, words: list[str]) -> list[str]:
         else:
             rest.append(word)
     return [*before, command, *(rest[1:] if rest[:1] == [command] else rest)]
+
+
+class JvmErrors(io.TextIOBase):
+    """Standard error by the JVM of spark-submit; ``joined`` is what is left when that has ended."""
+
+    def __init__(self, jvm_errors: Any, joined: TextIO) -> None:
+        self._jvm_errors, self._joined = jvm_errors, joined
+
+    def write(self, text: str) -> int:
+        from py4j.protocol import Py4JError
+
+        try:
+            self._jvm_errors.print(text)
+            self._jvm_errors.flush()
+        except (Py4JError, OSError):
+            return self._joined.write(text)
+        return len(text)
+
+
+def separate_outputs() -> None:
+    """Prints standard error by the JVM of spark-submit, if it shares a pipe with standard output."""
+    if not os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()):
+        return
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    sys.stderr = JvmErrors(SparkContext._gateway.jvm.java.lang.System.err, sys.stderr)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.sqlite_feed import NAME, SqliteOptions
-from sparkhaven.ingest.feeds.frames.feed import FramesFeed
+from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
@@ -167,7 +167,7 @@ class TestKafkaWithoutBroker(PlannedFeedContract):
     @pytest.fixture
     def case(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KafkaCase:
         partition = Partition()
-        for module in ("broker.remote", "broker.topics", "source"):
+        for module in ("broker.topics", "source"):
             monkeypatch.setattr(
                 f"sparkhaven.ingest.feeds.kafka.{module}.KafkaTopics", lambda options, **more: partition
             )

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from sparkhaven.ingest.feeds.kafka.broker.remote import Broker as Remote
+from sparkhaven.ingest.feeds.kafka.broker.topics import Broker as Remote
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.jobs.settings.stream_file import load_stream_file

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tools.docs.commands import command_pages
-from tools.docs.conversions import conversion_table
-from tools.docs.errors import error_table
 from tools.docs.figures import figure_table, peer_table
-from tools.docs.metrics import metric_tables
-from tools.docs.reasons import reason_table
-from tools.docs.rules import resume_rule_table, schema_code_table
 from tools.docs.settings import stream_file_tables
-from tools.docs.types import type_table
+from tools.docs.tables import (
+    conversion_table,
+    error_table,
+    metric_tables,
+    reason_table,
+    resume_rule_table,
+    schema_code_table,
+    type_table,
+)
 
 GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_pages,

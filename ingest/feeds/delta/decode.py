@@ -1,4 +1,4 @@
-"""A range of a Delta table's files to typed rows: the log says which files, the Parquet decoder reads them."""
+"""The data files of a Delta table, which the log names and the Parquet decoder reads: to typed rows, or as a sample."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from sparkhaven.ingest.feeds.delta.snapshot import look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.formats.decoding import KnownFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.feeds.files.sample import sample_of
 from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
+from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.store.delta.errors import damaged
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
 from sparkhaven.store.epochs.state.table_versions import unpacked
+from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
@@ -100,3 +103,27 @@ def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[A
         _HELD.clear()
         _HELD[key] = snapshot(fs, Path(feed.path), version)
     return _HELD[key]
+
+
+def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
+    """At most so many rows of the newest version, about as many of each of some data files."""
+    table = Path(options.path)
+    view = look(fs, table)
+    latest = view.latest
+    files: list[tuple[FileId, KnownFile]] = []
+    for added in snapshot(fs, table, latest):
+        stat = fs.stat(Path(added.path))
+        if stat is None:
+            raise file_gone(Path(added.path), latest)
+        file = FileId(added.path, added.size, stat.mtime_ns)
+        values = partition_values(fs, file, dict(added.values), lambda: view.metadata.columns)
+        files.append((file, KnownFile(constants=FileConstants(values), utc96=True)))
+    if not files:
+        raise FeedError(
+            "the Delta table has no rows to infer from",
+            where=table,
+            expected="at least one data file",
+            found=f"none at version {latest}",
+            hint="wait for rows, or write the schema by the columns of the table",
+        )
+    return sample_of(fs, files, data_files(options), rows)

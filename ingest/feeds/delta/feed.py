@@ -64,7 +64,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
 
     @classmethod
     def sample(cls, fs: Fs, options: DeltaOptions, rows: int) -> Sample:
-        from sparkhaven.ingest.feeds.delta.sample import sample_table
+        from sparkhaven.ingest.feeds.delta.decode import sample_table
 
         return sample_table(fs, options, rows)
 

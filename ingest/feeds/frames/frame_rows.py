@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.feeds.base import Block, Clock
+from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, told_apart
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
@@ -28,6 +28,7 @@ from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, accepted, rule
 from sparkhaven.store.conversions.source_types import INT64, Group, spark_source
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema
 
 Fields = Sequence[tuple[str, str]]
@@ -153,3 +154,14 @@ def frame_blocks(
 
 def _numbered(numbers: Ints, row: BadRow) -> BadRow:
     return replace(row, line=int(numbers[row.line]))
+
+
+class FramesFeed(Feed[FramesOptions, FrameBatch]):
+    """Batches of a data frame, with settings that ``fit_frame`` has made."""
+
+    @property
+    def resume(self) -> ResumeRules:
+        return ResumeRules(self.options.allow_gap)
+
+    def decode(self, fs: Fs, split: FrameBatch, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
+        return frame_blocks(split, self.spec, schema, rejects, clock)

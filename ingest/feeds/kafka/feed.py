@@ -104,6 +104,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def remote(self) -> Remote:
         """The broker; SettingsError for a setting that its client refuses."""
-        from sparkhaven.ingest.feeds.kafka.broker.remote import Broker
+        from sparkhaven.ingest.feeds.kafka.broker.topics import Broker
 
         return Broker(self.options)

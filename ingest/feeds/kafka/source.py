@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
-from sparkhaven.ingest.feeds.kafka.message_size import MessageSizes
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
@@ -33,6 +33,8 @@ from sparkhaven.store.io.fs import Fs
 
 Offset = dict[str, int]
 KafkaStream = RangeStream[KafkaOptions]
+SAMPLED_MESSAGES = 200  # messages that are looked at
+GUESS_LASTS = 100  # batches for which a guess is good
 
 
 def kafka_source(stream: KafkaStream) -> type[DataSource]:
@@ -160,3 +162,32 @@ def _partitions(offset: Offset) -> dict[TopicPartition, int]:
 
 def _key(offset: Offset) -> str:
     return json.dumps(offset, sort_keys=True)
+
+
+class MessageSizes:
+    """Looks at messages that wait, where most of them do, and again from time to time."""
+
+    def __init__(self, feed: KafkaOptions) -> None:
+        self._feed = feed
+        self._guess = 0.0
+        self._left = 0
+
+    def bytes_per_message(
+        self, positions: Mapping[TopicPartition, Position], waiting: Mapping[TopicPartition, int]
+    ) -> float:
+        """Bytes of key and value; at least 1."""
+        if self._left <= 0:
+            self._guess, self._left = self._look(positions, waiting), GUESS_LASTS
+        self._left -= 1
+        return max(self._guess, 1.0)
+
+    def _look(self, positions: Mapping[TopicPartition, Position], waiting: Mapping[TopicPartition, int]) -> float:
+        partition = max(waiting, key=lambda partition: waiting[partition])
+        start, topic_id = positions[partition].offset, positions[partition].topic_id
+        sample = OffsetRange(*partition, start, start + min(SAMPLED_MESSAGES, waiting[partition]), topic_id)
+        reader = KafkaReader(self._feed)
+        try:
+            sizes = [len(m.value() or b"") + len(m.key() or b"") for messages in reader.read(sample) for m in messages]
+        finally:
+            reader.close()
+        return sum(sizes) / len(sizes) if sizes else self._guess

@@ -8,7 +8,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import help_end
-from sparkhaven.jobs.session.delta_jars import VERSION, delta_jars
+from sparkhaven.jobs.session.jars import DELTA_VERSION, delta_jars
 from sparkhaven.store.io.fs import Fs
 
 
@@ -23,4 +23,4 @@ def jars(ctx: typer.Context) -> None:
     """
     cli: CliContext = ctx.obj
     paths = [str(path) for path in delta_jars(Fs(), os.environ)]
-    cli.result({"delta": VERSION, "paths": paths}, "\n".join(paths))
+    cli.result({"delta": DELTA_VERSION, "paths": paths}, "\n".join(paths))

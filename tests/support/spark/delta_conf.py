@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkhaven.jobs.session.delta_jars import delta_jars
+from sparkhaven.jobs.session.jars import delta_jars
 from sparkhaven.store.io.fs import Fs
 
 CONF = {

@@ -17,10 +17,8 @@ from sparkhaven.store.types.datatypes import TYPES
 from tests.support.docs.pages import PAGES
 from tools.docs import GENERATED
 from tools.docs.commands import command_pages, commands
-from tools.docs.errors import error_table
-from tools.docs.metrics import metric_tables
 from tools.docs.settings import SECTIONS, described, stream_file_tables
-from tools.docs.types import type_table
+from tools.docs.tables import error_table, metric_tables, type_table
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 

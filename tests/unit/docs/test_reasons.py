@@ -6,7 +6,7 @@ import re
 
 from sparkhaven.store.quarantine.reasons import Reason
 from tests.support.places import REPOSITORY
-from tools.docs.reasons import reason_table
+from tools.docs.tables import reason_table
 
 PACKAGES = ("store", "ingest", "readers", "writers", "jobs")
 CODES = """

@@ -12,7 +12,7 @@ from sparkhaven.store.epochs.state.resume_rules import PAGE, ResumeRule
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.schema.findings import VIOLATIONS
 from tests.support.places import REPOSITORY
-from tools.docs.rules import resume_rule_table, schema_code_table
+from tools.docs.tables import resume_rule_table, schema_code_table
 
 PACKAGES = ("store", "ingest", "readers", "writers", "jobs")
 CODE = re.compile(r"(?<![\w.#])[EW]1\d\d\b|(?<=[(\s])R[1-9](?=[),;:\s])")

@@ -25,8 +25,8 @@ from sparkhaven.ingest.bad_rows import (
     bad_row,
     check_budget,
 )
+from sparkhaven.ingest.feeds.files.formats.parquet_files import from_row_text
 from sparkhaven.ingest.formats.parquet.parquet_batches import BATCH_ROWS
-from sparkhaven.ingest.formats.parquet.repaired_types import from_row_text
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded

@@ -18,7 +18,7 @@ from sparkhaven.store.lazy_compute import BY_NAME, null_mask, pc, positions
 TEXTS = st.lists(st.none() | st.text(max_size=3), max_size=8)
 FLOATS = st.lists(st.none() | st.floats(), max_size=8)
 LITTLE = """import sys
-from sparkhaven.jobs.cli.startup.without_pandas import forgo_pandas
+from sparkhaven.jobs.cli.startup.forgone_imports import forgo_pandas
 import pyarrow as pa
 forgo_pandas()
 from sparkhaven.store.format.column.charset import encode_values

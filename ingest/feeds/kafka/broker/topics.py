@@ -26,6 +26,8 @@ _NO_ID = "A" * 22
 _READ_UNCOMMITTED = "read_uncommitted"
 
 _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+CHECK_SECONDS = 1.5
+ASK_SECONDS = 1.0
 
 
 @frozen
@@ -211,3 +213,30 @@ def topic_partitions(waits: Waits, names: Sequence[str]) -> dict[str, tuple[str,
 
 def _not_awaited() -> RetryableFeedError:
     return RetryableFeedError("the stream was stopped while it waited for the broker", hint="start the stream again")
+
+
+class Broker:
+    """One client for all questions; SettingsError for a setting that it refuses."""
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
+        self._topics = KafkaTopics(options, patience=ASK_SECONDS)
+
+    def check(self) -> None:
+        """Raises what would stop the stream at its first batch, as far as the broker can tell now.
+
+        FeedSettingsError for a topic, password or right. A broker that does not answer within some seconds is not
+        waited for: the stream does that.
+        """
+        try:
+            KafkaTopics(self._options, patience=CHECK_SECONDS).look()
+        except RetryableFeedError:
+            return
+
+    def ends(self, known: Sequence[str]) -> Mapping[str, int]:
+        """Ends by ``topic/partition``: of the ``known`` ones that are of the feed, else of all that it has."""
+        named = (name.rpartition("/") for name in known if "/" in name)
+        partitions = [(topic, int(number)) for topic, _, number in named if self._options.takes(topic)]
+        if partitions:
+            return {partition_name(*partition): end for partition, end in self._topics.ends(partitions).items()}
+        return {partition_name(*partition): end for partition, end in partition_ends(self._topics.look()).items()}

@@ -20,8 +20,7 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
-from sparkhaven.ingest.feeds.frames.feed import FramesFeed
-from sparkhaven.ingest.feeds.frames.frame_rows import fit_frame
+from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.ingest.targets.target_columns import resolve_targets

@@ -11,11 +11,10 @@ import pytest
 
 from sparkhaven.jobs.doctor.dates import dates
 from sparkhaven.jobs.doctor.finding import CheckContext
-from sparkhaven.jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows, writing
+from sparkhaven.jobs.logs.command_rows import admin_rows, merge_rows, storage_rows, table_of, validation_rows, writing
 from sparkhaven.jobs.logs.log_tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.logged_commands import LOGGED, logged_command
-from sparkhaven.jobs.logs.storage_rows import storage_rows
 from sparkhaven.readers.table_stats import disk_use
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

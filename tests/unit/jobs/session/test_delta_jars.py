@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.session import delta_jars as module
-from sparkhaven.jobs.session.delta_jars import SPARKS, delta_jars
+from sparkhaven.jobs.session import jars as module
+from sparkhaven.jobs.session.jars import DELTA_SPARKS, delta_jars
 from sparkhaven.readers.spark.releases import Release, installed_spark
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -31,7 +31,7 @@ def test_the_error_without_network_names_it(tmp_path: Path) -> None:
 
 
 def test_a_spark_that_delta_has_no_jars_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert installed_spark().series in SPARKS
+    assert installed_spark().series in DELTA_SPARKS
     monkeypatch.setattr(module, "installed_spark", lambda: Release("4.9.1", (4, 9)))
     with pytest.raises(SettingsError, match="Delta has no jars") as caught:
         delta_jars(Fs(), offline(tmp_path))

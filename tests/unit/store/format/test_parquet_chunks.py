@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.formats.parquet.sample import first_rows
+from sparkhaven.ingest.feeds.files.formats.parquet_files import first_rows
 from sparkhaven.store.errors import CorruptFileError, FeedError
 from sparkhaven.store.format.parquet.chunks import ANY_SIZE, checked_chunks
 from sparkhaven.store.io.fs import Fs

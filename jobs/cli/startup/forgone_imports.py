@@ -1,12 +1,18 @@
-"""Keeps PyArrow from importing pandas, whose import takes longer than most commands.
+"""Keeps libraries from importing what takes longer than most commands: PyArrow pandas, the XML parser an HTTP client.
 
 PyArrow imports an installed pandas with its first array or scalar, to recognise pandas' objects. The commands here pass
 it none. Code that needs pandas by name, like ``to_pandas``, still imports it later.
+
+``xml.sax.saxutils`` imports ``urllib.request`` to open URLs. Schemas are parsed from bytes, and whatever needs URLs
+imports it again.
 """
 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
+
+_HTTP = "urllib.request"
 
 
 class _WithoutPandas:
@@ -29,3 +35,14 @@ def forgo_pandas() -> None:
         pa.scalar(0)
     finally:
         sys.meta_path.remove(finder)
+
+
+def forgo_http() -> None:
+    """Imports the parser's helpers while an empty module stands for ``urllib.request``; idempotent."""
+    if "xml.sax.saxutils" in sys.modules or _HTTP in sys.modules:
+        return
+    sys.modules[_HTTP] = ModuleType(_HTTP)
+    try:
+        import xml.sax.saxutils  # noqa: F401
+    finally:
+        del sys.modules[_HTTP]

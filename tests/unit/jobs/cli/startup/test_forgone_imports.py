@@ -8,7 +8,7 @@ import sys
 import pytest
 
 CODE = """import sys
-from sparkhaven.jobs.cli.startup.without_pandas import forgo_pandas
+from sparkhaven.jobs.cli.startup.forgone_imports import forgo_pandas
 import sparkhaven.jobs.cli.main
 forgo_pandas()
 import pyarrow as pa

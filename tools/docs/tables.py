@@ -1,0 +1,97 @@
+"""Tables of reference pages, each from the table, the tree or the enumeration of the code that it shows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from sparkhaven.errors import SparkhavenError
+from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
+from sparkhaven.store.conversions.conversion_table import COLUMNS, ConversionRule, Take, rule
+from sparkhaven.store.conversions.source_types import SOURCES, SourceType
+from sparkhaven.store.epochs.state.resume_rules import ResumeRule
+from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.schema.findings import VIOLATIONS
+from sparkhaven.store.types.datatypes import TYPES, DataType
+from tools.docs.markdown import code, table
+
+
+def conversion_table() -> str:
+    """A row for each source with its names elsewhere, a cell for each column type."""
+    head = ("source", "Arrow, Parquet", "Spark", "Avro", "Protobuf", *(code(column) for column in COLUMNS))
+    return table(head, (_conversion(source) for source in SOURCES))
+
+
+def _conversion(source: SourceType) -> tuple[str, ...]:
+    names = source.name, source.arrow, source.spark, source.avro, source.protobuf
+    return *names, *(_taken(rule(source, column)) for column in COLUMNS)
+
+
+def _taken(cell: ConversionRule) -> str:
+    if cell.take is Take.REFUSED:
+        return ""
+    text = ", ".join(map(code, cell.options)) if cell.take is Take.OPTION else str(cell.take)
+    text += " or `lossy`" if cell.lossy else ""
+    return f"{text}: {cell.as_what}" if cell.as_what else text
+
+
+def error_table() -> str:
+    """Each error below the error that it is a kind of."""
+    rows = (
+        (code(kind.__name__), code(kind.__bases__[0].__name__), str(kind.exit_code), _first_paragraph(kind))
+        for kind in _errors_below(SparkhavenError)
+    )
+    return table(("error", "kind of", "exit code", "meaning"), rows)
+
+
+def _errors_below(kind: type[SparkhavenError]) -> Iterator[type[SparkhavenError]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        yield from _errors_below(inner)
+
+
+def _first_paragraph(kind: type[SparkhavenError]) -> str:
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("``", "`")
+
+
+def metric_tables() -> str:
+    """Metrics of streams, of tables, of log tables."""
+    parts = (("stream", CATALOGUE), ("table", OF_TABLES), ("log table", OF_LOGS))
+    return "\n".join(f"## Of a {of}\n\n{_metrics(metrics)}" for of, metrics in parts)
+
+
+def _metrics(metrics: tuple[Metric, ...]) -> str:
+    rows = ((code(PREFIX + m.name), m.kind, ", ".join(m.labels), m.help) for m in metrics)
+    return table(("metric", "kind", "labels", "meaning"), rows)
+
+
+def reason_table() -> str:
+    """Each code in alphabetical order: what it means, and what to do."""
+    rows = ((code(reason.value), reason.meaning, reason.remedy) for reason in sorted(Reason))
+    return table(("code", "meaning", "what to do"), rows)
+
+
+def resume_rule_table() -> str:
+    """Each resume rule: what is proposed, and what the stream does."""
+    rows = ((str(violation), violation.situation, violation.resolution) for violation in ResumeRule)
+    return table(("violation", "what is proposed", "what the stream does"), rows)
+
+
+def schema_code_table() -> str:
+    """Each code of a schema file with what is wrong."""
+    by_number = sorted(VIOLATIONS.items(), key=lambda violation: (violation[0][1:], violation[0]))
+    rows = ((code(name), "error" if name.startswith("E") else "warning", words) for name, words in by_number)
+    return table(("code", "severity", "violation"), rows)
+
+
+def type_table() -> str:
+    """Spellings, bytes a row, null, and the Arrow type that readers hand out."""
+    head = ("type", "other spellings", "bytes a row", "null", "Arrow")
+    return table(head, (_type(kind) for kind in TYPES if kind.stored))
+
+
+def _type(kind: DataType) -> tuple[str, str, str, str, str]:
+    spellings = ", ".join(code(spelling) for spelling in kind.spellings if spelling != kind.name)
+    width = str(kind.width) if kind.width else "4 (symbol), 8 (blob)"
+    null = "" if kind.null is None else code(kind.null)
+    return code(kind.name), spellings, width, null, code(kind.arrow)
