@@ -60,6 +60,7 @@ class Browser:
         os.close(theirs_in)
         os.close(theirs_out)
         self._rest, self._number, self._session = b"", 0, ""
+        self.patience = PATIENCE_SECONDS
 
     def __enter__(self) -> Browser:
         return self
@@ -80,7 +81,7 @@ class Browser:
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         self._ask("Emulation.setDeviceMetricsOverride", **size)
         self._ask("Page.navigate", url=url)
-        until = time.monotonic() + PATIENCE_SECONDS
+        until = time.monotonic() + self.patience
         while (shades := self._shades()) < COLOURS:
             if time.monotonic() > until:
                 raise self._failed(f"{shades} colours in its grid")
@@ -100,7 +101,7 @@ class Browser:
             os.write(self._out, json.dumps(request).encode() + b"\0")
         except BrokenPipeError:
             raise self._failed("no process") from None
-        until = time.monotonic() + PATIENCE_SECONDS
+        until = time.monotonic() + self.patience
         while True:
             answer = self._next(until)
             if answer.get("id") == self._number:
@@ -125,7 +126,7 @@ class Browser:
         return RetryableFeedError(
             "the browser does not show the grid",
             where=self._log,
-            expected=f"a page with a grid that has rows, within {PATIENCE_SECONDS:.0f} seconds",
+            expected=f"a page with a grid that has rows, within {self.patience:.0f} seconds",
             found=state,
             hint="read its log, then start the demo again",
         )

@@ -28,6 +28,7 @@ from typer.exceptions import TyperException
 from sparkhaven.jobs.cli.startup.forgone_imports import forgo_http, forgo_pandas
 from sparkhaven.jobs.cli.startup.plain_values import plain_values
 from sparkhaven.jobs.logs.logged_commands import logged_command
+from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
@@ -57,6 +58,7 @@ class CliContext:
     verbose: bool = False
     logs: bool = False
     words: tuple[str, ...] = ()  # the command with its arguments
+    limits: LocalLimits = LIMITS
     result_file: ResultFile | None = None
     results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged, or has a result file
 

@@ -129,6 +129,7 @@ def ingest(
             where=where,
             logs=logs,
             consent=consent,
+            limits=cli.limits,
         )
         runs = run_streams(fs, layout, streams, options, progress)
     exit_with(_report(cli, runs, failed))

@@ -13,13 +13,12 @@ from sparkhaven.store.errors import SettingsError
 Draw = Callable[[dict[str, Any]], str]
 """A picture as SVG text."""
 
-LIBRARY = "vl_convert"
 KEPT = 256  # pictures
 
 
 def require_library() -> None:
     """SettingsError: the library is not installed."""
-    if find_spec(LIBRARY) is None:
+    if find_spec("vl_convert") is None:
         raise SettingsError(
             "the library that draws the pictures of the page is not installed",
             expected="the package vl-convert-python",

@@ -17,10 +17,23 @@ if TYPE_CHECKING:
 
 Where = Literal["auto", "local", "spark"]
 
-# What one process ingests in less time than Spark takes to start, also where files are packed or rows are wide
-LOCAL_BYTES = 64 << 20
-LOCAL_ROWS = 500_000
-LIMIT = f"{LOCAL_BYTES >> 20} MiB or {LOCAL_ROWS:,} rows"
+
+@frozen
+class LocalLimits:
+    """What one process ingests in less time than Spark takes to start, also where files are packed or rows are wide.
+
+    ``merged_rows`` None: as many as a merge gives to one task.
+    """
+
+    bytes: int = 64 << 20
+    rows: int = 500_000
+    merged_rows: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.bytes >> 20} MiB or {self.rows:,} rows"
+
+
+LIMITS = LocalLimits()
 
 
 @frozen
@@ -43,14 +56,14 @@ def choose(where: Where, submitted: bool) -> RunChoice | None:
     return RunChoice(False, "spark-submit has started it") if submitted else None
 
 
-def choose_by_input(waiting: Sequence[Waiting]) -> RunChoice:
+def choose_by_input(waiting: Sequence[Waiting], limits: LocalLimits = LIMITS) -> RunChoice:
     """The choice for the streams of one command, by what waits in their feeds, together."""
-    shares = [_share(feed) for feed in waiting]
+    shares = [_share(feed, limits) for feed in waiting]
     amounts = " and ".join(feed.words for feed in waiting) or "nothing"
     if None in shares:
         return RunChoice(False, "a feed does not tell how much waits")
     local = sum(share for share in shares if share is not None) <= 1
-    return RunChoice(local, f"{amounts} to ingest{'. Spark starts above' if local else ', more than'} {LIMIT}")
+    return RunChoice(local, f"{amounts} to ingest{'. Spark starts above' if local else ', more than'} {limits}")
 
 
 def choose_for_merge(
@@ -77,7 +90,7 @@ def rows_of(states: Iterable[StreamState], dates: Collection[str]) -> int:
     return sum(state.locations[key].rows for state in states for key in state.locations if key.value in dates)
 
 
-def _share(waiting: Waiting) -> float | None:
-    """Part of the limit; None if the feed does not tell."""
-    parts = (waiting.bytes, LOCAL_BYTES), (waiting.rows, LOCAL_ROWS)
+def _share(waiting: Waiting, limits: LocalLimits) -> float | None:
+    """Part of the limits; None if the feed does not tell."""
+    parts = (waiting.bytes, limits.bytes), (waiting.rows, limits.rows)
     return max((amount / limit for amount, limit in parts if amount is not None), default=None)

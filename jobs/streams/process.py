@@ -68,7 +68,7 @@ def run_streams(
             look_at_source(run, opened, progress, options, checked=run.settings.file in first)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
             return [*runs, *idle, *failed]  # nothing to start Spark for
-        choice = fixed or choose_by_input(waiting_input(fs, runs, first, progress, options))
+        choice = fixed or choose_by_input(waiting_input(fs, runs, first, progress, options), options.limits)
         if fixed is None and not choice.local:
             require_jdk(fs, os.environ)
         if all(run.error is not None for run in runs):

@@ -15,7 +15,7 @@ from typing import Any
 from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS
 from sparkhaven.jobs.logs.log_writer import LogWriter
 from sparkhaven.jobs.logs.stream_rows import StreamRecorder
-from sparkhaven.jobs.session.spark_or_local import Where
+from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits, Where
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema
@@ -49,7 +49,7 @@ from sparkhaven.writers.task.target import StreamTarget
 @frozen
 class RunOptions:
     """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
-    log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides.
+    log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides, by ``limits``.
 
     ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
     ``logs`` None: no log tables. ``consent``: what a start may do to deployed schemas.
@@ -64,6 +64,7 @@ class RunOptions:
     where: Where = "spark"
     logs: LogWriter | None = None
     consent: Consent = ADDITIONS
+    limits: LocalLimits = LIMITS
 
     def recorder(self, table: str, stream: str, settings: StreamSettings | None = None) -> StreamRecorder:
         """What adds the rows of a stream to the log tables; without ``settings`` its stream file allows it."""

@@ -37,10 +37,13 @@ class _DoubtError(Exception):
     """Something is not sure to be sound."""
 
 
-def is_sound(fs: Fs, expected: Expected, column: Column) -> bool:
-    """Whether each committed byte of a column with a ``.dat`` is as it should be; False: in doubt, also of errors."""
+def is_sound(fs: Fs, expected: Expected, column: Column, block: int = BLOCK) -> bool:
+    """Whether each committed byte of a column with a ``.dat`` is as it should be; False: in doubt, also of errors.
+
+    ``block``: bytes that are looked at together.
+    """
     try:
-        check = _Column(fs, expected, column)
+        check = _Column(fs, expected, column, block)
         {Storage.FIXED: check.fixed, Storage.SYMBOL: check.symbols, Storage.BLOB: check.texts}[column.storage]()
     except (_DoubtError, SparkhavenError, OSError, UnicodeEncodeError):
         return False
@@ -61,8 +64,8 @@ def _sure(known: T | None) -> T:
 class _Column:
     """What is committed of one column, and how many nulls and NaN its rows have had so far, by range of statistics."""
 
-    def __init__(self, fs: Fs, expected: Expected, column: Column) -> None:
-        self._fs, self._expected, self._column = fs, expected, column
+    def __init__(self, fs: Fs, expected: Expected, column: Column, block: int) -> None:
+        self._fs, self._expected, self._column, self._block = fs, expected, column, block
         self._path = expected.directory / column.files[0]
         _need(expected.rows and all(name in expected.files for name in column.files))
         if column.kind is Kind.GROUPING:
@@ -84,8 +87,8 @@ class _Column:
         """The entries of the ``.dat``, each run with the number of its range; whoever takes them sums them up."""
         file, size = self._fs.open(self._path), self._size()
         row = number = 0
-        for position in range(0, size, BLOCK):
-            entries = np.frombuffer(file.view(self._offset + position, min(BLOCK, size - position)), kind)
+        for position in range(0, size, self._block):
+            entries = np.frombuffer(file.view(self._offset + position, min(self._block, size - position)), kind)
             while len(entries):
                 taken = min(len(entries), self._parts[number][1] - row)
                 yield number, entries[:taken]
@@ -146,8 +149,8 @@ class _Column:
         for number, ends in self._entries("<i8"):
             while len(ends):
                 fit = len(ends)
-                if ends[-1] - begin > BLOCK:
-                    fit = int(np.searchsorted(ends, begin + BLOCK, "right"))
+                if ends[-1] - begin > self._block:
+                    fit = int(np.searchsorted(ends, begin + self._block, "right"))
                 stop = int(ends[fit - 1]) if fit else -1  # a text that does not fit is in doubt
                 _need(begin <= stop <= state.size)
                 data = np.frombuffer(file.view(begin, stop - begin), np.uint8)

@@ -15,7 +15,6 @@ from sparkhaven.store.io.fs import Fs
 
 DAY_MS = 86_400_000
 WRITE_FEATURES = frozenset({"appendOnly", "invariants"})  # checked where the table has them
-CHECKPOINT_EACH = 10  # versions, Delta's default
 KEEP_LOG_MS = 30 * DAY_MS
 KEEP_REMOVED_MS = 7 * DAY_MS
 _LOG_RETENTION = ("delta.logRetentionDuration", "delta.enableExpiredLogCleanup")
@@ -61,9 +60,9 @@ def commit(fs: Fs, table: Path, version: int, actions: Iterable[Action]) -> bool
     return committed
 
 
-def is_checkpoint_due(snapshot: DeltaSnapshot) -> bool:
-    """Whether a version is one of those after which a checkpoint is written."""
-    interval = int(snapshot.configuration.get("delta.checkpointInterval", CHECKPOINT_EACH))
+def is_checkpoint_due(snapshot: DeltaSnapshot, versions: int) -> bool:
+    """Whether a checkpoint is written after a version: after every so many, if the table does not say."""
+    interval = int(snapshot.configuration.get("delta.checkpointInterval", versions))
     return snapshot.version > 0 and snapshot.version % interval == 0
 
 

@@ -34,17 +34,18 @@ class Opened:
             offset, length = offset + len(part), length - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def view(self, offset: int, length: int) -> memoryview:
+    def view(self, offset: int, length: int, map_from: int = MAP_FROM) -> memoryview:
         """``length`` bytes from ``offset`` for one pass over them; CorruptFileError where the file ends before.
 
-        They are mapped, and all at once: looking at them costs half of what a copy does, and pages that the disk does
-        not read are an OSError here, where they would end the process if they were touched first.
+        ``map_from`` bytes and more are mapped, and all at once: looking at them costs half of what a copy does, and
+        pages that the disk does not read are an OSError here, where they would end the process if they were touched
+        first.
         """
         size = os.fstat(self._descriptor).st_size
         if offset + length > size:
             raise shorter(self.path, offset + length, size)
         lead = offset % mmap.ALLOCATIONGRANULARITY
-        if length >= MAP_FROM:
+        if length >= map_from:
             try:
                 mapping = mmap.mmap(self._descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
                 mapping.madvise(_POPULATE_READ)

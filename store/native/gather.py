@@ -68,10 +68,10 @@ def count_ids(ids: Ids, counts: npt.NDArray[np.int64]) -> None:
         library.sh_count_ids(address(ids), len(ids), address(counts), len(counts))
 
 
-def plain_count_ids(ids: Ids, counts: npt.NDArray[np.int64]) -> None:
+def plain_count_ids(ids: Ids, counts: npt.NDArray[np.int64], rows: int = COUNT_ROWS) -> None:
     """The same without the compiled core."""
     last = np.uint32(len(counts) - 1)
-    stride = max(COUNT_ROWS, len(counts))  # counting makes copies of 8 bytes a row
+    stride = max(rows, len(counts))  # counting makes copies of 8 bytes a row
     for first in range(0, len(ids), stride):
         part = np.minimum(ids[first : first + stride].view(np.uint32), last)
         counts += np.bincount(part, minlength=len(counts))

@@ -32,13 +32,13 @@ class CoreNotUsableError(Exception):
 
 
 @lru_cache(maxsize=1)
-def core() -> ctypes.CDLL | None:
-    """The library of this process, None where there is none. The first call loads it."""
+def core(abi: int = ABI) -> ctypes.CDLL | None:
+    """The library of this process, None where there is none of this version. The first call loads it."""
     if os.environ.get(SWITCH) == "0":
         _LOG.info("the compiled core is turned off by %s=0", SWITCH)
         return None
     try:
-        return load(library_file(Fs(), os.environ))
+        return load(library_file(Fs(), os.environ), abi)
     except CoreNotUsableError as error:
         _LOG.warning("the compiled core is not used (%s). Results are the same, decoding takes longer", error)
         return None
@@ -83,7 +83,7 @@ def library_file(fs: Fs, environ: Mapping[str, str], package: str = __package__)
     return path
 
 
-def load(path: Path) -> ctypes.CDLL:
+def load(path: Path, abi: int = ABI) -> ctypes.CDLL:
     """The library in a file. NotUsableError if the system refuses it, or it is of another version."""
     try:
         library = ctypes.CDLL(str(path))
@@ -93,6 +93,6 @@ def load(path: Path) -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise CoreNotUsableError(f"{path} cannot be loaded: {error}") from error
     version = library.sh_abi()
-    if version != ABI:
-        raise CoreNotUsableError(f"{path} has version {version} of its functions, not {ABI}. Build the package again")
+    if version != abi:
+        raise CoreNotUsableError(f"{path} has version {version} of its functions, not {abi}. Build the package again")
     return library

@@ -34,7 +34,6 @@ from sparkhaven.writers.task.decoding import RejectedFile
 
 EDITING = tuple(dict.fromkeys((*CHOOSING, *KEY)))
 SMALL_BYTES = FILE_BYTES // 2
-MANY_SMALL = 50  # files, as Delta's own compaction
 
 Key = tuple[str, int, int | None]
 
@@ -128,14 +127,14 @@ def having(rows: pa.Table, keys: frozenset[Key], owned: Mask) -> Mask:
     return mask
 
 
-def is_crowded(snapshot: DeltaSnapshot) -> bool:
-    return len(_small(snapshot)) >= MANY_SMALL
+def is_crowded(snapshot: DeltaSnapshot, many: int) -> bool:
+    return len(_small(snapshot)) >= many
 
 
-def compacted(fs: Fs, snapshot: DeltaSnapshot, now_ms: int) -> Change:
-    """Writes many small files as one. A file with columns that are not ours stays as it is."""
+def compacted(fs: Fs, snapshot: DeltaSnapshot, now_ms: int, many: int) -> Change:
+    """Writes so many small files, or more, as one. A file with columns that are not ours stays as it is."""
     change, paths = Change(), [path for path in _small(snapshot) if _is_ours(fs, path)]
-    if len(paths) < MANY_SMALL:
+    if len(paths) < many:
         return change
     files = NewFiles(fs, snapshot.table, now_ms, is_change=False)
     for path in paths:

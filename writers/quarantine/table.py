@@ -36,6 +36,7 @@ from sparkhaven.store.quarantine.rejected_rows import decode_rejected
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.row_choice import Chosen, Dead
+from sparkhaven.writers.quarantine.thresholds import THRESHOLDS, Thresholds
 from sparkhaven.writers.task.decoding import RejectedFile
 
 if TYPE_CHECKING:
@@ -53,8 +54,17 @@ Build = Callable[["DeltaSnapshot"], "Change"]
 class Quarantine:
     """The quarantine of one stream. ``directory`` is local, created with the first row."""
 
-    def __init__(self, place: StreamPlace, directory: Path, *, clock: Callable[[], float], file: str = "") -> None:
+    def __init__(
+        self,
+        place: StreamPlace,
+        directory: Path,
+        *,
+        clock: Callable[[], float],
+        file: str = "",
+        thresholds: Thresholds = THRESHOLDS,
+    ) -> None:
         self._place, self.directory, self._clock, self._file = place, directory, clock, file
+        self._thresholds = thresholds
         self._owner = (place.table.namespace, place.table.table, place.stream)
 
     @property
@@ -171,11 +181,12 @@ class Quarantine:
         """Commits what ``build`` makes of the newest version, and compacts many small files; returns removed rows."""
         from sparkhaven.writers.quarantine.changes import compacted, is_crowded
 
+        many = self._thresholds.small_files
         with self._place.fs.during("quarantine-write"):
             version, removed = self._commit(operation, build)
-        if version is not None and is_crowded(version):
+        if version is not None and is_crowded(version, many):
             with self._place.fs.during("quarantine-compact"):
-                self._commit("OPTIMIZE", lambda snapshot: compacted(self._place.fs, snapshot, self._now_ms()))
+                self._commit("OPTIMIZE", lambda snapshot: compacted(self._place.fs, snapshot, self._now_ms(), many))
         return removed
 
     def _commit(self, operation: str, build: Build) -> tuple[DeltaSnapshot | None, int]:
@@ -193,7 +204,7 @@ class Quarantine:
             actions = [("commitInfo", self._info(operation)), *change.actions]
             if commit(fs, self.directory, snapshot.version + 1, actions):
                 version = snapshot.after(actions)
-                if is_checkpoint_due(version):
+                if is_checkpoint_due(version, self._thresholds.checkpoint_versions):
                     with fs.during("quarantine-checkpoint"):
                         checkpoint(fs, version, self._now_ms())
                 return version, change.rows

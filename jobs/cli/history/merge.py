@@ -132,6 +132,7 @@ def merge(
         memory=memory_bytes(memory),
         workers=workers or 1,
         format=_format(format_, schema),
+        parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
     )
     where = chosen_runner(local, spark)
     merged, states = all_values(place), newest_states(place)
@@ -153,7 +154,7 @@ def merge(
             again = [value for value in values if value in merged]
             rows = rows_of(states, set(values).difference(again))
             planned = run(values=again, executor=local_executor, dry_run=True)
-            chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned, PARALLEL_ROWS)
+            chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned, options.parallel_rows)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
                 executor = _spark_executor(opened, place.layout, place.table, workers, cli.verbose)

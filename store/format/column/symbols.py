@@ -25,14 +25,16 @@ from sparkhaven.store.types.datatypes import INT_NULL
 MAX_SYMBOLS = 2**31 - 1
 
 
-def assign_numbers(array: pa.Array, symbol_ids: Mapping[str, int]) -> tuple[memoryview, list[str]]:
+def assign_numbers(
+    array: pa.Array, symbol_ids: Mapping[str, int], most: int = MAX_SYMBOLS
+) -> tuple[memoryview, list[str]]:
     """The ``.dat`` entries of a chunk of texts, and the texts that are new, in the order of their numbers.
 
     ``array`` is string, large_string or a dictionary of them; ``symbol_ids`` has the numbers given so far, 0 to its
-    length - 1, and is not changed.
+    length - 1, and is not changed. SchemaMismatchError: there would be more than ``most``.
     """
     if len(array) <= FEW:
-        return _assign_few(array.to_pylist(), symbol_ids)
+        return _assign_few(array.to_pylist(), symbol_ids, most)
     coded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
     entries, count = coded.dictionary, len(symbol_ids)
     indices = coded.indices if coded.indices.type == pa.int32() else coded.indices.cast(pa.int32())
@@ -47,7 +49,7 @@ def assign_numbers(array: pa.Array, symbol_ids: Mapping[str, int]) -> tuple[memo
     new = dict(zip(fresh, range(count, count + len(fresh)), strict=True))
     if len(new) < len(fresh):
         new = dict(zip(new, range(count, count + len(new)), strict=True))
-    _require_room(count + len(new))
+    _require_room(count + len(new), most)
     table = np.full(len(entries) + 1, INT_NULL, "<i4")
     if len(new) == len(texts):
         table[used] = np.arange(count, count + len(new))
@@ -56,19 +58,19 @@ def assign_numbers(array: pa.Array, symbol_ids: Mapping[str, int]) -> tuple[memo
     return gathered(table, codes.to_numpy().view(np.uint32)).view(np.uint8).data, list(new)
 
 
-def _assign_few(texts: Sequence[str | None], symbol_ids: Mapping[str, int]) -> tuple[memoryview, list[str]]:
+def _assign_few(texts: Sequence[str | None], symbol_ids: Mapping[str, int], most: int) -> tuple[memoryview, list[str]]:
     new: dict[str, int] = {}
     for text in texts:
         if text is not None and text not in symbol_ids:
             new.setdefault(text, len(symbol_ids) + len(new))
-    _require_room(len(symbol_ids) + len(new))
+    _require_room(len(symbol_ids) + len(new), most)
     numbers = [INT_NULL if text is None else new[text] if text in new else symbol_ids[text] for text in texts]
     return np.array(numbers, "<i4").view(np.uint8).data, list(new)
 
 
-def _require_room(count: int) -> None:
-    if count > MAX_SYMBOLS:
-        raise SchemaMismatchError("symbol table is full", expected=f"at most {MAX_SYMBOLS} symbols")
+def _require_room(count: int, most: int) -> None:
+    if count > most:
+        raise SchemaMismatchError("symbol table is full", expected=f"at most {most} symbols")
 
 
 def symbol_position(index: int) -> str:

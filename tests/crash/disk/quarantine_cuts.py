@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine import changes
+from sparkhaven.writers.quarantine.thresholds import Thresholds
 from tests.crash.disk.images import KINDS, Image, missing
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import marks, quarantine_at, rejected_at
@@ -100,8 +100,7 @@ def _round(image: Image, root: Path, fs: Fs, before: int, chance: random.Random)
 
 def _write(root: Path, fs: Fs, before: int, pipe: int) -> None:
     try:
-        changes.MANY_SMALL = 8  # so that compactions are cut, too
-        quarantine = quarantine_at(fs, root)
+        quarantine = quarantine_at(fs, root, thresholds=Thresholds(small_files=8))  # so that compactions are cut, too
         with tempfile.TemporaryDirectory() as scratch:
             for epoch in range(before + 1, before + 10**6):
                 quarantine.add([rejected_at(Path(scratch) / "r", epoch)], epoch)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.delta import commit
 from sparkhaven.store.delta.log import LOG, list_log
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine import changes
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.quarantine.thresholds import Thresholds
 from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -35,6 +35,7 @@ class Story:
 
     def __init__(self, base: Path) -> None:
         self.root, self._copy = base / "db", base / "copy"
+        self.thresholds = Thresholds(small_files=3, checkpoint_versions=1)
         feed = base / "feed"
         self.files = [put_file(feed, str(n), [record(2 * n), bad(2 * n + 1)], n) for n in range(3)]
         self.root.mkdir()
@@ -44,6 +45,9 @@ class Story:
             take(FS, self.root, log, [[put_file(feed, "9", [record(9)], 9)]], None, 2)
         shutil.copytree(self.root, self._copy)
 
+    def quarantine(self, fs: Fs) -> Quarantine:
+        return quarantine_at(fs, self.root, thresholds=self.thresholds)
+
     def renew(self) -> None:
         """The same directory, since the ledger has its path."""
         shutil.rmtree(self.root)
@@ -51,7 +55,7 @@ class Story:
 
     def finish(self, acknowledged: bool, where: object) -> None:
         """Starts again: what is there must be right, and the batch is committed once."""
-        quarantine = quarantine_at(FS, self.root)
+        quarantine = self.quarantine(FS)
         with restart(FS, self.root, quarantine) as log:
             epoch = log.state.epoch
             assert epoch == 4 or (epoch == 3 and not acknowledged), where
@@ -63,11 +67,8 @@ class Story:
 
 
 @pytest.fixture
-def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
-    story = Story(tmp_path)
-    monkeypatch.setattr(commit, "CHECKPOINT_EACH", 1)
-    monkeypatch.setattr(changes, "MANY_SMALL", 3)
-    return story
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path)
 
 
 def batch(story: Story, fs: Fs, quarantine: Quarantine, log_fs: Fs) -> bool:
@@ -86,68 +87,66 @@ def batch(story: Story, fs: Fs, quarantine: Quarantine, log_fs: Fs) -> bool:
 
 def test_killed_before_every_change_each_row_is_there_once(story: Story) -> None:
     counted = CrashingFs()
-    assert batch(story, counted, quarantine_at(counted, story.root), FS)
-    assert sorted(list_log(FS, quarantine_at(FS, story.root).directory).checkpoints) == [2, 3]
+    assert batch(story, counted, story.quarantine(counted), FS)
+    assert sorted(list_log(FS, story.quarantine(FS).directory).checkpoints) == [2, 3]
     steps = {step.partition(":")[0] for step in counted.steps}
     assert {"quarantine-ledger", "quarantine-write", "quarantine-compact", "quarantine-checkpoint"} <= steps
     assert counted.changes > 20
     for change in range(counted.changes):
         story.renew()
         fs = CrashingFs(crash_after=change)
-        assert not batch(story, fs, quarantine_at(fs, story.root), FS)
+        assert not batch(story, fs, story.quarantine(fs), FS)
         story.finish(False, change)
 
 
 def test_killed_and_the_feed_mended_no_row_of_the_batch_stays(story: Story) -> None:
     counted = CrashingFs()
-    batch(story, counted, quarantine_at(counted, story.root), FS)
+    batch(story, counted, story.quarantine(counted), FS)
     for change in range(2, counted.changes, 3):
         story.renew()
         fs = CrashingFs(crash_after=change)
-        batch(story, fs, quarantine_at(fs, story.root), FS)
-        with restart(FS, story.root, quarantine_at(FS, story.root)):
-            assert [row[0] for row in marks(quarantine_at(FS, story.root))] == [1, 2]
+        batch(story, fs, story.quarantine(fs), FS)
+        with restart(FS, story.root, story.quarantine(FS)):
+            assert [row[0] for row in marks(story.quarantine(FS))] == [1, 2]
 
 
 def test_after_a_power_cut_what_was_acknowledged_is_there_once(story: Story) -> None:
     counted = PowerCutFs(story.root)
-    assert batch(story, counted, quarantine_at(counted, story.root), counted)
+    assert batch(story, counted, story.quarantine(counted), counted)
     total = counted.changes
     assert total > 40
     for seed, change in enumerate([*range(3, total, 3), *range(total, total + 5)]):
         story.renew()
         fs = PowerCutFs(story.root, crash_after=change)
-        acknowledged = batch(story, fs, quarantine_at(fs, story.root), fs)
+        acknowledged = batch(story, fs, story.quarantine(fs), fs)
         fs.cut(seed)
         story.finish(acknowledged, (change, seed))
 
 
 def test_a_process_goes_on_after_a_killed_one_and_then_the_power_goes(story: Story) -> None:
     counted = PowerCutFs(story.root)
-    batch(story, counted, quarantine_at(counted, story.root), counted)
+    batch(story, counted, story.quarantine(counted), counted)
     for seed, change in enumerate(range(4, counted.changes, 5)):
         story.renew()
         fs = PowerCutFs(story.root, crash_after=change)
-        batch(story, fs, quarantine_at(fs, story.root), fs)
+        batch(story, fs, story.quarantine(fs), fs)
         fs.dead, fs.crash_after = False, None
-        quarantine = quarantine_at(fs, story.root)
+        quarantine = story.quarantine(fs)
         with restart(fs, story.root, quarantine) as log:
             take(fs, story.root, log, [[story.files[2]]], quarantine.add, 3)
         fs.cut(seed)
         story.finish(True, (change, seed))
 
 
-def test_what_a_killed_writer_has_not_synced_is_synced_before_it_is_built_upon(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_writer_has_not_synced_is_synced_before_it_is_built_upon(story: Story) -> None:
     """As Spark, which syncs nothing: its process is killed before we do it for Spark."""
-    monkeypatch.setattr(commit, "CHECKPOINT_EACH", 10)  # a checkpoint would hide it
+    story.thresholds = replace(story.thresholds, checkpoint_versions=10)  # a checkpoint would hide it
     for seed in range(10):
         story.renew()
         fs = PowerCutFs(story.root, sabotage="file", crash_at="quarantine-write:after")
-        assert not batch(story, fs, quarantine_at(fs, story.root), fs)
+        assert not batch(story, fs, story.quarantine(fs), fs)
         fs.dead, fs.crash_at, fs._sabotage = False, None, None
-        quarantine = quarantine_at(fs, story.root)
+        quarantine = story.quarantine(fs)
         with restart(fs, story.root, quarantine) as log:
             take(fs, story.root, log, [[story.files[2]]], quarantine.add, 3)
         fs.cut(seed)
@@ -160,7 +159,7 @@ def test_without_syncs_rows_are_lost(story: Story) -> None:
     for seed in range(10):
         story.renew()
         fs = PowerCutFs(story.root, sabotage="file")
-        batch(story, fs, quarantine_at(fs, story.root), fs)
+        batch(story, fs, story.quarantine(fs), fs)
         fs.cut(seed)
         try:
             story.finish(True, seed)
@@ -187,17 +186,17 @@ def sorted_marks(quarantine: Quarantine) -> list[tuple[int, int | None]]:
 
 
 @pytest.mark.parametrize("name", ["drop", "drop a file", "mark"])
-def test_a_change_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_change_is_made_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
     """In a file that has rows of another stream, too."""
-    monkeypatch.setattr(changes, "MANY_SMALL", 5)
+    five = Thresholds(small_files=5)
     root = tmp_path / "db"
     root.mkdir()
     open_log(FS, root).close()
-    quarantine = quarantine_at(FS, root)
+    quarantine = quarantine_at(FS, root, thresholds=five)
     change, after = edit_of(name, tmp_path)
     for epoch in (1, 2, 3, 4):
         quarantine.add([rejected_at(tmp_path / "r", epoch)], epoch)
-    other = quarantine_at(FS, root, "other")
+    other = quarantine_at(FS, root, "other", five)
     other.add([rejected_at(tmp_path / "r", 2)], 2)
     before = sorted_marks(quarantine)
     shutil.copytree(root, tmp_path / "copy")
@@ -205,7 +204,7 @@ def test_a_change_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
     while True:
         fs = CrashingFs(crash_after=number)
         try:
-            change(quarantine_at(fs, root))
+            change(quarantine_at(fs, root, thresholds=five))
             break
         except Crash:
             assert sorted_marks(quarantine) in (before, after), number
@@ -217,17 +216,16 @@ def test_a_change_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
     assert number > 7 and sorted_marks(quarantine) == after
 
 
-def test_two_writers_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    monkeypatch.setattr(changes, "MANY_SMALL", 8)
     root = tmp_path / "db"
     root.mkdir()
     open_log(FS, root).close()
     streams = ("feed", "other")
 
     def write(stream: str) -> None:
-        quarantine = quarantine_at(FS, root, stream)
+        quarantine = quarantine_at(FS, root, stream, Thresholds(small_files=8))
         for epoch in range(1, 31):
             quarantine.add([rejected_at(tmp_path / stream, epoch)], epoch)
             if epoch % 10 == 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkhaven.store.native import gather as module
 from sparkhaven.store.native.gather import (
     count_ids,
     gather,
@@ -56,8 +55,7 @@ def test_an_index_out_of_range_is_refused(ways: tuple[object, object]) -> None:
 
 
 @pytest.mark.parametrize("kinds", [1, 7, 300])
-def test_ids_are_counted_and_the_last_entry_counts_the_null(kinds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COUNT_ROWS", 64)
+def test_ids_are_counted_and_the_last_entry_counts_the_null(kinds: int) -> None:
     chance, null = np.random.default_rng(6), -(2**31)
     for size in (0, 1, 1000):
         ids = np.where(chance.random(size) < 0.2, null, chance.integers(0, kinds, size)).astype(np.int32)
@@ -68,7 +66,7 @@ def test_ids_are_counted_and_the_last_entry_counts_the_null(kinds: int, monkeypa
         other = before.copy()
         with guarded(ids) as held, guarded(before.copy()) as counts:
             count_ids(held, counts)
-            plain_count_ids(ids, other)
+            plain_count_ids(ids, other, 64)
             assert counts.tolist() == other.tolist() == wanted
 
 

@@ -11,13 +11,12 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from sparkhaven.store.delta.commit import CHECKPOINT_EACH
 from sparkhaven.store.delta.log import LOG, list_log, version_file
 from sparkhaven.store.delta.snapshot import read_snapshot
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.quarantine.changes import MANY_SMALL
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
+from sparkhaven.writers.quarantine.thresholds import THRESHOLDS
 from tests.support.spark.delta_cases import delta_session, same_for_spark, spark_quarantine, spark_rows
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import quarantine_at, rejected_at
@@ -42,7 +41,7 @@ def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:
         (ours if epoch % 3 == 0 else theirs if epoch % 4 == 0 else ours).add(files[epoch], epoch)  # a retry by another
     assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [*files]
     listing = list_log(FS, ours.directory)
-    assert len(listing.checkpoints) >= 2 and min(listing.checkpoints) == CHECKPOINT_EACH
+    assert len(listing.checkpoints) >= 2 and min(listing.checkpoints) == THRESHOLDS.checkpoint_versions
 
     requeue = tmp_path / "requeue"
     rejected_at(requeue, 3, 4)
@@ -60,20 +59,20 @@ def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:
 def test_spark_reads_our_compacted_table_from_our_checkpoint_alone(spark: SparkSession, tmp_path: Path) -> None:
     open_log(FS, tmp_path).close()
     ours = quarantine_at(FS, tmp_path)
-    for epoch in range(1, MANY_SMALL + 12):
+    for epoch in range(1, THRESHOLDS.small_files + 12):
         ours.add([rejected_at(tmp_path / "r", epoch)], epoch)
     snapshot = read_snapshot(FS, ours.directory)
     base = max(list_log(FS, ours.directory).checkpoints)
     assert len(snapshot.files) < 15 and base == 60
     for number in range(base + 1):
         version_file(ours.directory, number).unlink()
-    assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [*range(1, MANY_SMALL + 12)]
+    assert [row["Epoch"] for row in same_for_spark(spark, ours)] == [*range(1, THRESHOLDS.small_files + 12)]
     theirs = spark_quarantine(spark, tmp_path)
     theirs.add([rejected_at(tmp_path / "r", 1000)], 1000)
     DeltaTable.forPath(spark, str(ours.directory)).optimize().executeCompaction()
-    assert len(same_for_spark(spark, ours)) == MANY_SMALL + 12
+    assert len(same_for_spark(spark, ours)) == THRESHOLDS.small_files + 12
     assert ours.drop(Chosen(epoch=1000)) == 1  # from a file that Spark has compacted
-    assert len(same_for_spark(spark, ours)) == MANY_SMALL + 11
+    assert len(same_for_spark(spark, ours)) == THRESHOLDS.small_files + 11
 
 
 def test_two_writers_at_once_one_of_them_in_spark(spark: SparkSession, tmp_path: Path) -> None:

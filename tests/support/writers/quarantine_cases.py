@@ -30,6 +30,7 @@ from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, Batch
 from sparkhaven.writers.quarantine.pending_changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.quarantine.thresholds import THRESHOLDS, Thresholds
 from sparkhaven.writers.task.decoding import RejectedFile
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
 
@@ -76,10 +77,11 @@ class Shelf:
         return sorted(self.rows)
 
 
-def quarantine_at(fs: Fs, root: Path, stream: str = STREAM) -> Quarantine:
+def quarantine_at(fs: Fs, root: Path, stream: str = STREAM, thresholds: Thresholds = THRESHOLDS) -> Quarantine:
     """The quarantine of a stream at the default place of the test stream."""
     layout = Layout(root)
-    return Quarantine(StreamPlace(fs, layout, TABLE, stream), layout.quarantine(STREAM), clock=lambda: 0.0)
+    place = StreamPlace(fs, layout, TABLE, stream)
+    return Quarantine(place, layout.quarantine(STREAM), clock=lambda: 0.0, thresholds=thresholds)
 
 
 def pending(quarantine: Quarantine) -> pa.Table:

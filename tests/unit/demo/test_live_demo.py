@@ -52,14 +52,14 @@ setTimeout(() => {
 
 @pytest.mark.slow
 @pytest.mark.skipif(program() is None, reason="no browser: `apt install chromium` installs one")
-def test_a_picture_is_taken_once_the_grid_has_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_is_taken_once_the_grid_has_rows(tmp_path: Path) -> None:
     path = program()
     assert path is not None
     for name, shades in (("full", 90), ("empty", 2)):
         (tmp_path / f"{name}.html").write_text(PAGE % shades, encoding="utf-8")
     with Browser(path, tmp_path) as browser:
         assert browser.picture((tmp_path / "full.html").as_uri()).startswith(b"\x89PNG")
-        monkeypatch.setattr("demo.live.browser.PATIENCE_SECONDS", 1.0)
+        browser.patience = 1.0
         with pytest.raises(RetryableFeedError, match="does not show the grid"):
             browser.picture((tmp_path / "empty.html").as_uri())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -311,7 +312,7 @@ def test_what_the_command_refuses(small: SmallTable, tmp_path: Path, words: list
 
 
 def test_without_the_library_the_way_to_get_it_is_said(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkhaven.jobs.page.drawing.LIBRARY", "no_such_library")
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     code, value = run_json(small.root, "page", "--port", "0")
     assert code == 2 and "pip install 'sparkhaven[page]'" in value["error"]["hint"]
 

@@ -15,8 +15,7 @@ import pytest
 
 from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
-from sparkhaven.jobs.session import spark_or_local
-from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input
+from sparkhaven.jobs.session.spark_or_local import LocalLimits, RunChoice, choose, choose_by_input
 from sparkhaven.jobs.streams import process
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
@@ -111,20 +110,18 @@ def test_spark_is_started_where_it_is_asked_for(
 
     monkeypatch.setattr(process, "build_session", start)
     assert "Spark would start here" in run(tmp_path / "db", "ingest", file, *words).stderr
-    monkeypatch.setattr(spark_or_local, "LOCAL_BYTES", 9)
-    found = run(tmp_path / "db", "ingest", file, "--once")
+    found = run(tmp_path / "db", "ingest", file, "--once", limits=LocalLimits(9))
     assert "s runs in Spark: 1 files, 10 bytes to ingest, more than" in found.stderr
     assert "Spark would start here" in found.stderr
     code, value = run_json(tmp_path / "db", "ingest", file, "--once", "--local")
     assert (code, value["rows"]) == (0, 1)
 
 
-def test_streams_of_one_command_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_of_one_command_are_counted_together(tmp_path: Path) -> None:
     files = [make(tmp_path, name) for name in "ab"]
     for number, name in enumerate("ab"):
         put(tmp_path, number, name=name)
-    monkeypatch.setattr(spark_or_local, "LOCAL_BYTES", 20)
-    found = run(tmp_path / "db", "ingest", *files, "--once", "--json")
+    found = run(tmp_path / "db", "ingest", *files, "--once", "--json", limits=LocalLimits(20))
     assert [json.loads(line)["rows"] for line in found.stdout.splitlines()] == [1, 1] and ids(tmp_path) == [0, 1]
     assert "b runs in this process, without Spark: 1 files, 10 bytes and 1 files, 10 bytes to ingest" in found.stderr
 
@@ -166,9 +163,7 @@ def test_a_run_here_needs_no_jdk_and_a_run_in_spark_does(tmp_path: Path, monkeyp
         for words in (("--once", "--spark"), ()):
             code, value = run_json(tmp_path / "db", "ingest", file, *words)
             assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
-        with monkeypatch.context() as small:
-            small.setattr(spark_or_local, "LOCAL_BYTES", 1)
-            code, value = run_json(tmp_path / "db", "ingest", file, "--once")
+        code, value = run_json(tmp_path / "db", "ingest", file, "--once", limits=LocalLimits(1))
         assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
         assert epochs(tmp_path, name) == epoch
 

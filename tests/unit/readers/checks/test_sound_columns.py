@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.checks import sound_columns
 from sparkhaven.readers.checks.column_values import Expected, check_values
 from sparkhaven.readers.checks.sound_columns import is_sound
 from sparkhaven.readers.checks.verify import verify
@@ -24,6 +23,7 @@ from sparkhaven.store.io import open_files
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import MAP_FROM, Opened
 from sparkhaven.store.layout import Layout, LocationKey
+from sparkhaven.store.scan.checksums import BLOCK
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.append.append_statistics import range_stats
@@ -77,8 +77,8 @@ class Made:
         self.expected = Expected("intraday", self.directory, at.rows, at.files, stats)
         db.log.close()
 
-    def sound(self, name: str, expected: Expected | None = None, fs: Fs | None = None) -> bool:
-        return is_sound(fs or Fs(), expected or self.expected, self.columns[name])
+    def sound(self, name: str, expected: Expected | None = None, fs: Fs | None = None, block: int = BLOCK) -> bool:
+        return is_sound(fs or Fs(), expected or self.expected, self.columns[name], block)
 
     def found(self, name: str, expected: Expected) -> bool:
         """Whether the checks that are spared find, or raise, anything."""
@@ -108,11 +108,11 @@ def made(tmp_path: Path) -> Made:
 
 
 @pytest.mark.parametrize("block", [8, 16, 56, 1 << 19])
-def test_sound_columns_are_read_once(made: Made, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sound_columns, "BLOCK", block)
+def test_sound_columns_are_read_once(made: Made, block: int) -> None:
     for name in NAMES:
-        assert made.sound(name) or (block < 16 and name == "Text"), name  # a text that is larger than a block
-        assert made.sound(name, replace(made.expected, stats={})) or block < 16, name
+        larger = block < 16 and name == "Text"  # a text than a block
+        assert made.sound(name, block=block) or larger, name
+        assert made.sound(name, replace(made.expected, stats={}), block=block) or block < 16, name
     assert not verify(Fs(), made.layout, deep=True).findings
 
 
@@ -227,24 +227,23 @@ def test_a_file_that_the_disk_does_not_read_is_one_finding(made: Made, file: str
 
 @pytest.mark.parametrize("way", ["mapped", "read", "populating fails"])
 def test_a_view_of_a_part_of_a_file(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if way != "read":
-        monkeypatch.setattr(open_files, "MAP_FROM", 1)
+    map_from = MAP_FROM if way == "read" else 1
     if way == "populating fails":
         monkeypatch.setattr(open_files, "_POPULATE_READ", 1 << 20)
     path, data = tmp_path / "file", bytes(range(256)) * 50
     path.write_bytes(data)
     file = Fs().open(path)
     for offset, length in ((0, 10), (4090, 20), (4096, 4096), (12_000, 800), (12_799, 1)):
-        view = file.view(offset, length)
+        view = file.view(offset, length, map_from)
         assert bytes(view) == data[offset : offset + length]
         assert view.readonly and isinstance(view.obj, mmap.mmap) == (way == "mapped")
-    assert bytes(file.view(3, 0)) == b""
+    assert bytes(file.view(3, 0, map_from)) == b""
     with pytest.raises(CorruptFileError, match="shorter") as raised:
-        file.view(12_795, 6)
+        file.view(12_795, 6, map_from)
     assert (raised.value.expected, raised.value.found) == ("12801 bytes", "12800 bytes")
     path.write_bytes(bytes(50))  # shortened while it is open
     with pytest.raises(CorruptFileError, match="shorter") as raised:
-        file.view(45, 10)
+        file.view(45, 10, map_from)
     assert (raised.value.expected, raised.value.found) == ("55 bytes", "50 bytes")
 
 

@@ -112,7 +112,7 @@ def test_a_checkpoint_says_what_the_log_says(table: Path) -> None:
 
 def test_checkpoints_are_written_as_often_as_the_table_says(table: Path) -> None:
     def due(version: int, **configuration: str) -> bool:
-        return is_checkpoint_due(DeltaSnapshot(table, version, metadata={"configuration": configuration}))
+        return is_checkpoint_due(DeltaSnapshot(table, version, metadata={"configuration": configuration}), 10)
 
     assert [version for version in range(31) if due(version)] == [10, 20, 30]
     assert [version for version in range(10) if due(version, **{"delta.checkpointInterval": "3"})] == [3, 6, 9]

@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.column import symbols
 from sparkhaven.store.format.column.symbols import assign_numbers
 from sparkhaven.store.lazy_compute import FEW
 from sparkhaven.store.types.datatypes import INT_NULL
@@ -51,8 +50,8 @@ def test_as_text_by_text(entries: list[str | None], ids: list[int | None], befor
         assert (np.frombuffer(data, "<i4").tolist(), new) == plain_numbers(texts * (FEW + 1), known)
 
 
-def test_a_full_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symbols, "MAX_SYMBOLS", 2)
-    assert assign_numbers(pa.array(["a", "b"]), {})[1] == ["a", "b"]
+@pytest.mark.parametrize("times", [1, FEW], ids=["few", "many"])
+def test_a_full_table(times: int) -> None:
+    assert assign_numbers(pa.array(["a", "b"] * times), {}, 2)[1] == ["a", "b"]
     with pytest.raises(SchemaMismatchError, match="full"):
-        assign_numbers(pa.array(["a", "c"]), {"x": 0})
+        assign_numbers(pa.array(["a", "c"] * times), {"x": 0}, 2)

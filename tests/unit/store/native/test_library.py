@@ -82,16 +82,14 @@ def test_of_another_machine_or_damaged(tmp_path: Path) -> None:
             load(tmp_path / name)
 
 
-def test_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "ABI", 99)
+def test_of_another_version() -> None:
     with pytest.raises(CoreNotUsableError, match=r"not 99. Build the package again"):
-        load(BESIDE)
+        load(BESIDE, 99)
 
 
 @pytest.mark.usefixtures("fresh")
-def test_one_line_says_that_it_is_not_used(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(library, "ABI", 99)
-    assert core() is None and core() is None
+def test_one_line_says_that_it_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    assert core(99) is None and core(99) is None
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "Results are the same" in caplog.text
 

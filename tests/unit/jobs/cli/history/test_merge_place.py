@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.cli.history import merge
 from sparkhaven.jobs.session import spark_session
-from sparkhaven.jobs.session.spark_or_local import choose_for_merge
+from sparkhaven.jobs.session.spark_or_local import LocalLimits, choose_for_merge
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.merge.plan.date_plan import plan_merge
@@ -60,8 +59,7 @@ def test_spark_starts_for_many_rows_or_where_it_is_asked_for(tmp_path: Path, mon
     with monkeypatch.context() as submitted:
         submitted.setenv("PYSPARK_GATEWAY_PORT", "1")
         assert "merges in Spark: spark-submit has started it" in run(root, "merge", NAME, "--date", DAY).stderr
-    monkeypatch.setattr(merge, "PARALLEL_ROWS", 39)
-    many = run(root, "merge", NAME, "--date", DAY)
+    many = run(root, "merge", NAME, "--date", DAY, limits=LocalLimits(merged_rows=39))
     assert many.exit_code == 2 and many.stderr.startswith("merges in Spark: more than 39 rows to merge\n")
     code, value = run_json(root, "merge", NAME, "--date", DAY, "--local", "--spark")
     assert (code, value["error"]["what"]) == (2, "--local and --spark exclude each other")
