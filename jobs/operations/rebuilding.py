@@ -11,9 +11,8 @@ from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take
 from sparkhaven.store.epochs.recovery.rebuild import PositionChoice, plan_state, rebuild
 from sparkhaven.store.epochs.recovery.survey import StreamSurvey, find
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
-from sparkhaven.store.epochs.state.position_kinds import VERSIONS
+from sparkhaven.store.epochs.state.position_kinds import VERSIONS, packed
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.table_versions import packed
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableNotFoundError
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.io.fs import Lock

@@ -20,8 +20,8 @@ from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, st
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.layout import TableName
+from sparkhaven.store.merges.history import agree, totals
 from sparkhaven.store.merges.merge_records import MergeRecord
-from sparkhaven.store.merges.totals import agree, totals
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.types.committed_columns import FileState

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sparkhaven.readers.sql.engine import Tree
-from sparkhaven.store.expressions.predicate.building import comparison, is_null, joined, member, negated
-from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.expressions.predicate.expression import Predicate, comparison, is_null, joined, member, negated
 from sparkhaven.store.expressions.predicate.nodes import MIRROR, SORTS, Literal
 from sparkhaven.store.expressions.predicate.syntax import MAX_LITERALS
 from sparkhaven.store.instants import parse_instant

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sparkhaven.readers.sql.conditions import conjuncts
 from sparkhaven.readers.sql.engine import Tree
-from sparkhaven.store.expressions.predicate.building import joined
-from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.expressions.predicate.expression import Predicate, joined
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sparkhaven.store.delta.checkpoint import write_checkpoint
-from sparkhaven.store.delta.errors import unwritable
-from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, list_log, version_file
+from sparkhaven.store.delta.log import LAST_CHECKPOINT, LOG, list_log, unwritable, version_file
 from sparkhaven.store.delta.snapshot import Action, DeltaSnapshot
 from sparkhaven.store.io.fs import Fs
 

@@ -1,4 +1,4 @@
-"""The log of a Delta table: the names of its files, and the actions of one version.
+"""The log of a Delta table: the names of its files, the actions of one version, and the errors of both.
 
 A version ``N`` is the file ``N.json`` of JSON lines, one action each. A checkpoint has the table's state at a version.
 """
@@ -12,11 +12,44 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from sparkhaven.store.delta.errors import damaged, unreadable
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import file_of_url
 from sparkhaven.store.types.frozen import frozen
+
+
+def unreadable(path: Path, what: str, hint: str) -> SparkhavenError:
+    """A feature of the table that readers must know and we do not."""
+    return UnsupportedVersionError(
+        "the Delta table has a feature that is not read",
+        where=path,
+        expected="a table of reader version 1, or newer without column mapping, deletion vectors or features unknown",
+        found=what,
+        hint=hint,
+    )
+
+
+def unwritable(path: Path, what: object) -> SparkhavenError:
+    """A feature of the table that writers must know and we do not."""
+    return UnsupportedVersionError(
+        "the Delta table has a feature that is not written without Spark",
+        where=path,
+        expected="a table of writer version 2 without partitions, constraints and column mapping",
+        found=what,
+        hint="ALTER TABLE ... DROP FEATURE, or move the table away. The next rejected row creates a new one",
+    )
+
+
+def damaged(path: Path, content: object) -> SparkhavenError:
+    """A file of the log is not what Delta writes."""
+    return CorruptFileError(
+        "a file of the Delta log is damaged",
+        where=path,
+        expected="actions as Delta writes them",
+        found=content,
+        hint="restore it from a copy. Nothing was committed",
+    )
+
 
 LOG = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.delta.checkpoint import read_checkpoint
-from sparkhaven.store.delta.errors import damaged
 from sparkhaven.store.delta.log import (
     LOG,
     Listing,
+    damaged,
     data_path,
     deleted_rows,
     list_log,

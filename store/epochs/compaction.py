@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from sparkhaven.store.epochs.files.checkpoint import checkpoint_parts, open_saved
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.reading.opening import mapped
 from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs, restored
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, header, walk
 from sparkhaven.store.layout import LocationKey

@@ -7,13 +7,12 @@ between nobody holds the lock: who opens the stream then begins a later generati
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
 from sparkhaven.store.epochs.files.logfile import Lease, LogFile
 from sparkhaven.store.epochs.files.removal_note import read_removed
-from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.recovery.recover import (
     RecoveryReport,
     apply,
@@ -27,6 +26,7 @@ from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.retention import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, refused
 from sparkhaven.store.framing.log_frames import frame
 from sparkhaven.store.gc_pause import gc_paused
@@ -98,7 +98,7 @@ def open_generation(place: StreamPlace, opening: Opening) -> Generation:
             lock = held.enter_context(take_lock(place.fs, place.stream_lock))
             held.callback(_leave_nothing, place, absent)  # while the lock is held
             synced = opening.retention.policy.syncs_each_batch
-            guard = None if synced else held.enter_context(closing(SyncGuard(place.fs, place.layout.root)))
+            guard = None if synced else held.enter_context(place.fs.sync_guard(place.layout.root))
             with take_commit_lock(place.fs, place.stream_removals):
                 generation = _begin(place, opening, lock, guard)
         except OSError as error:
@@ -173,7 +173,7 @@ def take_over_generation(place: StreamPlace, lease: Lease, opening: Opening) -> 
     with ExitStack() as held:
         try:
             lock = held.enter_context(take_leased_lock(place.fs, path, lease.generation))
-            guard = None if synced else held.enter_context(closing(SyncGuard(place.fs, place.layout.root)))
+            guard = None if synced else held.enter_context(place.fs.sync_guard(place.layout.root))
             file = LogFile(place.fs, place.stream_log, path)
             file.take_over(lease)
             now = opening.now_ms()

@@ -8,9 +8,9 @@ from sparkhaven.store.epochs.compaction import Compacted, Compaction, is_due
 from sparkhaven.store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
-from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, EpochConflictError, phase_of
 from sparkhaven.store.framing.log_frames import HEADER
 from sparkhaven.store.io.fs import Lock

@@ -3,7 +3,7 @@
 All disk access of sparkhaven goes through an ``Fs`` argument, so a crash test can stop the process before or after any
 named step, and a fault test can fail the n-th call. ``Fs`` itself is the real file system. Writes are positioned and
 complete (short writes and EINTR are handled here). Nothing is durable until one of the ``sync`` methods
-(``store.io.durability``) has returned; a failed sync is never retried, because the kernel may have dropped the pages
+(``store.io.sync``) has returned; a failed sync is never retried, because the kernel may have dropped the pages
 that it could not write.
 """
 
@@ -21,11 +21,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sparkhaven.store.io.durability import Durability
 from sparkhaven.store.io.file_lock import Lock
 from sparkhaven.store.io.open_files import MAP_FROM, Opened, shorter
 from sparkhaven.store.io.stat import Stat, present
-from sparkhaven.store.io.sync import SYNCFS_FROM, SyncGuard
+from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]

@@ -1,15 +1,18 @@
-"""Texts of Arrow arrays by the compiled core: sorted, ranked, picked. None where there is no core.
+"""Texts of Arrow arrays by the compiled core: sorted, ranked, picked, and taken from several arrays.
 
-The order is that of UTF-16 code units. ValueError: an array has offsets outside of its data.
+Functions return None where there is no core; ``TextRows`` then goes by Arrow. The order is that of UTF-16 code units.
+ValueError: an array has offsets outside of its data.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.native.abi import KeyedLayout
+from sparkhaven.store.native.abi import KeyedLayout, PartLayout
 from sparkhaven.store.native.buffers import TextBuffers, address
 from sparkhaven.store.native.library import core
 
@@ -68,3 +71,69 @@ def texts_ordered(texts: pa.Array) -> bool | None:
 
 def _damaged() -> ValueError:
     return ValueError("an Arrow array has offsets outside of its data, or fewer texts than are picked")
+
+
+STARTS = 13  # bits of a row's number that say where its array is looked for
+_PART = np.dtype(PartLayout)
+
+
+class TextRows:
+    """The rows of large binary arrays, one array behind the other, none of them null. The arrays are not copied."""
+
+    def __init__(self, arrays: Sequence[pa.Array]) -> None:
+        self._arrays = [array for array in arrays if len(array)]
+        self._parts = np.zeros(len(self._arrays) + 1, _PART)
+        self._whole: pa.Array | None = None
+        row = 0
+        for number, array in enumerate(self._arrays):
+            if array.type != pa.large_binary() or array.null_count:
+                raise ValueError(
+                    f"an array of {array.type} with {array.null_count} nulls, expected large binary without"
+                )
+            buffers = TextBuffers.of(array)
+            self._parts[number] = (row, buffers.ends + 8 * buffers.first, buffers.data, buffers.size)
+            row += len(array)
+        self._parts[-1]["row"] = row
+        self._shift = max(0, row.bit_length() - STARTS)
+        stretches = np.arange(0, row, 1 << self._shift)
+        self._starts = (np.searchsorted(self._parts["row"], stretches, side="right") - 1).astype(np.uint32)
+
+    def __len__(self) -> int:
+        return int(self._parts[-1]["row"])
+
+    def take(
+        self, picks: npt.NDArray[np.uint32], end: int, ends: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]
+    ) -> int:
+        """Texts of the picked rows into ``out``, as many as it has room for, and where each ends, counted from ``end``.
+
+        Returns how many they are; ``ends`` has room for all. ValueError: a row or text is out of place.
+        """
+        library = core()
+        if library is None or not picks.flags.c_contiguous:
+            return self.plain_take(picks, end, ends, out)
+        if len(ends) < len(picks):
+            raise ValueError(f"room for {len(ends)} ends of {len(picks)} texts")
+        into = address(ends), address(out), len(out)
+        parts = address(self._parts), len(self._arrays), address(self._starts), self._shift
+        taken: int = library.sh_take_parts(*parts, address(picks), len(picks), end, *into)
+        if taken < 0:
+            raise ValueError("a row is out of range, or an Arrow array has offsets outside of its data")
+        return taken
+
+    def plain_take(
+        self, picks: npt.NDArray[np.uint32], end: int, ends: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]
+    ) -> int:
+        """The same without the compiled core."""
+        if len(picks) and int(picks.max()) >= len(self):
+            raise ValueError(f"a row is not below {len(self)}")
+        if self._whole is None:
+            self._whole = pa.concat_arrays(self._arrays) if self._arrays else pa.array([], pa.large_binary())
+        texts = self._whole.take(pa.array(picks))
+        _, offsets, data = texts.buffers()
+        stops = np.frombuffer(offsets, np.int64, len(picks) + 1)[1:]
+        taken = int(np.searchsorted(stops, len(out), side="right"))
+        used = int(stops[taken - 1]) if taken else 0
+        if used:
+            out[:used] = np.frombuffer(data, np.uint8, used)
+        np.add(stops[:taken], end, out=ends[:taken])
+        return taken

@@ -22,6 +22,7 @@ from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.history import renamed
 from sparkhaven.store.merges.merge_records import (
     MergeInput,
     MergeRecord,
@@ -30,7 +31,6 @@ from sparkhaven.store.merges.merge_records import (
     newest,
     record_missing,
 )
-from sparkhaven.store.merges.totals import renamed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
 from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources

@@ -11,7 +11,6 @@ from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint, encode_c
 from sparkhaven.store.epochs.files.folded_removals import encode_folded
 from sparkhaven.store.epochs.files.head import Head, decode_head, encode_head, open_head
 from sparkhaven.store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
-from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.locations import Locations
@@ -26,6 +25,7 @@ from sparkhaven.store.epochs.state.log_records import (
 )
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport, OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.epochs.state.tombstone import Named, Removal
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import (

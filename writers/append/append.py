@@ -26,7 +26,7 @@ from sparkhaven.store.epochs.files.published_size import (
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.epochs.state.resume_rules import PAGE
-from sparkhaven.store.epochs.state.statistics.join import join
+from sparkhaven.store.epochs.state.statistics import join
 from sparkhaven.store.errors import (
     CommitError,
     CorruptFileError,

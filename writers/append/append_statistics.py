@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.store.epochs.state.statistics.bounds import clipped
+from sparkhaven.store.epochs.state.statistics import clipped
 from sparkhaven.store.lazy_compute import FEW, pc
 from sparkhaven.store.types.committed_columns import RangeStats, Scalar
 

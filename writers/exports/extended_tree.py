@@ -36,8 +36,8 @@ from sparkhaven.store.format.parquet.trees import (
     value_directory,
 )
 from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.merges.history import totals
 from sparkhaven.store.merges.merge_records import newest
-from sparkhaven.store.merges.totals import totals
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen

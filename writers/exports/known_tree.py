@@ -10,7 +10,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.parquet.manifest import TreeLeaf, decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST, TreeLayout
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.totals import agree
+from sparkhaven.store.merges.history import agree
 from sparkhaven.store.scan.checksums import checksum, file_state
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen

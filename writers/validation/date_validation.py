@@ -8,8 +8,8 @@ from functools import cache, partial
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.merges.history import current_names
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
-from sparkhaven.store.merges.totals import current_names
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed

@@ -22,9 +22,9 @@ from sparkhaven.ingest.feeds.files.sample import sample_of
 from sparkhaven.ingest.formats.parquet.file_constants import FileConstants
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
-from sparkhaven.store.delta.errors import damaged
+from sparkhaven.store.delta.log import damaged
 from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
-from sparkhaven.store.epochs.state.table_versions import unpacked
+from sparkhaven.store.epochs.state.position_kinds import unpacked
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import TableSchema

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.ingest.values.refusals import unexpected
-from sparkhaven.store.delta.errors import damaged
-from sparkhaven.store.delta.log import data_path, deleted_rows, parse_actions, require_features, version_file
+from sparkhaven.store.delta.log import damaged, data_path, deleted_rows, parse_actions, require_features, version_file
 from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen

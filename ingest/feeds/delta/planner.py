@@ -19,7 +19,7 @@ from sparkhaven.ingest.feeds.delta.snapshot import TableView, look, snapshot
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.delta.log import list_log, version_file
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.table_versions import TABLE, packed, unpacked
+from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen

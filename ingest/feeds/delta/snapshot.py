@@ -20,8 +20,7 @@ from sparkhaven.ingest.feeds.delta.log import (
     take,
 )
 from sparkhaven.ingest.values.refusals import unexpected
-from sparkhaven.store.delta.errors import damaged
-from sparkhaven.store.delta.log import LOG, Listing, list_log
+from sparkhaven.store.delta.log import LOG, Listing, damaged, list_log
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.frozen import frozen
 

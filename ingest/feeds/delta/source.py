@@ -24,7 +24,7 @@ from sparkhaven.ingest.feeds.spark_planning import (
 )
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.log_values import FileId
-from sparkhaven.store.epochs.state.table_versions import unpacked
+from sparkhaven.store.epochs.state.position_kinds import unpacked
 from sparkhaven.store.errors import PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
 

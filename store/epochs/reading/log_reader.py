@@ -14,12 +14,11 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.head import Head, HeadFiles
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.files.saved_state import Checkpoint, SavedState
 from sparkhaven.store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
 from sparkhaven.store.epochs.state.log_records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState, chain
-from sparkhaven.store.epochs.state.rollbacks import RolledBack
+from sparkhaven.store.epochs.state.rollbacks import RolledBack, RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import written
 from sparkhaven.store.framing.log_frames import (

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.logfile import KeptRecords
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.reading.log_reader import Newest, advance, read_newest, rolled_back_epochs_of
 from sparkhaven.store.epochs.recovery.durable_prefix import first_lost, first_unwritten
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, decode, encode
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.framing.log_frames import HEADER, Survey, frame, refuse_damage, survey, walk
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace

@@ -3,7 +3,7 @@
 A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i8
 time when it was made (ms), i4 schema version, u1 truncated, u4 place of its shape; files
 (``store.epochs.state.packed_location``); for each group of columns u4 number of rows of statistics, the u4 length of
-each, and the rows (``store.epochs.state.statistics.packed_row``).
+each, and the rows (``store.epochs.state.statistics``).
 """
 
 from __future__ import annotations

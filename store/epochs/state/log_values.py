@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionSource, source_of
-from sparkhaven.store.epochs.state.table_versions import unpacked
+from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionSource, source_of, unpacked
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen

@@ -36,9 +36,9 @@ from sparkhaven.store.epochs.state.position_kinds import (
     PositionKind,
     PositionSource,
     source_of,
+    unpacked,
 )
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
-from sparkhaven.store.epochs.state.table_versions import unpacked
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.layout import stream_of
 from sparkhaven.store.types.frozen import frozen

@@ -1,7 +1,7 @@
 """File states and column statistics of a location, packed, in memory as in commit records, checkpoint and head.
 
 *Files* of n names: u1 width of a size (4 or 8), n sizes, n CRC-32 (u4); little-endian. Statistics are rows of
-``store.epochs.state.statistics.packed_row``. Their names are stored once for many locations.
+``store.epochs.state.statistics``. Their names are stored once for many locations.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import struct
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from functools import lru_cache
 
-from sparkhaven.store.epochs.state.statistics.packed_row import join_rows, pack_row, span, unpack_row
+from sparkhaven.store.epochs.state.statistics import join_rows, pack_row, span, unpack_row
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 
 MERGE_ROWS = 65_536

@@ -5,7 +5,7 @@ The JSON names what several locations have in common: ``reports`` = {``count``, 
 entries of 40 bytes: u4 place of the internal partition, u4 place of the value, u4 place of the shape, u4 length,
 i8 base epoch, i8 base rows, i8 rows. Then for each as many bytes as its length says: files
 (``store.epochs.state.packed_location``), and for each group u4 length and a row of statistics
-(``store.epochs.state.statistics.packed_row``).
+(``store.epochs.state.statistics``).
 """
 
 from __future__ import annotations

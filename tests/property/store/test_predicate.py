@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.epochs.state.statistics.join import join
+from sparkhaven.store.epochs.state.statistics import join
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from sparkhaven.store.types.committed_columns import RangeStats

@@ -20,8 +20,7 @@ from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
 from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gather, gather_ids
-from sparkhaven.store.native.text_rows import TextRows
-from sparkhaven.store.native.texts import take_texts
+from sparkhaven.store.native.texts import TextRows, take_texts
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of

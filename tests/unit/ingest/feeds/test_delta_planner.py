@@ -12,7 +12,7 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
 from sparkhaven.ingest.feeds.delta.snapshot import snapshot
 from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.store.epochs.state.table_versions import TABLE, packed, unpacked
+from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta.tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack

@@ -14,8 +14,8 @@ from sparkhaven.ingest.feeds.spark_planning import RangeRun
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.readers.spark.source_api import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.table_versions import TABLE as PLACE
-from sparkhaven.store.epochs.state.table_versions import packed
+from sparkhaven.store.epochs.state.position_kinds import TABLE as PLACE
+from sparkhaven.store.epochs.state.position_kinds import packed
 from sparkhaven.store.errors import FeedError, carried_error
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta.tables import TABLE_ID, actions_of, put_version, unpack

@@ -12,9 +12,9 @@ from sparkhaven.store.epochs.state.position_kinds import (
     VERSIONS,
     PositionKind,
     PositionSource,
+    packed,
     source_of,
 )
-from sparkhaven.store.epochs.state.table_versions import packed
 
 SPELLED = {
     "trades": PositionSource(PositionKind.OFFSETS, "trades"),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
-from sparkhaven.store.epochs.files.rolled_back import RolledBackEpochs
 from sparkhaven.store.epochs.reading import log_reader as logs
 from sparkhaven.store.epochs.reading.stream_state import load_positions, load_stream
 from sparkhaven.store.epochs.state.log_records import Record, decode
+from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header, scan

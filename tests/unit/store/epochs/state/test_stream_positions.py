@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON, FileWindow, refuse_lost_log
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.packed_location import MERGE_ROWS, Stats
-from sparkhaven.store.epochs.state.statistics.bounds import MAX_BOUND_BYTES
+from sparkhaven.store.epochs.state.statistics import MAX_BOUND_BYTES
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.types.committed_columns import RangeStats
 
