@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sparkhaven.store import errors
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import CLASSES, SparkhavenError
 
-_CLASSES = {
-    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, SparkhavenError)
-}
-_HEAD = re.compile(rf"(?:^|(?<=[\s.:]))({'|'.join(sorted(_CLASSES, key=len, reverse=True))}): (.*)")
+_HEAD = re.compile(rf"(?:^|(?<=[\s.:]))({'|'.join(sorted(CLASSES, key=len, reverse=True))}): (.*)")
 _PART = re.compile(r"  ([a-z]\w*|to do): (.*)")
 _TAIL = re.compile(r"\s+SQLSTATE: \w+$")  # what Spark adds to the last line
 _STOP = re.compile(r"\s*(SQLSTATE: \w+|at [\w.$/]+\(.*|Driver stacktrace:.*|Caused by: .*|=== .*)?$")
@@ -26,7 +22,7 @@ def parse_error(text: str) -> SparkhavenError | None:
             parts: dict[str, str] = {}
             for name, value in _parts(lines[number + 1 :]):
                 parts.setdefault("hint" if name == "to do" else name, value)
-            return _CLASSES[head[1]](_TAIL.sub("", head[2]), **parts)
+            return CLASSES[head[1]](_TAIL.sub("", head[2]), **parts)
     return None
 
 

@@ -87,15 +87,13 @@ class SparkhavenError(Exception):
             return extra[name]
         raise AttributeError(name)
 
+    @property
+    def parts(self) -> dict[str, Any]:
+        """All but ``what``, as the keywords that make the error again."""
+        return {"where": self.where, "expected": self.expected, "found": self.found, "hint": self.hint, **self.extra}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = {
-            "where": self.where,
-            "expected": self.expected,
-            "found": self.found,
-            "hint": self.hint,
-            **self.extra,
-        }
-        return (_rebuild, (type(self), self.what, parts))
+        return (_rebuild, (type(self), self.what, self.parts))
 
 
 E = TypeVar("E", bound=SparkhavenError)
@@ -107,9 +105,7 @@ def _rebuild(cls: type[SparkhavenError], what: str, parts: dict[str, Any]) -> Sp
 
 def replaced(error: E, **parts: object) -> E:
     """The same error with other parts."""
-    _, (cls, what, own) = error.__reduce__()
-    other: E = cls(what, **own | parts)
-    return other
+    return type(error)(error.what, **error.parts | parts)
 
 
 class FormatError(SparkhavenError):
@@ -268,6 +264,10 @@ def refused(error: OSError, what: str, where: object) -> SparkhavenError:
     return CommitError(f"{what}: {error.strerror or error}", where=path, hint=hint, phase=phase_of(error))
 
 
+CLASSES: dict[str, type[SparkhavenError]] = {
+    name: kind for name, kind in globals().items() if isinstance(kind, type) and issubclass(kind, SparkhavenError)
+}
+
 # --- through interfaces that pass only text --------------------------------------------------------------------
 
 _MARK = "sparkhaven-error:"
@@ -283,9 +283,8 @@ def carrying() -> Iterator[None]:
     try:
         yield
     except SparkhavenError as error:
-        parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
-        extra = {name: value for name, value in error.extra.items() if isinstance(value, str | int | float | None)}
-        packed = json.dumps([type(error).__name__, error.what, {**parts, **extra}])
+        parts = {name: value for name, value in error.parts.items() if isinstance(value, str | int | float | None)}
+        packed = json.dumps([type(error).__name__, error.what, parts])
         raise CarriedError(f"{_MARK}{packed}") from error
 
 
@@ -296,16 +295,6 @@ def carried_error(text: str) -> SparkhavenError | None:
         return None
     try:
         (name, what, parts), _ = json.JSONDecoder().raw_decode(rest)
-        return _by_name(name)(what, **parts)
+        return CLASSES[name](what, **parts)
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def _by_name(name: str) -> type[SparkhavenError]:
-    todo = [SparkhavenError]
-    while todo:
-        error_class = todo.pop()
-        if error_class.__name__ == name:
-            return error_class
-        todo.extend(error_class.__subclasses__())
-    raise KeyError(name)

@@ -122,7 +122,6 @@ class Layout:
         return self.root / "Schemas"
 
     def schema(self, table: TableName) -> Path:
-        """The deployed schema of a table."""
         return self.schemas() / f"{table}.schema"
 
     def schema_history(self, table: TableName) -> Path:
@@ -135,7 +134,6 @@ class Layout:
         return self.root.joinpath("Intraday", table.namespace, table.table)
 
     def intraday_location(self, table: TableName, key: LocationKey) -> Path:
-        """Leaf directory of one intraday location."""
         parts = "Intraday", table.namespace, table.table, key.internal, key.value, table.table
         return self.root.joinpath(*parts)  # in one step: a start makes ten thousands of them
 
@@ -148,7 +146,6 @@ class Layout:
         return self.intraday(table) / ".streams"
 
     def stream_log(self, table: TableName, stream: str) -> Path:
-        """Commit log of a stream."""
         return self.streams(table) / f"{stream}.log"
 
     def stream_checkpoint(self, table: TableName, stream: str) -> Path:
@@ -160,7 +157,6 @@ class Layout:
         return self.streams(table) / f"{stream}.head"
 
     def stream_lock(self, table: TableName, stream: str) -> Path:
-        """Lock and lock owner of a stream."""
         return self.streams(table) / f"{stream}.lock"
 
     def stream_removals(self, table: TableName, stream: str) -> Path:
@@ -189,7 +185,6 @@ class Layout:
         return self.system(namespace) / "WritablePartitions"
 
     def history_location(self, table: TableName, key: LocationKey) -> Path:
-        """Leaf directory of one historical location."""
         return self.partitions(table.namespace) / key.internal / key.value / table.table
 
     def metadata_index(self, table: TableName) -> Path:

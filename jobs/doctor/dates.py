@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
 from sparkhaven.jobs.doctor.finding import CheckContext, Found, State, each, named
-from sparkhaven.store.epochs.reading.stream_state import StreamState
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName

@@ -23,8 +23,9 @@ from sparkhaven.jobs.page.facts import (
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.feeds import remarks_of
 from sparkhaven.readers.table_stats import DiskUse, disk_use
-from sparkhaven.store.epochs.reading.stream_state import EpochEntry, StreamState, list_epochs, list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.state.log_values import REJECTED
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName

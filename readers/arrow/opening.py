@@ -13,8 +13,9 @@ from pathlib import Path
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.reading.stream_state import StreamState, list_epochs, list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path

@@ -12,7 +12,8 @@ from typing import Literal
 from sparkhaven.readers.checks.column_values import Expected
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.epochs.files.published_size import record_bytes
-from sparkhaven.store.epochs.reading.stream_state import StreamState, load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.table_size import TableSize, decode, encode

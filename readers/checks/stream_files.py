@@ -10,7 +10,8 @@ from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
 from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.lock import in_progress, read_lock
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.reading.stream_state import list_streams, load_read, read_files
+from sparkhaven.store.epochs.reading.log_reader import read_files
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_read
 from sparkhaven.store.epochs.recovery.rebuild import REPLACED
 from sparkhaven.store.epochs.state.log_records import CommitRecord
 from sparkhaven.store.epochs.state.log_values import Batch, FileId

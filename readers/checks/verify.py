@@ -28,10 +28,11 @@ from sparkhaven.readers.checks.stream_files import (
     stray_stream_files,
 )
 from sparkhaven.store.epochs.files.published_size import record_bytes
-from sparkhaven.store.epochs.reading.stream_state import StreamState, list_streams, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses
 from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName

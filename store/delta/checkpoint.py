@@ -74,16 +74,15 @@ def read_checkpoint(data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
             columns += [f"{kind.name}.{name}" for name in wanted if name in there]
     for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns, use_threads=False):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            for body in column.filter(column.is_valid()).to_pylist():
+            for body in column.filter(column.is_valid()).to_pylist(maps_as_pydicts="lossy"):
                 if any(value is not None for value in body.values()):
                     yield name, _plain(body, SCHEMA.field(name).type)
 
 
 def write_checkpoint(actions: Iterable[tuple[str, Mapping[str, Any]]]) -> bytes:
-    """A checkpoint file with these actions."""
     import pyarrow.parquet as pq
 
-    rows = [{kind: _fitting(body, SCHEMA.field(kind).type)} for kind, body in actions]
+    rows = [{kind: body} for kind, body in actions]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), sink, compression="zstd", compression_level=1)
     data: bytes = sink.getvalue().to_pybytes()
@@ -91,28 +90,12 @@ def write_checkpoint(actions: Iterable[tuple[str, Mapping[str, Any]]]) -> bytes:
 
 
 def _plain(body: Mapping[str, Any], kind: pa.StructType) -> dict[str, Any]:
-    """The body as the JSON log has it: a map is a list of pairs in Arrow; what is null is left out."""
+    """The body as the JSON log has it: what is null is left out."""
     plain: dict[str, Any] = {}
     for name, value in body.items():
         number = kind.get_field_index(name)
-        type_ = kind.field(number).type if number >= 0 else None
-        if value is not None and type_ is not None and pa.types.is_map(type_):
-            plain[name] = dict(value)
-        elif value is not None and type_ is not None and pa.types.is_struct(type_):
-            plain[name] = _plain(value, type_)
+        if value is not None and number >= 0 and pa.types.is_struct(kind.field(number).type):
+            plain[name] = _plain(value, kind.field(number).type)
         elif value is not None:
             plain[name] = value
     return plain
-
-
-def _fitting(body: Mapping[str, Any], kind: pa.StructType) -> dict[str, Any]:
-    """The fields of a body that its column has, maps as Arrow takes them."""
-    fitting: dict[str, Any] = {}
-    for field in kind:
-        value = body.get(field.name)
-        if pa.types.is_map(field.type) and value is not None:
-            value = list(value.items())
-        elif pa.types.is_struct(field.type) and value is not None:
-            value = _fitting(value, field.type)
-        fitting[field.name] = value
-    return fitting

@@ -86,7 +86,6 @@ class Listing:
 
 
 def list_log(fs: Fs, table: Path) -> Listing:
-    """The versions and checkpoints in the log of a table."""
     versions: set[int] = set()
     parts: dict[tuple[int, int], list[str]] = {}
     for name in fs.names(table / LOG):
@@ -104,7 +103,6 @@ def is_table(fs: Fs, table: Path) -> bool:
 
 
 def version_file(table: Path, version: int) -> Path:
-    """The file of a version."""
     return table / LOG / f"{version:020d}.json"
 
 

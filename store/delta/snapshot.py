@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,10 @@ class DeltaSnapshot:
 
     def after(self, actions: Iterable[Action]) -> DeltaSnapshot:
         """The table at the next version, which has these actions."""
-        state = _State(self.table, self)
+        state = _State(self)
         for kind, body in actions:
             state.take(kind, body)
-        return replace(state.snapshot(), version=self.version + 1, read=self.read)
+        return state.snapshot(self.version + 1)
 
 
 def read_snapshot(fs: Fs, table: Path) -> DeltaSnapshot:
@@ -70,12 +70,11 @@ def read_snapshot(fs: Fs, table: Path) -> DeltaSnapshot:
     latest = listing.latest
     if latest is None:
         return DeltaSnapshot(table)
-    state = _State(table, DeltaSnapshot(table))
-    base = listing.checkpoint_before(latest)
-    paths = _files_up_to(table, listing, base, latest)
+    paths = _files_up_to(table, listing, listing.checkpoint_before(latest), latest)
+    state = _State(DeltaSnapshot(table, read=tuple(paths)))
     for path in paths:
         _read_into(state, fs, path)
-    snapshot = replace(state.snapshot(), version=latest, read=tuple(paths))
+    snapshot = state.snapshot(latest)
     if not snapshot.metadata or not snapshot.protocol:
         raise damaged(table / LOG, "no metaData or no protocol")
     features = frozenset(snapshot.protocol.get("readerFeatures") or ())
@@ -111,31 +110,22 @@ def _read_into(state: _State, fs: Fs, path: Path) -> None:
         raise damaged(path, "no action")
 
 
-@dataclass(slots=True, init=False)
 class _State:
-    """A snapshot that takes actions."""
+    """A snapshot that takes actions, by dictionaries of its own."""
 
-    table: Path
-    protocol: Body
-    metadata: Body
-    files: dict[Path, Body]
-    removed: dict[Path, Body]
-    transactions: dict[str, Body]
-    domains: dict[str, Body]
-
-    def __init__(self, table: Path, base: DeltaSnapshot) -> None:
-        self.table, self.protocol, self.metadata = table, base.protocol, base.metadata
+    def __init__(self, base: DeltaSnapshot) -> None:
         self.files, self.removed = dict(base.files), dict(base.removed)
         self.transactions, self.domains = dict(base.transactions), dict(base.domains)
+        self.protocol, self.metadata, self._base = base.protocol, base.metadata, base
 
     def take(self, kind: str, body: Body) -> None:
         match kind:
             case "add":
-                path = data_path(self.table, body["path"])
+                path = data_path(self._base.table, body["path"])
                 self.removed.pop(path, None)
                 self.files[path] = body
             case "remove":
-                path = data_path(self.table, body["path"])
+                path = data_path(self._base.table, body["path"])
                 self.files.pop(path, None)
                 self.removed[path] = body
             case "metaData":
@@ -147,13 +137,6 @@ class _State:
             case "domainMetadata":
                 self.domains[body["domain"]] = body
 
-    def snapshot(self) -> DeltaSnapshot:
-        return DeltaSnapshot(
-            self.table,
-            protocol=self.protocol,
-            metadata=self.metadata,
-            files=self.files,
-            removed=self.removed,
-            transactions=self.transactions,
-            domains=self.domains,
-        )
+    def snapshot(self, version: int) -> DeltaSnapshot:
+        dictionaries = self.files, self.removed, self.transactions, self.domains
+        return DeltaSnapshot(self._base.table, version, self._base.read, self.protocol, self.metadata, *dictionaries)

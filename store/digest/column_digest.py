@@ -70,17 +70,14 @@ def add(*digests: int) -> int:
 
 
 def to_hex(digest: int) -> str:
-    """32 hex digits."""
     return f"{digest:032x}"
 
 
 def from_hex(text: str) -> int:
-    """The reverse of ``to_hex``."""
     return int(text, 16)
 
 
 def digest_nulls(column: Column, count: int) -> int:
-    """The digest of ``count`` nulls."""
     return xxhash.xxh3_128_intdigest(_prefix(column, 0)) * count % MODULUS
 
 
@@ -99,7 +96,6 @@ def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
 
 
 def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
-    """The same without the compiled core."""
     tag = _tag(column)
     null = entries.dtype.type(column.type.null)
     if entries.dtype.itemsize <= 2:
@@ -164,7 +160,6 @@ def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np
 
 
 def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
-    """The same without the compiled core."""
     prefix = _prefix(column, _tag(column))
     total = 0
     present = np.flatnonzero(counts)
@@ -202,7 +197,6 @@ def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
 
 
 def plain_texts(column: Column, array: pa.Array) -> int:
-    """The digest of texts, null or not, without the compiled core."""
     value_counts = pc.value_counts(array)
     counts = value_counts.field("counts").to_numpy(zero_copy_only=False)
     return plain_counted_texts(column, value_counts.field("values"), counts)

@@ -42,7 +42,6 @@ class Compacted:
 
 
 def is_due(epochs: int, keep_epochs: int, log_bytes: int, checkpoint_bytes: int, least_bytes: int) -> bool:
-    """Whether a log of that many epochs and bytes is worth compacting."""
     return epochs >= 2 * max(1, keep_epochs) and log_bytes >= max(least_bytes, checkpoint_bytes)
 
 
@@ -102,7 +101,6 @@ class Compaction:
 
     @property
     def undone(self) -> RolledBackEpochs:
-        """What was rolled back after the new floor."""
         dead = tuple(pair for pair in self._dead if pair[1] > self.floor)
         return RolledBackEpochs(dead, frozenset(self._locations))
 
@@ -179,7 +177,6 @@ class Compaction:
         return False
 
     def _rolled_back(self) -> Iterator[float]:
-        """Reads the locations of epochs rolled back after the new floor."""
         if not any(epoch > self.floor for _, epoch in self._dead):
             return
         for part in walk(self._place.fs.open(self._log_path), self._cut):

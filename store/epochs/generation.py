@@ -58,7 +58,6 @@ class Opening:
     leave_damaged: bool = False
 
     def now_ms(self) -> int:
-        """The time in milliseconds since 1970."""
         return int(self.clock() * 1000)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sparkhaven.store.epochs.compaction import Compacted, Compaction, is_due
 from sparkhaven.store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
@@ -28,17 +30,14 @@ class Shortening:
         self.checkpoint_bytes = self.touched = 0
 
     def begin(self, checkpoint_bytes: int, head_end: int, head_bytes: int) -> None:
-        """Starts from what recovery has found."""
         self.checkpoint_bytes = checkpoint_bytes
         self._head.begin(head_end, max(head_bytes, checkpoint_bytes))
 
     @property
     def running(self) -> bool:
-        """Whether a compaction is running."""
         return self._running is not None
 
     def is_due(self, state: StreamState) -> bool:
-        """Whether a compaction is due."""
         retention, epochs = self._retention, state.epoch - state.floor
         return is_due(epochs, retention.keep_epochs, self._log.length, self.checkpoint_bytes, retention.compact_bytes)
 
@@ -51,11 +50,9 @@ class Shortening:
         assert self._running is not None  # noqa: S101 - asked before
         work, self.touched = max(self._retention.slice_work, 2 * self.touched), 0
         try:
-            return self._running.step(math.inf if whole else work)
-        except OSError as error:
-            self.stop()
-            raise self.no_room(error) from error
-        except CorruptFileError:
+            with self._room():
+                return self._running.step(math.inf if whole else work)
+        except (EpochConflictError, CorruptFileError):
             self.stop()
             raise
 
@@ -75,14 +72,13 @@ class Shortening:
             self.stop()
             if self._inodes() != before:
                 raise self._log.poison("a compaction failed while it replaced files", error) from error
-            raise self.no_room(error) from error
+            raise self._no_room(error) from error
         self._running = None
         self._log.adopt(done.log_bytes, moved)
         self.begin(done.checkpoint_bytes, done.log_bytes + removals[0], 0)
         return done
 
     def stop(self) -> None:
-        """Abandons a running compaction."""
         if self._running is not None:
             self._running.drop()
             self._running = None
@@ -94,20 +90,15 @@ class Shortening:
 
     def keep_removals(self, commit_lock: Lock) -> None:
         """Makes the removals durable. EpochConflictError: no space."""
-        try:
+        with self._room():
             write_removals(self._place, [], commit_lock=commit_lock)
-        except OSError as error:
-            raise self.no_room(error) from error
 
     def fold(self, commit_lock: Lock) -> Mark | None:
         """Folds the removals if they have grown enough; returns their last record. EpochConflictError: no space."""
-        try:
+        with self._room():
             return fold_removals(self._place, least_bytes=self._retention.compact_bytes, commit_lock=commit_lock)
-        except OSError as error:
-            raise self.no_room(error) from error
 
     def head_is_due(self, removals_end: int) -> bool:
-        """Whether log and removals have outgrown the head."""
         return self._head.is_due(self._log.length + removals_end)
 
     def write_head(self, state: StreamState, undone: RolledBackEpochs, removals: tuple[int, Mark]) -> bool:
@@ -118,8 +109,14 @@ class Shortening:
         paths = self._place.stream_log, self._place.stream_checkpoint
         return tuple(stat.inode if stat else 0 for stat in map(self._place.fs.stat, paths))
 
-    def no_room(self, error: OSError) -> EpochConflictError:
-        """The error of a compaction that changed nothing."""
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def _no_room(self, error: OSError) -> EpochConflictError:
         return EpochConflictError(
             "the log cannot be compacted",
             where=self._place.stream_log,

@@ -79,7 +79,6 @@ class Pin:
         return pin
 
     def of_table(self, place: TablePlace) -> bool:
-        """Whether it is a pin of this table."""
         return place.table == self._place.table and place.fs.resolve(self._place.layout.root) == place.layout.root
 
     def narrowed(self, keys: Iterable[LocationKey]) -> Pin:
@@ -132,7 +131,6 @@ class Pin:
             ) from error
 
     def _look(self) -> None:
-        """Reads the records added to log and removals since."""
         stat = self._place.fs.stat(self._log)
         if stat != self._seen:
             pairs = None if stat is None else self._appended(stat.size)
@@ -182,7 +180,6 @@ def _mark(last: Frame, start: int) -> tuple[int, bytes]:
 
 
 def left(directory: Path, rows: int) -> SnapshotMovedError:
-    """The error for pinned rows that were deleted meanwhile."""
     return SnapshotMovedError(
         "rows of this snapshot were merged and deleted from intraday since it was opened",
         where=directory,

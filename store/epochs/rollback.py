@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Collection
 from pathlib import Path
 
-from sparkhaven.store.epochs.reading.stream_state import load_stream, read_files
+from sparkhaven.store.epochs.reading.log_reader import read_files
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
 from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.epochs.state.replay import StreamState

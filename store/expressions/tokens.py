@@ -37,12 +37,10 @@ class Cursor:
 
     @property
     def here(self) -> Token:
-        """The token that comes next."""
         return self.tokens[self.position]
 
     @property
     def following(self) -> Token:
-        """The one after it."""
         return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
 
     def take(self, *texts: str) -> Token | None:

@@ -12,7 +12,6 @@ BEHIND = b"\n"  # canonical JSON has none
 
 
 def dump(value: Mapping[str, Any]) -> bytes:
-    """Canonical JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 

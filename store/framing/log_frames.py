@@ -80,12 +80,10 @@ class Scan:
 
 
 def header(magic: bytes, number: int) -> bytes:
-    """The first 16 bytes of a file."""
     return HEADER.pack(magic, number)
 
 
 def frame(payload: bytes) -> bytes:
-    """The frame of one payload."""
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 
 

@@ -18,7 +18,6 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Whether this object still holds the lock."""
         return bool(self._descriptors)
 
     @property

@@ -52,7 +52,6 @@ class Fs(Durability):
     # --- reading ---------------------------------------------------------------------------------------
 
     def read(self, path: Path) -> bytes:
-        """The whole content of a file."""
         with open(path, "rb", buffering=0) as file:  # without a buffer it takes half the time
             return file.read()
 
@@ -152,7 +151,6 @@ class Fs(Durability):
             return []
 
     def resolve(self, path: Path) -> Path:
-        """The path with every symbolic link followed."""
         return path.resolve()
 
     def free_bytes(self, path: Path) -> int:
@@ -277,7 +275,6 @@ class Fs(Durability):
         return True
 
     def symlink(self, target: str, path: Path) -> None:
-        """Makes a symbolic link ``path`` with the text ``target``."""
         os.symlink(target, path)
 
     def unlink(self, path: Path) -> None:

@@ -33,7 +33,6 @@ class Stat:
 
     @staticmethod
     def of(status: os.stat_result) -> Stat:
-        """As the system says it."""
         mode = status.st_mode
         kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
         times = _saturated(status.st_mtime_ns), _saturated(status.st_ctime_ns)

@@ -36,7 +36,6 @@ class DateHistory:
 
     @property
     def last(self) -> MergeRecord | None:
-        """The newest record, complete or not."""
         return self.records[-1] if self.records else None
 
     @property
@@ -87,7 +86,6 @@ def _output(output: MergeOutput, labels: Mapping[str, str]) -> MergeOutput:
 
 
 def renamed(values: Mapping[str, V], labels: Mapping[str, str]) -> dict[str, V]:
-    """Values by name, under the new names of ``labels``."""
     return {labels.get(name, name): value for name, value in values.items()}
 
 

@@ -29,7 +29,6 @@ class Destination:
     target: Path
 
     def stage(self, table: TableName, value: str) -> Path:
-        """The staged location directory."""
         return self.stage_root / self.internal / value / table.table
 
     def published(self, table: TableName, value: str) -> Path:
@@ -87,7 +86,6 @@ class MergeRun:
 
 
 def encode_run(run: MergeRun) -> dict[str, Any]:
-    """The entry ``details`` of a merge record."""
     tree = run.imported
     given: dict[str, Any] = {
         "sort": list(run.sort),

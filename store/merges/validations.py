@@ -74,12 +74,10 @@ class Validation:
 
     @property
     def failed(self) -> tuple[RuleResult, ...]:
-        """The rules that did not hold."""
         return tuple(result for result in self.results if result.passed is False)
 
     @property
     def unevaluated(self) -> tuple[RuleResult, ...]:
-        """The rules that were not evaluated."""
         return tuple(result for result in self.results if result.passed is None)
 
     @property
@@ -120,7 +118,6 @@ def binding(record: MergeRecord, rules: Iterable[ValidatorRule]) -> str:
 
 
 def validation_path(place: TablePlace, value: str, generation: int) -> Path:
-    """Where the last validation of a merge lies."""
     return place.merges / value / f"{generation}.validation"
 
 

@@ -37,7 +37,6 @@ def count_nulls(entries: Entries, null: float) -> int:
 
 
 def plain_count_nulls(entries: Entries, null: float) -> int:
-    """The same without the compiled core."""
     return int(np.count_nonzero(entries == entries.dtype.type(null)))
 
 
@@ -52,7 +51,6 @@ def valid_bits(entries: Entries, null: float) -> Octets:
 
 
 def plain_valid_bits(entries: Entries, null: float) -> Octets:
-    """The same without the compiled core."""
     return np.packbits(entries != entries.dtype.type(null), bitorder="little")
 
 
@@ -66,7 +64,6 @@ def check_ids(ids: npt.NDArray[np.int32], entries: int) -> int | None:
 
 
 def plain_check_ids(ids: npt.NDArray[np.int32], entries: int) -> int | None:
-    """The same without the compiled core."""
     nulls = int(np.count_nonzero(ids == NULL_ID))
     # as unsigned numbers the negative ones are the largest
     return None if np.count_nonzero(ids.view(np.uint32) >= min(entries, 1 << 31)) != nulls else nulls
@@ -101,7 +98,6 @@ def check_texts(
 def plain_check_texts(
     ends: npt.NDArray[np.int64], first: int, data: Octets, *, ascii_only: bool, out: Offsets | None = None
 ) -> TextFacts | None:
-    """The same without the compiled core."""
     borders = np.concatenate((np.array([first], np.int64), ends))
     stop = int(borders[-1]) - first
     lengths = np.diff(borders)

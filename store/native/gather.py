@@ -33,7 +33,6 @@ def gathered(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32]) -> npt.ND
 
 
 def plain_gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.NDArray[Any]) -> None:
-    """The same without the compiled core."""
     np.take(entries, order.astype(np.intp), out=out)
 
 
@@ -52,7 +51,6 @@ def gather_ids(ids: Ids, order: npt.NDArray[np.uint32], table: Ids, out: Ids) ->
 
 
 def plain_gather_ids(ids: Ids, order: npt.NDArray[np.uint32], table: Ids, out: Ids) -> None:
-    """The same without the compiled core."""
     picked = np.take(ids, order.astype(np.intp)).view(np.uint32)
     np.take(table, np.minimum(picked, np.uint32(len(table) - 1)), out=out)
 

@@ -39,11 +39,9 @@ class MessageFacts:
 
     @classmethod
     def room(cls, count: int) -> MessageFacts:
-        """Arrays for so many messages."""
         return cls(np.empty(count, np.int32), *(np.empty(count, np.int64) for _ in range(4)))
 
     def part(self, where: slice | npt.NDArray[np.bool_]) -> MessageFacts:
-        """Those of some messages."""
         return MessageFacts(*(getattr(self, entry.name)[where] for entry in fields(self)))
 
     def take(self, other: MessageFacts) -> None:
@@ -68,7 +66,6 @@ def look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) 
 
 
 def plain_look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) -> int:
-    """The same without the compiled core."""
     kind, ask = ctypes.c_int(0), _time_of(time_of)
     for n, pointer in enumerate(pointers.tolist()):
         message = MessageLayout.from_address(pointer)
@@ -113,7 +110,6 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
 
 
 def plain_frame(pointers: Pointers, *, keys: bool) -> tuple[bytes, npt.NDArray[np.int32]]:
-    """The same without the compiled core."""
     messages = map(MessageLayout.from_address, pointers.tolist())
     spans = [(m.key, m.key_length) if keys else (m.payload, m.length) for m in messages]
     payloads = [ctypes.string_at(payload, length) for payload, length in spans if payload is not None]

@@ -40,7 +40,6 @@ def read_files(fs: Fs, paths: Sequence[str], head: bytes, sizes: Sequence[int], 
 def plain_read_files(
     fs: Fs, paths: Sequence[str], head: bytes, sizes: Sequence[int], out: Octets
 ) -> npt.NDArray[np.bool_]:
-    """The same without the compiled core."""
     read = np.zeros(len(paths), np.bool_)
     for index, (path, size, stop) in enumerate(zip(paths, sizes, accumulate(sizes), strict=True)):
         try:

@@ -123,7 +123,6 @@ class TextRows:
     def plain_take(
         self, picks: npt.NDArray[np.uint32], end: int, ends: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]
     ) -> int:
-        """The same without the compiled core."""
         if len(picks) and int(picks.max()) >= len(self):
             raise ValueError(f"a row is not below {len(self)}")
         if self._whole is None:

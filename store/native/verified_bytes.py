@@ -68,7 +68,6 @@ def verify_fixed(entries: Entries, null: float, low: float, high: float, crc: in
 
 
 def plain_verify_fixed(entries: Entries, null: float, low: float, high: float, crc: int) -> tuple[int, int, int] | None:
-    """The same without the compiled core."""
     valid = entries != entries.dtype.type(null)
     nans = entries != entries
     kept = entries[valid & ~nans]
@@ -89,7 +88,6 @@ def verify_ids(ids: npt.NDArray[np.int32], entries: int, crc: int) -> tuple[int,
 
 
 def plain_verify_ids(ids: npt.NDArray[np.int32], entries: int, crc: int) -> tuple[int, int] | None:
-    """The same without the compiled core."""
     nulls = plain_check_ids(ids, entries)
     return None if nulls is None else (nulls, zlib.crc32(ids.data, crc))
 
@@ -129,7 +127,6 @@ def plain_verify_texts(
     *,
     ascii_only: bool,
 ) -> tuple[int, tuple[int, int]] | None:
-    """The same without the compiled core."""
     facts = plain_check_texts(ends, first, data, ascii_only=ascii_only)
     if facts is None or facts.stop != len(data) or not (bounds is None or _are_within(ends, first, data, bounds)):
         return None

@@ -71,7 +71,6 @@ def write_ledger(place: StreamPlace, ledger: Ledger) -> None:
 
 
 def encode_ledger(ledger: Ledger, table: str, stream: str) -> bytes:
-    """The content of the file."""
     value: dict[str, Any] = {"place": ledger.place, "file": ledger.file, "newest": ledger.newest, "seen": ledger.seen}
     value |= {"dead": ledger.dead, "version": VERSION, "table": table, "stream": stream}
     value["crc"] = zlib.crc32(json.dumps(value, sort_keys=True).encode())

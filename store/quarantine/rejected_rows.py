@@ -67,7 +67,6 @@ def encode_rejected(rows: pa.Table) -> bytes:
 
 
 def decode_rejected(data: pa.Buffer | bytes) -> pa.Table:
-    """The inverse of ``encode_rejected``."""
     import pyarrow.parquet as pq
 
     table: pa.Table = pq.read_table(pa.BufferReader(data))

@@ -206,8 +206,6 @@ def map_region(
 
 @frozen
 class ParquetColumns:
-    """The columns of an open ``table.parquet``."""
-
     found: CommittedParquet
 
     def column(self, column: Column) -> ColumnFile:

@@ -50,7 +50,6 @@ class CommittedParquet:
 
     @property
     def footer(self) -> Footer:
-        """The entry ``deephaven`` of the footer."""
         return decode_footer((self.file.metadata.metadata or {}).get(KEY), self.path)
 
     def has(self, column: Column) -> bool:
@@ -86,7 +85,6 @@ class CommittedParquet:
         return _Reader(self, column).read if self.has(column) else None
 
     def group(self, index: int, column: Column) -> pa.Array:
-        """A column of one row group."""
         with damage_at(self.path, f"column {column.name}, row group {index}"):
             name = self.schema.field(self._field(column)).name
             chunked = self.file.read_row_group(index, [name], use_threads=False).column(0)
@@ -110,7 +108,6 @@ class _Reader:
         self._kept: tuple[int, pa.Array] | None = None
 
     def read(self, start: int, stop: int, has_nulls: bool | None) -> pa.Array:
-        """Rows ``[start, stop)``."""
         firsts = self._rows.firsts
         low = int(np.searchsorted(firsts, start, side="right")) - 1
         high = int(np.searchsorted(firsts, stop, side="left"))

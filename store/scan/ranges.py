@@ -62,7 +62,6 @@ class Snapshot:
 
     @property
     def epochs(self) -> dict[str, int]:
-        """The vector of epochs: stream -> epoch."""
         return {stream.stream: stream.epoch for stream in self.streams}
 
 
@@ -177,7 +176,6 @@ def make_plan(
 
 
 def kept_slices(schema: TableSchema, slices: Iterable[Slice], where: Filter | None) -> list[Slice]:
-    """The parts of slices whose statistics allow a match."""
     return list(slices) if where is None else [part for slice_ in slices for part in _prune(schema, slice_, where)]
 
 

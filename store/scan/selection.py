@@ -43,13 +43,11 @@ class Selection:
         return Selection(_names(values), _names(sources))
 
     def takes_value(self, value: str) -> bool:
-        """Whether a partition value is asked for."""
         if self.values is None or value in self._single:  # asked of every name in a directory of dates
             return True
         return bool(self._ranges) and any(within(value, first, last) for first, last in self._ranges)
 
     def takes_source(self, internal: str) -> bool:
-        """Whether an internal partition is asked for."""
         return self.sources is None or internal in self._directories
 
 

@@ -17,8 +17,9 @@ from collections.abc import Callable
 
 from sparkhaven.store.epochs.files.published_size import publish_location
 from sparkhaven.store.epochs.files.removals import Removals, read_removals, write_removals
-from sparkhaven.store.epochs.reading.stream_state import StreamState, list_streams
+from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import DOOMED, Removal, RemovalPhase
 from sparkhaven.store.errors import TableNotFoundError, TooEarlyError, ValidationFailedError
 from sparkhaven.store.io.fs import Lock

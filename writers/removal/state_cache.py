@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from sparkhaven.store.epochs.files.lock import lock_commits
-from sparkhaven.store.epochs.reading.stream_state import StreamState, load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import Removal
 from sparkhaven.store.errors import LockLostError
 from sparkhaven.store.io.fs import Lock

@@ -62,7 +62,6 @@ class Head:
 
 
 def encode_head(head: Head) -> bytes:
-    """The whole file."""
     more: dict[str, Any] = {
         "durable": head.state.durable,
         "at": head.mark[0],
@@ -112,7 +111,6 @@ class HeadFiles:
 
     @classmethod
     def of(cls, place: StreamPlace) -> HeadFiles:
-        """Those of a stream."""
         return cls(place.fs, place.stream_head, place.stream_removals)
 
     def read(self) -> memoryview | None:
@@ -151,8 +149,6 @@ class HeadFiles:
 
 
 class HeadWriter:
-    """Writes the heads of one generation when they are due."""
-
     def __init__(self, files: HeadFiles, least_bytes: int) -> None:
         self._files, self._least = files, least_bytes
         self._end = self._size = 0

@@ -29,7 +29,6 @@ class KeptRecords:
     source: ByteSource | None = field(default=None, compare=False)
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes, piece by piece."""
         for offset in range(self.start, self.end, PIECE) if self.source else ():
             assert self.source is not None  # noqa: S101 - asked above
             yield self.source.read(offset, min(PIECE, self.end - offset))
@@ -89,7 +88,6 @@ class LogFile:
         self.last = self.last[0] - moved, self.last[1]
 
     def lease(self, generation: int) -> Lease:
-        """The file as it is left to another process."""
         self.require_usable()
         return Lease(generation, self._inode, self.length, self.last)
 
@@ -100,7 +98,6 @@ class LogFile:
 
     @property
     def poisoned(self) -> bool:
-        """Whether the content on disk is unknown."""
         return self._poison is not None
 
     def require_usable(self) -> None:

@@ -27,7 +27,6 @@ def data_start(name: str) -> int:
 
 
 def physical_size(name: str, size: int) -> int:
-    """Bytes of a file whose data region has ``size`` bytes."""
     return size + data_start(name)
 
 
@@ -44,7 +43,6 @@ def walk_locations(place: TablePlace, takes: Callable[[str], bool] = lambda valu
 
 
 def record_bytes(stream: str, location: LocationState) -> bytes:
-    """The content of the ``table.size`` of a location."""
     files = Files.of(location.files)
     form = size_form(stream, files.names, location.schema_version, location.truncated)
     return form.fill(location.rows, location.time_ms, location.epoch, files.sizes, files.checksums)

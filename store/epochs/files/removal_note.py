@@ -63,7 +63,6 @@ def write_removed(place: StreamPlace, note: RemovedStream) -> None:
 
 
 def encode_removed(note: RemovedStream, table: TableName, stream: str) -> bytes:
-    """The content of the file."""
     value: dict[str, Any] = {"epoch": note.epoch, "generation": note.generation, "time": note.time_ms}
     value |= {"table": str(table), "stream": stream, "version": VERSION}
     value["crc"] = zlib.crc32(json.dumps(value, sort_keys=True).encode())

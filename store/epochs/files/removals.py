@@ -73,12 +73,10 @@ class Removals:
 
     @property
     def named(self) -> Named:
-        """The newest epoch and generation that they name."""
         return Named.by(removal for _, removal in self.entries)
 
 
 def encode_removals(removals: Sequence[Removal]) -> bytes:
-    """The payload of removals that are recorded together."""
     values = [to_json(removal) for removal in removals]
     return dump(values[0] if len(values) == 1 else {"group": values})
 
@@ -112,11 +110,9 @@ class _File:
 
     @property
     def header(self) -> bytes:
-        """Its bytes."""
         return _header(self.base) if self.magic == REMOVALS_MAGIC else header(self.magic, 0)
 
     def placed(self, records: Survey) -> tuple[int, bytes]:
-        """Place and checksum of the last record."""
         return records.last[0] + self.base, records.last[1]
 
 
@@ -218,7 +214,6 @@ def _opened(fs: Fs, path: Path) -> _File | None:
 
 
 def _header(base: int) -> bytes:
-    """The header of a file whose first byte has this place."""
     return header(REMOVALS_MAGIC, base | zlib.crc32(base.to_bytes(8, "little")) >> 8 << _BASE)
 
 
@@ -293,7 +288,6 @@ def fold_removals(place: StreamPlace, *, least_bytes: int, commit_lock: Lock | N
 
 
 def empty_removals(place: StreamPlace, *, commit_lock: Lock | None = None) -> None:
-    """Replaces an unreadable file by an empty one."""
     path = place.stream_removals
     with _held(place.fs, path, commit_lock) as lock:
         replace_locked(place.fs, lock, b"")

@@ -63,16 +63,13 @@ class SavedLocations:
         return (LocationKey(internals[entry[0]], values[entry[1]]) for entry in self._entries)
 
     def values(self) -> list[str]:
-        """The values that there are."""
         return self._values
 
     def of_value(self, value: str) -> list[LocationKey]:
-        """Those of one value of the partitioning column."""
         first, last = self._places.get(value, (0, 0))
         return [LocationKey(self._internals[entry[0]], value) for entry in self._entries[first:last]]
 
     def find(self, key: LocationKey) -> LocationState | None:
-        """One of them, decoded."""
         index = self._place(key)
         if index is None:
             return None
@@ -111,21 +108,18 @@ class SavedState:
     where: object
 
     def number(self, key: str) -> int:
-        """A number of the first record."""
         try:
             return int(self.first[key])
         except BROKEN as error:
             raise self._incomplete(error) from error
 
     def rolled_back(self) -> RolledBack:
-        """The rollbacks that are folded in."""
         try:
             return tuple((int(to), int(epoch)) for to, epoch in self.first.get("rolledBack", ()))
         except BROKEN as error:
             raise self._incomplete(error) from error
 
     def check(self) -> None:
-        """Verifies the checksum of the whole file."""
         index, _, crc, _ = read_tail(self.data, self.where)
         computed = zlib.crc32(self.data[:-TAIL_BYTES])
         if computed != crc:
@@ -194,7 +188,6 @@ def _rescued_files(
 
 
 def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> StreamState:
-    """The state of a first record, without files."""
     epoch = int(head["epoch"])
     return StreamState(
         stream=stream,
@@ -240,7 +233,6 @@ def _decode_taken(part: Frame, where: object) -> Taken:
 
 
 def damaged(where: object, offset: int, expected: object, found: object) -> CorruptFileError:
-    """The error for a checkpoint of any version, at a byte of its file."""
     return CorruptFileError(
         "checkpoint is damaged",
         where=f"{where} at byte {offset}",

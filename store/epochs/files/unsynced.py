@@ -21,7 +21,6 @@ class Unsynced:
         self._directories: dict[Path, None] = {}
 
     def note(self, reports: Iterable[LocationReport]) -> None:
-        """Adds what the tasks of a batch have written."""
         top = self._place.intraday
         for report in reports:
             directory = self._place.intraday_location(report.key)

@@ -53,7 +53,6 @@ class EpochChanges:
 
     @property
     def newest(self) -> int:
-        """The newest epoch."""
         return self.steps[-1].epoch if self.steps else self.floor
 
     def after(self, epoch: int) -> tuple[Step, ...]:

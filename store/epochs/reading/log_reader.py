@@ -28,7 +28,6 @@ from sparkhaven.store.framing.log_frames import (
     Survey,
     ending,
     frame_at,
-    refuse_damage,
     walk,
 )
 from sparkhaven.store.places import StreamPlace
@@ -60,7 +59,6 @@ class LogFiles:
 
     @property
     def epoch(self) -> int:
-        """Epoch of the checkpoint."""
         return self.saved.epoch if self.saved else 0
 
     def full(self, record: Record) -> Record:
@@ -146,7 +144,6 @@ def read_rollbacks(place: StreamPlace) -> Rollbacks:
 
 
 def read_rolled_back_epochs(place: StreamPlace) -> RolledBackEpochs:
-    """The epochs rolled back since the checkpoint."""
     files = read_files(place)
     return rolled_back_epochs_of(files.records, files.epoch, files.full)
 
@@ -264,15 +261,3 @@ def _decoded(
         spans.append((part.offset, part.end))
         records.append(record)
     return tuple(spans), tuple(records), ending(source, last.end if last else start, last)
-
-
-__all__ = [
-    "LogFiles",
-    "Newest",
-    "advance",
-    "read_files",
-    "read_newest",
-    "read_rolled_back_epochs",
-    "refuse_damage",
-    "rolled_back_epochs_of",
-]

@@ -21,8 +21,6 @@ READ_ATTEMPTS = 20
 
 @frozen
 class OpenedFiles:
-    """The opened files of a stream, undecoded."""
-
     stream: str
     path: Path
     checkpoint: SavedState | None

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Literal
 
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.reading.log_reader import LogFiles, advance, read_files, read_newest, read_rollbacks
+from sparkhaven.store.epochs.reading.log_reader import advance, read_files, read_newest, read_rollbacks
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -18,18 +18,6 @@ from sparkhaven.store.framing.log_frames import Survey, refuse_damage
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
-
-__all__ = [
-    "EpochEntry",
-    "Loaded",
-    "LogFiles",
-    "StreamState",
-    "list_epochs",
-    "list_streams",
-    "load_read",
-    "load_stream",
-    "read_files",
-]
 
 
 @frozen
@@ -71,7 +59,6 @@ class EpochEntry:
 
     @property
     def messages(self) -> int:
-        """Offsets that the epoch took."""
         return sum(part.messages for part in self.ranges)
 
 
@@ -92,7 +79,6 @@ def load_stream(place: StreamPlace, *, epoch: int | None = None, cached: bool = 
 
 
 def newest_states(place: TablePlace) -> list[StreamState]:
-    """The newest state of every stream of a table."""
     return [load_stream(place.of_stream(stream)) for stream in list_streams(place)]
 
 

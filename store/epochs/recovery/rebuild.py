@@ -60,7 +60,6 @@ class PositionChoice:
 
     @property
     def made(self) -> bool:
-        """Whether a choice was made."""
         return bool(self.positions) or self.taken_until is not None or self.accept or self.back
 
 

@@ -116,7 +116,6 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
 
 
 def _first_kept(files: Newest, path: Path) -> int:
-    """Offset of the first record after the checkpoint."""
     for part in walk(files.source):
         if decode(part.payload, f"{path} at byte {part.offset}", reports=False).n > files.folded:
             return part.offset

@@ -47,17 +47,14 @@ class SetAside:
 
     @property
     def key(self) -> LocationKey:
-        """Where it was."""
         return LocationKey(self.internal, self.value)
 
 
 def aside_of(directory: Path, since: int) -> Path:
-    """Where the directory of a location lies once it is set aside."""
     return directory.with_name(f"{SET_ASIDE}{directory.name}-{since}")
 
 
 def note_path(place: TablePlace, key: LocationKey, since: int) -> Path:
-    """The note of a location that was set aside."""
     return place.set_aside / key.internal / key.value / f"{place.table.table}-{since}{NOTE}"
 
 

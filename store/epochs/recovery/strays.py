@@ -123,7 +123,6 @@ class _Origins:
 
 
 def _largest(state: StreamState) -> int:
-    """Bytes of the largest location."""
     sizes = (
         sum(physical_size(name, file.size) for name, file in location.files.items())
         for location in state.locations.values()

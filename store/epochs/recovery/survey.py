@@ -54,7 +54,6 @@ class StreamSurvey:
 
     @property
     def rows(self) -> int:
-        """Rows of the sound locations."""
         return sum(location.rows for location in self.locations.values())
 
     @property

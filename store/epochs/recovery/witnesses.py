@@ -19,9 +19,10 @@ from sparkhaven.store.epochs.files.lock import named_generation
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, walk_locations
 from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
-from sparkhaven.store.epochs.reading.stream_state import StreamState, load_stream
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.deleted import gone_after_merge, words_of
-from sparkhaven.store.epochs.recovery.named_epochs import ComparedState, named_by_head, named_by_ledger
+from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.epochs.state.tombstone import Named
 from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
@@ -47,7 +48,6 @@ class Witness:
     hint: str
 
     def error(self) -> CorruptFileError:
-        """The finding as an error."""
         return CorruptFileError(
             self.what, where=self.path, expected=self.expected, found=self.found, hint=self.hint, stream=self.stream
         )
@@ -56,9 +56,9 @@ class Witness:
 class Witnesses:
     """The witnesses of one table, compared with states of its streams as they were loaded, at any of their epochs."""
 
-    def __init__(self, place: TablePlace, states: Iterable[ComparedState]) -> None:
+    def __init__(self, place: TablePlace, states: Iterable[StreamState]) -> None:
         self._place = place
-        self._states: dict[str, ComparedState] = {state.stream: state for state in states}
+        self._states: dict[str, StreamState] = {state.stream: state for state in states}
         self._newest: dict[str, StreamState | None] = {}
         self._reported: set[str] = set()  # streams whose missing log was reported
 
@@ -75,11 +75,14 @@ class Witnesses:
                 if name.endswith(suffix) and not name.startswith(".") and f"{stream}.log" not in logs:
                     yield from self._without_log(stream, directory / name)
         for stream in sorted(self._states):
-            yield from self._lock(stream)
-            yield from self.names_epoch(stream, self._named_by_head(stream), self._head(stream), "the head")
-            named = named_by_ledger(self._place.of_stream(stream))
-            ledger = self._place.of_stream(stream).stream_quarantine
-            yield from self.names_epoch(stream, named, ledger, "the quarantine ledger")
+            place = self._place.of_stream(stream)
+            lock, head = place.stream_lock, place.stream_head
+            yield from self._names_generation(stream, named_generation(place.fs, lock), lock, "the lock")
+            named = named_by_head(place.fs, head, beyond=self._states[stream].epoch)
+            yield from self.names_epoch(stream, named, head, "the head")
+            yield from self.names_epoch(
+                stream, named_by_ledger(place), place.stream_quarantine, "the quarantine ledger"
+            )
 
     def removals(self) -> Iterator[Witness]:
         """Removals that were recorded at an epoch or generation beyond the log; reads all of them."""
@@ -101,12 +104,10 @@ class Witnesses:
 
     def date(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
         """Locations and merge record of one date; costs nothing for the others. ``complete`` as in ``merge``."""
-        for internal in self._internals():
-            yield from self.location(LocationKey(internal, value))
+        for internal in self._place.fs.names(self._place.intraday):
+            if not internal.startswith("."):
+                yield from self.location(LocationKey(internal, value))
         yield from self.merge(value, complete)
-
-    def _internals(self) -> Iterator[str]:
-        return (name for name in self._place.fs.names(self._place.intraday) if not name.startswith("."))
 
     def merged_locations(self) -> Iterator[Witness]:
         """The same for what logs still have of dates that were merged: one read of each that is not truncated there."""
@@ -145,7 +146,6 @@ class Witnesses:
                 yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
 
     def all(self) -> Iterator[Witness]:
-        """Everything there is."""
         yield from self.beside_logs()
         yield from self.removals()
         yield from self.locations()
@@ -168,10 +168,6 @@ class Witnesses:
 
     # --- one kind each ---------------------------------------------------------------------------------
 
-    def _lock(self, stream: str) -> Iterator[Witness]:
-        path = self._place.of_stream(stream).stream_lock
-        yield from self._names_generation(stream, named_generation(self._place.fs, path), path, "the lock")
-
     def _names_generation(self, stream: str, named: int, path: Path, what: str) -> Iterator[Witness]:
         """Generations begin with a sync in each mode: none goes with the machine."""
         state = self._states.get(stream)
@@ -179,12 +175,6 @@ class Witnesses:
             again = self._again(stream, lambda now: now.generation >= named)
             if again is not None and again.generation < named:
                 yield self._older(stream, path, what, f"generation {again.generation} at most", f"generation {named}")
-
-    def _head(self, stream: str) -> Path:
-        return self._place.of_stream(stream).stream_head
-
-    def _named_by_head(self, stream: str) -> int:
-        return named_by_head(self._place.fs, self._head(stream), beyond=self._states[stream].epoch)
 
     def location(self, key: LocationKey) -> Iterator[Witness]:
         """What one published location names."""
@@ -244,7 +234,7 @@ class Witnesses:
 
     # --- what they share -------------------------------------------------------------------------------
 
-    def _may_have_lost(self, state: ComparedState) -> bool:
+    def _may_have_lost(self, state: StreamState) -> bool:
         return not state.syncs_each_batch and state.boot_id != self._place.fs.boot_id()
 
     def _again(self, stream: str, enough: Callable[[StreamState], bool]) -> StreamState | None:

@@ -20,7 +20,6 @@ class CommitPolicy:
 
     @property
     def syncs_each_batch(self) -> bool:
-        """Whether a commit is durable when it returns."""
         return syncs_each_batch(self.durability)
 
     @property

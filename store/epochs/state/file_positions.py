@@ -80,7 +80,6 @@ class FileWindow:
         return window
 
     def copy(self) -> FileWindow:
-        """An independent copy."""
         self.read()
         window = FileWindow(horizon=self.horizon)
         window._old, window._first = self._old, self._first
@@ -134,12 +133,10 @@ class FileWindow:
         return heapq.merge(old, sorted(new.values(), key=_age), key=_age)
 
     def known(self, path: str) -> FileId | None:
-        """The file that was taken under this path, if it is remembered."""
         size_and_time = self._found(path)
         return None if size_and_time is None else FileId(path, *size_and_time)
 
     def _found(self, path: str) -> tuple[int, int] | None:
-        """Size and time of a remembered file."""
         self.read()
         new = self._new.get(path)
         if new is not None:
@@ -218,7 +215,6 @@ class FileWindow:
 
 
 def moment(ns: int) -> str:
-    """Nanoseconds since the epoch as readable text."""
     try:
         return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(sep=" ", timespec="seconds")
     except (ValueError, OverflowError, OSError):

@@ -60,22 +60,13 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
 
 
 class LazyLocations(Protocol):
-    """Locations stored in a file."""
+    """Locations stored in a file, by value of the partitioning column, then internal partition."""
 
-    def keys(self) -> Iterator[LocationKey]:
-        """All of them, by value and internal partition."""
-
-    def of_value(self, value: str) -> list[LocationKey]:
-        """Those of one value of the partitioning column."""
-
-    def values(self) -> list[str]:
-        """The values that there are."""
-
-    def find(self, key: LocationKey) -> LocationState | None:
-        """One of them, decoded."""
-
+    def keys(self) -> Iterator[LocationKey]: ...
+    def of_value(self, value: str) -> list[LocationKey]: ...
+    def values(self) -> list[str]: ...
+    def find(self, key: LocationKey) -> LocationState | None: ...
     def __len__(self) -> int: ...
-
     def __contains__(self, key: object) -> bool: ...
 
 
@@ -152,7 +143,6 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         return dates | {value for value in doubtful if any(k not in self._gone for k in self._saved.of_value(value))}
 
     def of_date(self, value: str) -> list[LocationState]:
-        """The locations of a value, decoded."""
         keys = {key for key in (*self._known, *self._later) if key.value == value}
         if self._saved is not None:
             keys |= {key for key in self._saved.of_value(value) if key not in self._gone}

@@ -42,8 +42,6 @@ ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, stor
 
 @frozen
 class OpenRecord:
-    """A generation begins."""
-
     n: int
     epoch: int
     generation: int
@@ -105,7 +103,6 @@ Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
 
 
 def encode(record: Record) -> bytes:
-    """The payload of a record."""
     value = _common(record) | _own(record)
     if not isinstance(record, CommitRecord):
         return dump(value)

@@ -69,7 +69,6 @@ class FilePart(FileId):
 
     @property
     def whole(self) -> FileId:
-        """The file."""
         return FileId(self.path, self.size, self.mtime_ns)
 
 
@@ -107,7 +106,6 @@ class OffsetRange:
 
     @property
     def place(self) -> str:
-        """Topic and partition for display."""
         return f"{self.topic}/{self.partition}"
 
 
@@ -146,7 +144,6 @@ class Batch:
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """All source positions of the batch."""
         return (*self.files, *self.ranges)
 
 

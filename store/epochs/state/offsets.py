@@ -52,7 +52,6 @@ GAP_HINT = (
 
 
 def settle_hint(table: object, stream: str) -> str:
-    """The hint for a log that was rebuilt without positions."""
     return (
         f"state them with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET"
         " (the next one to read), --taken-until TIME (of files), or --accept-positions"
@@ -192,7 +191,6 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
         return tuple(gaps)
 
     def take(self, ranges: Iterable[OffsetRange]) -> None:
-        """Advances to the stops of committed ranges."""
         for taken in sorted(ranges, key=_order):
             partition = taken.topic, taken.partition
             self._ends[partition] = _end_of(taken, self._ends.get(partition))

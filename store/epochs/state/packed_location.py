@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from functools import lru_cache
+from typing import TypeVar
 
 from sparkhaven.store.epochs.state.statistics import join_rows, pack_row, span, unpack_row
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
@@ -20,7 +21,6 @@ Names = tuple[str, ...]
 
 @lru_cache(1 << 12)
 def shared(names: Names) -> Names:
-    """The one tuple of these names."""
     return names
 
 
@@ -39,7 +39,6 @@ class Files(Mapping[str, FileState]):
 
     @classmethod
     def of(cls, files: Mapping[str, FileState]) -> Files:
-        """The same, packed, by name."""
         if isinstance(files, Files):
             return files
         names = shared(tuple(sorted(files)))
@@ -75,11 +74,9 @@ class Files(Mapping[str, FileState]):
         return len(self.names)
 
     def items(self) -> ItemsView[str, FileState]:
-        """Names with lengths and checksums."""
         return self.unpacked().items()
 
     def values(self) -> ValuesView[FileState]:
-        """Lengths and checksums by name."""
         return self.unpacked().values()
 
     @property
@@ -115,17 +112,45 @@ Group = tuple[Names, tuple[bytes, ...]]
 """Columns whose ranges lie at the same rows, and a row for each range."""
 
 
-class AppendedStats(Mapping[str, RangeStats]):
-    """Statistics of what one append has added, by column: each group has one row."""
+S = TypeVar("S")
+
+
+class _Columns(Mapping[str, S]):
+    """Statistics by column, in groups."""
 
     __slots__ = ("groups",)
 
-    def __init__(self, groups: tuple[Group, ...]) -> None:
+    def __init__(self, groups: tuple[Group, ...] = ()) -> None:
         self.groups = groups
+
+    def unpacked(self) -> dict[str, S]:
+        """All of them, for who asks for most."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for names, _ in self.groups for name in names)
+
+    def __len__(self) -> int:
+        return sum(len(names) for names, _ in self.groups)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is type(self) and self.groups == other.groups:
+            return True
+        return self.unpacked() == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.unpacked())
+
+
+class AppendedStats(_Columns[RangeStats]):
+    """Statistics of what one append has added, by column: each group has one row."""
+
+    __slots__ = ()
 
     @classmethod
     def of(cls, stats: Mapping[str, RangeStats]) -> AppendedStats:
-        """The same, packed."""
         if isinstance(stats, AppendedStats):
             return stats
         names = sorted(stats)
@@ -137,51 +162,28 @@ class AppendedStats(Mapping[str, RangeStats]):
     def __getitem__(self, name: str) -> RangeStats:
         return self.unpacked()[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return (name for names, _ in self.groups for name in names)
-
-    def __len__(self) -> int:
-        return sum(len(names) for names, _ in self.groups)
-
     def unpacked(self) -> dict[str, RangeStats]:
-        """All of them."""
         rows = ((names, unpack_row(row, len(names))) for names, (row,) in self.groups)
         return {name: stats for names, columns in rows for name, stats in zip(names, columns, strict=True)}
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, AppendedStats) and self.groups == other.groups:
-            return True
-        return self.unpacked() == dict(other) if isinstance(other, Mapping) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self.unpacked())
-
-
-class Stats(Mapping[str, tuple[RangeStats, ...]]):
+class Stats(_Columns[tuple[RangeStats, ...]]):
     """Statistics of a location, the ranges of each column: merged, so that their number follows the rows.
 
     After each append the last two ranges are merged while together they span at most ``MERGE_ROWS`` rows, so any two
     neighbours span more than that, and a location of n rows has at most about 2 n / ``MERGE_ROWS`` ranges a column.
     """
 
-    __slots__ = ("groups",)
-
-    def __init__(self, groups: tuple[Group, ...] = ()) -> None:
-        self.groups = groups
+    __slots__ = ()
 
     @classmethod
     def of(cls, stats: Mapping[str, tuple[RangeStats, ...]]) -> Stats:
-        """The same, packed."""
         if isinstance(stats, Stats):
             return stats
         spans: dict[tuple[tuple[int, int], ...], list[str]] = {}
         for name in sorted(stats):
             if stats[name]:
-                spans.setdefault(
-                    tuple((range_stats.start, range_stats.stop) for range_stats in stats[name]), []
-                ).append(name)
+                spans.setdefault(tuple((part.start, part.stop) for part in stats[name]), []).append(name)
         return cls(
             tuple(
                 (shared(tuple(names)), tuple(pack_row(part) for part in zip(*(stats[n] for n in names), strict=True)))
@@ -201,10 +203,7 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
             mine = {name: left.pop(name) for name in names if name in left}
             if not mine:
                 groups.append((names, rows))
-            elif (
-                len(mine) == len(names)
-                and len({(range_stats.start, range_stats.stop) for range_stats in mine.values()}) == 1
-            ):
+            elif len(mine) == len(names) and len({(part.start, part.stop) for part in mine.values()}) == 1:
                 groups.append((names, _extended(rows, pack_row(list(mine.values())), len(names))))
             else:  # from here on each column has its own ranges
                 columns = zip(*(unpack_row(row, len(names)) for row in rows), strict=True)
@@ -225,29 +224,12 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
     def __contains__(self, name: object) -> bool:
         return any(name in names for names, _ in self.groups)
 
-    def __iter__(self) -> Iterator[str]:
-        return (name for names, _ in self.groups for name in names)
-
-    def __len__(self) -> int:
-        return sum(len(names) for names, _ in self.groups)
-
     def unpacked(self) -> dict[str, tuple[RangeStats, ...]]:
-        """All of them, for who asks for most."""
         stats: dict[str, tuple[RangeStats, ...]] = {}
         for names, rows in self.groups:
             columns = zip(*(unpack_row(row, len(names)) for row in rows), strict=True)
             stats.update(zip(names, columns, strict=True))
         return stats
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Stats) and self.groups == other.groups:
-            return True
-        return self.unpacked() == dict(other) if isinstance(other, Mapping) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self.unpacked())
 
 
 def _extended(rows: tuple[bytes, ...], row: bytes, count: int) -> tuple[bytes, ...]:

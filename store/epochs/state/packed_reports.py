@@ -97,7 +97,6 @@ class Reports(Sequence[LocationReport]):
 
     @property
     def keys(self) -> Sequence[LocationKey]:
-        """The key of each."""
         return self._keys
 
     def __len__(self) -> int:

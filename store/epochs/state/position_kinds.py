@@ -96,6 +96,5 @@ def packed(version: int, file: int = 0, *, snapshot: bool = False) -> int:
 
 
 def unpacked(position: int) -> VersionPosition:
-    """The inverse of ``packed``."""
     version, file = divmod(position, FILES)
     return VersionPosition(version, file - SNAPSHOT, True) if file >= SNAPSHOT else VersionPosition(version, file)

@@ -194,7 +194,6 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
 
 
 def kept_index(records: Sequence[Record], epoch: int) -> int:
-    """Index in a chain of the record that made an epoch."""
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
         if record.epoch == epoch and isinstance(record, CommitRecord | RollbackRecord):

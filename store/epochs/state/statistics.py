@@ -196,7 +196,6 @@ class _Row:
             raise ValueError(f"row of {count} columns ends at byte {offset} of {len(data)}")
 
     def unpacked(self) -> list[RangeStats]:
-        """Its statistics, by column."""
         stats, number, text = [], 0, 0
         for kind, nulls, nans in zip(self.kinds, self.nulls, self.nans, strict=True):
             low: Scalar | None = None
@@ -232,6 +231,5 @@ def join_rows(left: bytes, right: bytes, count: int) -> bytes:
 
 
 def span(row: bytes) -> tuple[int, int]:
-    """The rows that a row of statistics is of."""
     start, stop = _SPAN.unpack_from(row)
     return start, stop

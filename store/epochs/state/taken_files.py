@@ -44,23 +44,19 @@ class Remembered:
         return int(np.searchsorted(self._times, horizon))
 
     def find(self, path: str) -> tuple[int, int, int] | None:
-        """Place, size and time of a file."""
         if self._places is None:
             self._places = dict(zip(self._paths, range(len(self._paths)), strict=True))
         index = self._places.get(path)
         return None if index is None else (index, int(self._sizes[index]), int(self._times[index]))
 
     def paths(self, first: int) -> Iterator[str]:
-        """The paths of those from a place on."""
         return islice(self._paths, first, None)
 
     def files(self, first: int) -> Iterator[FileId]:
-        """Those from a place on."""
         return file_ids((self._paths[first:], self._sizes[first:], self._times[first:]))
 
 
 def file_ids(taken: Taken) -> Iterator[FileId]:
-    """Each of them."""
     paths, sizes, times = taken
     sizes, times = np.asarray(sizes, np.int64).tolist(), np.asarray(times, np.int64).tolist()
     return (FileId(path, size, time) for path, size, time in zip(paths, sizes, times, strict=True))

@@ -19,8 +19,6 @@ _KEYS = {"at", "since", "rows", "phase", "epoch", "proof", "time"}
 
 
 class RemovalPhase(StrEnum):
-    """The two phases of a removal."""
-
     TRUNCATE = "truncate"
     DELETE = "delete"
 
@@ -65,12 +63,10 @@ class Named:
     generation: int = 0
 
     def __or__(self, other: Named) -> Named:
-        """The newest of both."""
         return Named(max(self.epoch, other.epoch), max(self.generation, other.generation))
 
     @staticmethod
     def by(removals: Iterable[Removal]) -> Named:
-        """Those of given removals."""
         epoch = generation = 0
         for removal in removals:
             epoch, generation = max(epoch, removal.epoch), max(generation, removal.generation)
@@ -78,7 +74,6 @@ class Named:
 
 
 def to_json(removal: Removal) -> dict[str, Any]:
-    """The value of one removal."""
     more = {"made": removal.made_ms, "generation": removal.generation}
     return {name: number for name, number in more.items() if number} | {
         "at": [removal.key.internal, removal.key.value],

@@ -82,7 +82,6 @@ class Formula:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that it reads, sorted."""
         return columns_of(self.node)
 
     def assign(
@@ -175,7 +174,6 @@ class _Evaluation:
     nulls: Mapping[str, int | float | None]
 
     def choose(self, node: FormulaNode) -> npt.NDArray[np.int32]:
-        """Index of the partition that the formula names."""
         if node.op == "index":
             return self._index(node)
         position = {name: index for index, name in enumerate(self.partitions)}

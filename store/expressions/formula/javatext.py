@@ -36,7 +36,6 @@ class Text:
         return Text(np.frombuffer(b"".join(encoded), np.dtype("<u2")).astype(np.uint16), offsets)
 
     def to_list(self) -> list[str]:
-        """As Python strings."""
         data, ends = self.units.astype("<u2").tobytes(), (self.offsets * 2).tolist()
         return [data[a:b].decode("utf-16-le", "surrogatepass") for a, b in pairwise(ends)]
 
@@ -46,7 +45,6 @@ class Text:
         return Text(np.tile(self.units, rows), np.arange(rows + 1, dtype=np.int64) * len(self.units))
 
     def __add__(self, other: Text) -> Text:
-        """Row by row joined."""
         rows = max(len(self), len(other)) if len(self) and len(other) else 0
         left, right = self._repeated(rows), other._repeated(rows)
         first, second = np.diff(left.offsets), np.diff(right.offsets)

@@ -39,8 +39,6 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 
 
 class Type(Enum):
-    """Static type of a node."""
-
     INT = "int"
     LONG = "long"
     CHAR = "char"

@@ -84,14 +84,11 @@ def _unusable(text: str, error: PredicateError, hint: str | None) -> SchemaParse
 
 @frozen
 class Predicate:
-    """A parsed expression."""
-
     text: str
     node: PredicateNode
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that it reads, sorted."""
         return columns_of(self.node)
 
     def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
@@ -110,7 +107,6 @@ class Predicate:
         return pa.array(np.full(rows, value))
 
     def filter(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
-        """The rows that are kept."""
         return rows.filter(self.evaluate(rows))
 
     def may_match(self, stats: Mapping[str, RangeStats | None]) -> bool:

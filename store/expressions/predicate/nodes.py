@@ -29,7 +29,6 @@ class Sort(Enum):
 
     @property
     def number(self) -> bool:
-        """Whether it is numeric."""
         return self in (Sort.INTEGER, Sort.FLOAT)
 
 
@@ -88,14 +87,12 @@ def literal_node(value: Literal) -> PredicateNode:
 
 
 def asked(token: Token, node: PredicateNode) -> PredicateNode:
-    """``isNull`` or ``isNaN`` of a node."""
     if token.text == "isNaN" and not node.sort.number:
         raise PredicateError(TYPES, token.character, "a number for isNaN", node.sort.value)
     return PredicateNode(token.text.lower(), Sort.BOOLEAN, (node,))
 
 
 def arithmetic(token: Token, *parts: PredicateNode) -> PredicateNode:
-    """An arithmetic operation on numbers."""
     for part in parts:
         if not part.sort.number:
             raise PredicateError(TYPES, token.character, f"numbers for {token.text}", part.sort.value)

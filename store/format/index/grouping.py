@@ -90,7 +90,6 @@ class GroupRanges:
 
 
 def write_map(writer: Writer, ranges: GroupRanges) -> None:
-    """Appends the map to a stream."""
     box = _BOXES[ranges.type.name]
     writer.map_head(len(ranges))
     for key, start, stop in zip(ranges.keys, ranges.starts.tolist(), ranges.stops.tolist(), strict=True):
@@ -121,7 +120,6 @@ def read_map(java_map: JMap, data_type: DataType, where: object) -> GroupRanges:
 
 
 def encode_ovr(ranges: GroupRanges) -> bytes:
-    """Content of an ``.ovr`` file."""
     writer = Writer()
     write_map(writer, ranges)
     return bytes(writer.out)

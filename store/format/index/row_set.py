@@ -26,37 +26,11 @@ from sparkhaven.store.errors import CorruptFileError
 
 Positions = npt.NDArray[np.int64]
 OFFSET, SHORTS, BYTES, END = 0x08, 0x10, 0x18, 0x20
-_SIZES = {1: ">i2", 2: ">i4", 3: ">i8", 4: ">i1"}
-_NUMBERS = {
-    kind: struct.Struct(form[0] + {"1": "b", "2": "h", "4": "i", "8": "q"}[form[2]]) for kind, form in _SIZES.items()
-}
+_NUMBERS = {1: struct.Struct(">h"), 2: struct.Struct(">i"), 3: struct.Struct(">q"), 4: struct.Struct(">b")}
 ALONE = 32767  # a distance from here on is a command of its own
-BYTE_RUN = 4  # distances of one byte in a row that are worth a command of their own
-
-
-def encode_rows(starts: Positions, stops: Positions) -> bytes:
-    """The bytes of the set of rows ``[starts[i], stops[i])``, ranges that ascend and neither touch nor are empty.
-
-    The narrowest numbers are used. Raises ValueError for other ranges.
-    """
-    if len(starts) == 1:
-        return encode_range(int(starts[0]), int(stops[0]))
-    before = np.concatenate((np.full(min(1, len(stops)), -1, np.int64), stops[:-1]))
-    if bool((starts <= before).any() or (stops <= starts).any()):
-        raise ValueError("ranges of a row set do not ascend")
-    distances = _distances(starts, stops)
-    parts: list[bytes] = []
-    first = 0
-    for alone in np.flatnonzero(np.abs(distances) >= ALONE).tolist():
-        _queue(distances[first:alone], parts)
-        parts.append(_command(OFFSET, int(distances[alone])))
-        first = alone + 1
-    _queue(distances[first:], parts)
-    return b"".join([*parts, bytes((END,))])
 
 
 def encode_range(start: int, stop: int) -> bytes:
-    """The bytes of the rows ``[start, stop)``."""
     if not 0 <= start < stop:
         raise ValueError(f"[{start}, {stop}) is not a range of rows")
     span = start + 1 - stop
@@ -64,45 +38,13 @@ def encode_range(start: int, stop: int) -> bytes:
         return bytes((BYTES | 4, 2, start, span & 0xFF, END))
     if span and start < ALONE and -span < ALONE:
         return struct.pack(">BBhhB", SHORTS | 4, 2, start, span, END)
-    return _command(OFFSET, start) + (_command(OFFSET, span) if span else b"") + bytes((END,))
+    return encode_command(OFFSET, start) + (encode_command(OFFSET, span) if span else b"") + bytes((END,))
 
 
-def _distances(starts: Positions, stops: Positions) -> Positions:
-    lasts = stops - 1
-    pairs = np.zeros((len(starts), 2), np.int64)
-    pairs[:, 0] = starts - np.concatenate((np.zeros(min(1, len(lasts)), np.int64), lasts[:-1]))
-    pairs[:, 1] = starts - lasts
-    kept = np.ones_like(pairs, np.bool_)
-    kept[:, 1] = pairs[:, 1] != 0
-    return pairs[kept]
-
-
-def _command(command: int, number: int) -> bytes:
-    kind = (
-        4 if -(2**7) <= number < 2**7 else 1 if -(2**15) <= number < 2**15 else 2 if -(2**31) <= number < 2**31 else 3
-    )
+def encode_command(command: int, number: int) -> bytes:
+    kinds = ((4, 7), (1, 15), (2, 31), (3, 63))  # the narrowest first, each with the bits behind its sign
+    kind = next(kind for kind, bits in kinds if -(1 << bits) <= number < 1 << bits)
     return bytes((command | kind,)) + _NUMBERS[kind].pack(number)
-
-
-def _queue(distances: Positions, parts: list[bytes]) -> None:
-    """Commands for distances below ``ALONE``: long runs of small ones as bytes, others as shorts."""
-    narrow = (distances >= -(2**7)) & (distances < 2**7)
-    edges = np.flatnonzero(np.diff(narrow.astype(np.int8), prepend=0, append=0))
-    first = 0
-    for start, stop in edges.reshape(-1, 2).tolist():
-        last = stop == len(distances)
-        if stop - start >= BYTE_RUN or (last and (stop - start >= 2 or start == first)):
-            _array(SHORTS, distances[first:start], parts)
-            _array(BYTES, distances[start:stop], parts)
-            first = stop
-    _array(SHORTS, distances[first:], parts)
-
-
-def _array(command: int, numbers: Positions, parts: list[bytes]) -> None:
-    if len(numbers) == 1:
-        parts.append(_command(OFFSET, int(numbers[0])))
-    elif len(numbers):
-        parts.append(_command(command, len(numbers)) + numbers.astype(">i2" if command == SHORTS else ">i1").tobytes())
 
 
 def decode_rows(data: bytes, where: object = "row set", rows: int | None = None) -> tuple[Positions, Positions]:

@@ -48,8 +48,6 @@ def encode_tlmi(entries: Iterable[IndexEntry]) -> bytes:
 
 
 class _Parser:
-    """A position in the file."""
-
     def __init__(self, data: bytes, where: object) -> None:
         self.data = data
         self.where = where

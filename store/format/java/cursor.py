@@ -22,7 +22,6 @@ class StreamCursor:
     # --- errors ----------------------------------------------------------------------------------------
 
     def fail(self, fault: str, offset: int, *, expected: object = None, found: object = None) -> CorruptFileError:
-        """The error for damage at a byte."""
         return CorruptFileError(fault, where=f"{self.where}, byte {offset}", expected=expected, found=found, hint=HINT)
 
     def _cut(self, offset: int, needed: int) -> CorruptFileError:

@@ -18,8 +18,6 @@ from sparkhaven.store.types.frozen import frozen
 
 
 class JByte(int):
-    """A ``java.lang.Byte``."""
-
     __slots__ = ()
 
 
@@ -30,32 +28,22 @@ class JChar(int):
 
 
 class JShort(int):
-    """A ``java.lang.Short``."""
-
     __slots__ = ()
 
 
 class JInt(int):
-    """A ``java.lang.Integer``."""
-
     __slots__ = ()
 
 
 class JLong(int):
-    """A ``java.lang.Long``."""
-
     __slots__ = ()
 
 
 class JFloat(float):
-    """A ``java.lang.Float``."""
-
     __slots__ = ()
 
 
 class JDouble(float):
-    """A ``java.lang.Double``."""
-
     __slots__ = ()
 
 

@@ -93,20 +93,16 @@ class Writer:
         self._signatures.clear()
 
     def take_handle(self) -> int:
-        """The next handle."""
         self._next += 1
         return self._next - 1
 
     def null(self) -> None:
-        """Writes null."""
         self.out.append(0x70)
 
     def reference(self, handle: int) -> None:
-        """Writes a reference to what took a handle."""
         self.out += _HANDLE.pack(0x71, handle)
 
     def string(self, text: str) -> int:
-        """Writes a String in full."""
         data = modified_utf8.encode(text)
         if len(data) <= MAX_UTF:
             self.out += _STRING.pack(0x74, len(data))
@@ -144,7 +140,6 @@ class Writer:
             self._signatures[text] = self.string(text)
 
     def class_token(self, name: str) -> int:
-        """Writes a class itself."""
         self.out.append(0x76)
         self.descriptor(name)
         return self.take_handle()
@@ -164,7 +159,6 @@ class Writer:
         return handle
 
     def long_pair(self, first: int, second: int) -> None:
-        """Writes a ``long[2]``."""
         self.out.append(0x75)
         self.descriptor(LONGS)
         self.take_handle()
@@ -183,11 +177,9 @@ class Writer:
         return handle
 
     def map_end(self, name: str = LINKED_HASH_MAP) -> None:
-        """Ends a map."""
         self.out += b"\x78" if name == HASH_MAP else b"\x78\x00"
 
     def map_entries(self, entries: list[tuple[Any, Any]]) -> None:
-        """Writes a LinkedHashMap."""
         self.map_head(len(entries))
         for key, value in entries:
             self.value(key)

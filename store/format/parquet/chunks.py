@@ -49,23 +49,18 @@ class _Unread(io.RawIOBase):
         self._size, self._offset = size, 0
 
     def readable(self) -> bool:
-        """True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
         return True
 
     def tell(self) -> int:
-        """Offset of the next byte."""
         return self._offset
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to an offset, as ``io`` defines it."""
         self._offset = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size}[whence]
         return self._offset
 
     def read(self, size: int = -1) -> bytes:
-        """Never returns."""
         del size
         raise _ReadError

@@ -21,7 +21,6 @@ TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
 def field_of(column: Column) -> pa.Field:
-    """The field of a column."""
     kind = TEXTS if column.storage is Storage.SYMBOL else column.type.arrow
     return pa.field(column.name, kind, metadata={FIELD_ID: str(column.id).encode()})
 

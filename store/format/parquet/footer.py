@@ -38,7 +38,6 @@ class Footer:
 
 
 def encode_footer(footer: Footer) -> bytes:
-    """The value of the entry."""
     members: dict[str, Any] = {"version": footer.version}
     if footer.indexes:
         members["dataIndexes"] = [

@@ -70,12 +70,10 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all leaves."""
         return sum(leaf.bytes for leaf in self.files)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The bytes of the file."""
     members = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
     del members["sums"]
     if manifest.sums:

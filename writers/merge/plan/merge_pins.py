@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkhaven.store.epochs.reading.stream_state import StreamState, list_streams, load_read, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_streams, load_read, load_stream
 from sparkhaven.store.epochs.recovery.set_aside import refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace

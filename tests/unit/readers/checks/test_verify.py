@@ -13,7 +13,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
 from sparkhaven.store.epochs.files.published_size import read_published
-from sparkhaven.store.epochs.reading.stream_state import read_files
+from sparkhaven.store.epochs.reading.log_reader import read_files
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import CommitRecord, encode
 from sparkhaven.store.epochs.state.log_values import OffsetRange

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.index.row_set import decode_rows, encode_rows
+from sparkhaven.store.format.index.row_set import decode_rows
+from tests.support.tables.row_set_writer import encode_rows
 
 EXAMPLES = {
     "20": [],
