@@ -268,8 +268,6 @@ CLASSES: dict[str, type[SparkhavenError]] = {
     name: kind for name, kind in globals().items() if isinstance(kind, type) and issubclass(kind, SparkhavenError)
 }
 
-# --- through interfaces that pass only text --------------------------------------------------------------------
-
 _MARK = "sparkhaven-error:"
 
 

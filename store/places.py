@@ -16,8 +16,8 @@ class _TablePath:
     def __init__(self, path: Callable[[Layout, TableName], Path]) -> None:
         self._path = path
 
-    def __get__(self, place: TablePlace, owner: object = None) -> Path:
-        return self._path(place.layout, place.table)
+    def __get__(self, table_place: TablePlace, owner: object = None) -> Path:
+        return self._path(table_place.layout, table_place.table)
 
 
 class _StreamPath:
@@ -26,8 +26,8 @@ class _StreamPath:
     def __init__(self, path: Callable[[Layout, TableName, str], Path]) -> None:
         self._path = path
 
-    def __get__(self, place: StreamPlace, owner: object = None) -> Path:
-        return self._path(place.layout, place.table, place.stream)
+    def __get__(self, stream_place: StreamPlace, owner: object = None) -> Path:
+        return self._path(stream_place.layout, stream_place.table, stream_place.stream)
 
 
 @frozen

@@ -57,13 +57,7 @@ class Compaction:
     """A running compaction to the durable epoch ``floor``. A rollback ends it: ``drop``."""
 
     def __init__(
-        self,
-        place: StreamPlace,
-        *,
-        log: LogFile,
-        undone: RolledBackEpochs,
-        floor: int,
-        removals_end: int,
+        self, place: StreamPlace, *, log: LogFile, undone: RolledBackEpochs, floor: int, removals_end: int
     ) -> None:
         """``removals_end``: number of durable bytes of the removals."""
         self._removals_end = removals_end

@@ -103,8 +103,6 @@ class StreamLog:
         else:
             self.abandon()
 
-    # --- commit ----------------------------------------------------------------------------------------
-
     def commit(self, batch: Batch) -> int:
         """Commits a batch as an epoch and returns its number; it is durable on return in mode ``fsync``.
 
@@ -288,8 +286,6 @@ class StreamLog:
             lease = self._file.lease(self.state.generation)
             self.close()
         return lease
-
-    # --- inside ----------------------------------------------------------------------------------------
 
     def _commit_lock(self) -> Lock:
         """The commit lock: fences off maintenance and older generations between a check and the change after it."""

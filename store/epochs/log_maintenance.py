@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sparkhaven.store.epochs.compaction import Compacted, Compaction, is_due
-from sparkhaven.store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
+from sparkhaven.store.epochs.files.head import Head, HeadWriter, Mark
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
 from sparkhaven.store.epochs.retention import Retention
@@ -25,7 +25,7 @@ class Shortening:
     def __init__(self, place: StreamPlace, *, log: LogFile, retention: Retention) -> None:
         self._place = place
         self._log, self._retention = log, retention
-        self._head = HeadWriter(HeadFiles.of(place), retention.head_bytes)
+        self._head = HeadWriter(place, retention.head_bytes)
         self._running: Compaction | None = None
         self.checkpoint_bytes = self.touched = 0
 

@@ -15,13 +15,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.codecs import DAT, Reading, Region, codec_for
-from sparkhaven.store.format.column.prefix import (
-    DATA_OFFSET,
-    MAX_DATA_OFFSET,
-    Prefix,
-    check_prefix,
-    decode_prefix,
-)
+from sparkhaven.store.format.column.prefix import DATA_OFFSET, MAX_DATA_OFFSET, Prefix, check_prefix, decode_prefix
 from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet

@@ -24,7 +24,6 @@ the same log up to it. The rollback floor stays that of the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_saved
@@ -36,7 +35,6 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, ByteSource
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -101,56 +99,47 @@ def decode_head(
     return Head(checkpoint.state, saved.number("floor"), mark, checkpoint.removals, last, undone, size)
 
 
-@frozen
-class HeadFiles:
-    """Paths of a stream's head and of the files that it is bound to."""
+def read_head(place: StreamPlace) -> memoryview | None:
+    """The bytes of the head; None if there is none or it is unreadable."""
+    try:
+        stat = place.fs.stat(place.stream_head)
+        return memoryview(place.fs.map(place.stream_head, stat.size)) if stat else None
+    except (OSError, CorruptFileError):
+        return None
 
-    fs: Fs
-    path: Path
-    removals: Path
 
-    @classmethod
-    def of(cls, place: StreamPlace) -> HeadFiles:
-        return cls(place.fs, place.stream_head, place.stream_removals)
+def find_head(
+    place: StreamPlace,
+    data: memoryview,
+    floor: int,
+    log: ByteSource,
+    *,
+    locations: bool,
+    rescue: Callable[[int], StreamState] | None = None,
+) -> tuple[int, Head] | None:
+    """The head in ``data``, and the offset in the log of the records after it; None if it is not usable.
 
-    def read(self) -> memoryview | None:
-        """The bytes of the head; None if there is none or it is unreadable."""
-        try:
-            stat = self.fs.stat(self.path)
-            return memoryview(self.fs.map(self.path, stat.size)) if stat else None
-        except (OSError, CorruptFileError):
+    Does not check whether a later record rolls back to before it. ``rescue`` as in ``SavedState.decode``.
+    """
+    try:
+        saved = open_head(data, place.stream_head)
+        head = decode_head(saved, place.stream, len(data), locations=locations, rescue=rescue)
+        (offset, mark), size = head.mark, FRAME.size
+        if head.floor != floor or len(mark) != size or log.read(offset, size) != mark:
             return None
-
-    def find(
-        self,
-        data: memoryview,
-        stream: str,
-        floor: int,
-        log: ByteSource,
-        *,
-        locations: bool,
-        rescue: Callable[[int], StreamState] | None = None,
-    ) -> tuple[int, Head] | None:
-        """The head in ``data``, and the offset in the log of the records after it; None if it is not usable.
-
-        Does not check whether a later record rolls back to before it. ``rescue`` as in ``SavedState.decode``.
-        """
-        try:
-            head = decode_head(open_head(data, self.path), stream, len(data), locations=locations, rescue=rescue)
-            (offset, mark), size = head.mark, FRAME.size
-            if head.floor != floor or len(mark) != size or log.read(offset, size) != mark:
-                return None
-            end = offset + size + FRAME.unpack(mark)[0]
-            if end > log.size or not last_removal(self.fs, self.removals, head.last_removal):
-                return None
-            return end, head
-        except (CorruptFileError, UnsupportedVersionError, OSError):
+        end = offset + size + FRAME.unpack(mark)[0]
+        if end > log.size or not last_removal(place.fs, place.stream_removals, head.last_removal):
             return None
+        return end, head
+    except (CorruptFileError, UnsupportedVersionError, OSError):
+        return None
 
 
 class HeadWriter:
-    def __init__(self, files: HeadFiles, least_bytes: int) -> None:
-        self._files, self._least = files, least_bytes
+    """Writes the heads of one generation when they are due."""
+
+    def __init__(self, place: StreamPlace, least_bytes: int) -> None:
+        self._place, self._least = place, least_bytes
         self._end = self._size = 0
 
     def begin(self, end: int, size: int) -> None:
@@ -173,11 +162,11 @@ class HeadWriter:
 
     def replace(self, head: Head) -> bool:
         """Replaces the file; False where that failed."""
-        fs = self._files.fs
+        fs = self._place.fs
         try:
             with fs.during("write-head"):
                 data = encode_head(head)
-                fs.replace(self._files.path, data, sync=False)
+                fs.replace(self._place.stream_head, data, sync=False)
             self._size = len(data)
         except OSError:
             return False  # retried when the log has grown by as much again

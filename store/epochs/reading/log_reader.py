@@ -12,24 +12,16 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.head import Head, HeadFiles
+from sparkhaven.store.epochs.files.head import Head, find_head
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.files.saved_state import Checkpoint, SavedState
+from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
 from sparkhaven.store.epochs.state.log_records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.log_frames import (
-    HEADER,
-    ByteSource,
-    Frame,
-    Survey,
-    ending,
-    frame_at,
-    walk,
-)
+from sparkhaven.store.framing.log_frames import HEADER, Frame, Survey, ending, frame_at, walk
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -42,31 +34,31 @@ class LogFiles:
     ``found``: the end of the log.
     """
 
-    stream: str
-    path: Path
-    saved: SavedState | None
-    checkpoint_bytes: int
-    source: ByteSource
-    base: int
+    opened: OpenedFiles
     found: Survey
     places: tuple[tuple[int, int], ...]
     records: tuple[Record, ...]
 
     @property
+    def path(self) -> Path:
+        return self.opened.path
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """The state before the records."""
-        return self.saved.decode(self.stream) if self.saved else Checkpoint(StreamState(self.stream), 0)
+        saved, stream = self.opened.checkpoint, self.opened.stream
+        return saved.decode(stream) if saved else Checkpoint(StreamState(stream), 0)
 
     @property
     def epoch(self) -> int:
-        return self.saved.epoch if self.saved else 0
+        return self.opened.epoch
 
     def full(self, record: Record) -> Record:
         """One of the records with its locations."""
         if not isinstance(record, CommitRecord):
             return record
         start, end = self.places[record.n - self.records[0].n]
-        part = frame_at(self.source.read(start, end - start), 0)
+        part = frame_at(self.opened.source.read(start, end - start), 0)
         if part is None:
             raise CorruptFileError("a record changed while it was read", where=f"{self.path} at byte {start}")
         return decode(part.payload, f"{self.path} at byte {start}")
@@ -81,27 +73,23 @@ class LogFiles:
 class Newest:
     """What leads to the newest state: ``start``, of the head or else of the checkpoint, and the records after it.
 
-    ``removals``: bytes of the removals applied to ``start``. ``floor``: epoch of the checkpoint; ``advance`` sets the
-    state's floor. ``records`` have no locations if there is no head; ``full`` reads one with them. ``at``: offset of
-    the first of them in the log. ``folded``: number of the checkpoint's last record.
+    ``removals``: bytes of the removals applied to ``start``. ``records`` have no locations if there is no head;
+    ``full`` reads one with them. ``at``: offset of the first of them in the log.
     """
 
+    opened: OpenedFiles
     start: StreamState
     removals: int
-    floor: int
     records: tuple[Record, ...]
     full: Callable[[Record], Record]
     found: Survey
-    source: ByteSource
     at: int
-    checkpoint_bytes: int
-    folded: int
     head: Head | None = None
 
 
 def read_files(place: StreamPlace, *, whole: bool = False) -> LogFiles:
     """Reads checkpoint and log, again if a compaction came in between. ``whole``: verifies the whole checkpoint."""
-    return _files(open_files(place, None, whole=whole))
+    return _files(open_files(place, whole=whole))
 
 
 def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True) -> Newest:
@@ -110,14 +98,13 @@ def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True
     Without ``cached`` the head is not used and the whole checkpoint is verified. Without ``reports`` the state has no
     locations from records or head.
     """
-    files = HeadFiles.of(place)
-    opened = open_files(place, files if cached else None, whole=not cached)
+    opened = open_files(place, head=cached, whole=not cached)
 
     @lru_cache
     def rescue(epoch: int) -> StreamState:
         return _again(place, epoch)
 
-    return (opened.head and _from_head(files, opened, reports, rescue)) or _from_checkpoint(_files(opened))
+    return (opened.head and _from_head(place, opened, opened.head, reports, rescue)) or _from_checkpoint(_files(opened))
 
 
 @frozen
@@ -131,7 +118,7 @@ class Rollbacks:
 
 def read_rollbacks(place: StreamPlace) -> Rollbacks:
     """The recorded rollbacks, oldest first; decodes only those records."""
-    files = open_files(place, None)
+    files = open_files(place)
     logged, last = [], None
     for part in walk(files.source):
         last = part
@@ -174,54 +161,26 @@ def _again(place: StreamPlace, epoch: int) -> StreamState:
 
 
 def _from_checkpoint(files: LogFiles) -> Newest:
-    checkpoint, size = files.checkpoint, files.checkpoint_bytes
+    checkpoint = files.checkpoint
     offset = files.places[0][0] if files.places else files.found.end
-    start = checkpoint.state
-    return Newest(
-        start=start,
-        removals=checkpoint.removals,
-        floor=start.epoch,
-        records=files.records,
-        full=files.full,
-        found=files.found,
-        source=files.source,
-        at=offset,
-        checkpoint_bytes=size,
-        folded=start.n,
-    )
+    return Newest(files.opened, checkpoint.state, checkpoint.removals, files.records, files.full, files.found, offset)
 
 
 def _from_head(
-    files: HeadFiles, opened: OpenedFiles, reports: bool, rescue: Callable[[int], StreamState]
+    place: StreamPlace, opened: OpenedFiles, data: memoryview, reports: bool, rescue: Callable[[int], StreamState]
 ) -> Newest | None:
-    assert opened.head is not None  # noqa: S101 - asked before
-    floor = opened.checkpoint.epoch if opened.checkpoint else 0
-    if opened.base > floor:
+    if opened.base > opened.epoch:
         return None
-    placed = files.find(opened.head, opened.stream, floor, opened.source, locations=reports, rescue=rescue)
+    placed = find_head(place, data, opened.epoch, opened.source, locations=reports, rescue=rescue)
     if placed is None:
         return None
     offset, head = placed
-    _, records, end = _decoded(
-        opened.path, walk(opened.source, offset), head.state.n + 1, reports, opened.source, offset
-    )
+    _, records, end = _decoded(opened, walk(opened.source, offset), head.state.n + 1, reports, offset)
     if any(isinstance(record, RollbackRecord) and record.to < head.state.epoch for record in records):
         return None
     if end.last[1] == b"":
         end = Survey(end.end, end.rest, end.beyond, head.mark)
-    return Newest(
-        start=head.state,
-        removals=head.removals,
-        floor=floor,
-        records=records,
-        full=_itself,
-        found=end,
-        source=opened.source,
-        at=offset,
-        checkpoint_bytes=opened.checkpoint_bytes,
-        folded=opened.checkpoint.number("n") if opened.checkpoint else 0,
-        head=head,
-    )
+    return Newest(opened, head.state, head.removals, records, _itself, end, offset, head)
 
 
 def _itself(record: Record) -> Record:
@@ -229,17 +188,13 @@ def _itself(record: Record) -> Record:
 
 
 def _files(opened: OpenedFiles) -> LogFiles:
-    expected = opened.checkpoint.number("n") + 1 if opened.checkpoint else 1
-    spans, records, end = _decoded(opened.path, walk(opened.source), expected, False, opened.source, HEADER.size)
+    spans, records, end = _decoded(opened, walk(opened.source), opened.folded + 1, False, HEADER.size)
     require_reaches(opened, end)
-    size = opened.checkpoint_bytes
-    return LogFiles(
-        opened.stream, opened.path, opened.checkpoint, size, opened.source, opened.base, end, spans, records
-    )
+    return LogFiles(opened, end, spans, records)
 
 
 def _decoded(
-    path: Path, parts: Iterator[Frame], expected: int, reports: bool, source: ByteSource, start: int
+    opened: OpenedFiles, parts: Iterator[Frame], expected: int, reports: bool, start: int
 ) -> tuple[tuple[tuple[int, int], ...], tuple[Record, ...], Survey]:
     """The records from number ``expected`` on, with their places. CorruptFileError: one is missing."""
     spans: list[tuple[int, int]] = []
@@ -247,17 +202,17 @@ def _decoded(
     last: Frame | None = None
     for part in parts:
         last = part
-        record = decode(part.payload, f"{path} at byte {part.offset}", reports=reports)
+        record = decode(part.payload, f"{opened.path} at byte {part.offset}", reports=reports)
         if record.n < expected and not records:
             continue
         if record.n != expected + len(records):
             raise CorruptFileError(
                 "commit log has a gap",
-                where=f"{path} at byte {part.offset}",
+                where=f"{opened.path} at byte {part.offset}",
                 expected=f"record {expected + len(records)}",
                 found=f"record {record.n}",
                 hint="restore log and checkpoint from one copy. Nothing was changed or deleted",
             )
         spans.append((part.offset, part.end))
         records.append(record)
-    return tuple(spans), tuple(records), ending(source, last.end if last else start, last)
+    return tuple(spans), tuple(records), ending(opened.source, last.end if last else start, last)

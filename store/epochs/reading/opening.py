@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkhaven.store.epochs.files.checkpoint import open_saved
-from sparkhaven.store.epochs.files.head import HeadFiles
+from sparkhaven.store.epochs.files.head import read_head
 from sparkhaven.store.epochs.files.saved_state import SavedState
 from sparkhaven.store.epochs.state.log_records import decode
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
@@ -29,9 +29,19 @@ class OpenedFiles:
     base: int
     head: memoryview | None
 
+    @property
+    def epoch(self) -> int:
+        """That of the checkpoint."""
+        return self.checkpoint.epoch if self.checkpoint else 0
 
-def open_files(place: StreamPlace, files: HeadFiles | None, *, whole: bool = False) -> OpenedFiles:
-    """Opens checkpoint and log, and the head if ``files`` is given; again if a compaction came in between.
+    @property
+    def folded(self) -> int:
+        """Number of the last record in the checkpoint."""
+        return self.checkpoint.number("n") if self.checkpoint else 0
+
+
+def open_files(place: StreamPlace, *, head: bool = False, whole: bool = False) -> OpenedFiles:
+    """Opens checkpoint and log, and the head if asked for; again if a compaction came in between.
 
     ``whole``: verifies the whole checkpoint. TableNotFoundError: there is no log. CorruptFileError: the checkpoint is
     damaged, or older than the log's first epoch.
@@ -41,7 +51,7 @@ def open_files(place: StreamPlace, files: HeadFiles | None, *, whole: bool = Fal
     epoch = base = 0
     for _ in range(READ_ATTEMPTS):
         saved, size = _checkpoint(place.fs, checkpoint_path, whole)
-        head = files.read() if files else None  # read before the log, so that the log is at least as new
+        cached = read_head(place) if head else None  # read before the log, so that the log is at least as new
         try:
             source = place.fs.open(path)
         except FileNotFoundError:
@@ -54,7 +64,7 @@ def open_files(place: StreamPlace, files: HeadFiles | None, *, whole: bool = Fal
             ) from None
         epoch, base = saved.epoch if saved else 0, read_header(source.read(0, HEADER.size), LOG_MAGIC, path)
         if base <= epoch:
-            return OpenedFiles(place.stream, path, saved, size, source, base, head)
+            return OpenedFiles(place.stream, path, saved, size, source, base, cached)
     raise CorruptFileError(
         "the checkpoint that the commit log continues from is missing",
         where=checkpoint_path,

@@ -90,7 +90,7 @@ def load_read(place: StreamPlace, *, epoch: int | None = None, cached: bool = Tr
         refuse_damage(files.found, path)
         state = files.start
         advance(state, files, epoch, path)
-    state.floor = files.floor
+    state.floor = files.opened.epoch
     removals = read_removals(place, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)

@@ -66,12 +66,7 @@ class Settlement:
 
 
 def settle_locations(
-    place: TablePlace,
-    state: StreamState,
-    keys: Iterable[LocationKey],
-    *,
-    ahead: bool,
-    leave_damaged: bool = False,
+    place: TablePlace, state: StreamState, keys: Iterable[LocationKey], *, ahead: bool, leave_damaged: bool = False
 ) -> Settlement:
     """Plans for locations of the state. ``ahead``: a record of a later epoch is not damage (power failure).
 

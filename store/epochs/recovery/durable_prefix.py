@@ -35,9 +35,7 @@ class _Trail:
 
 
 def first_lost(
-    place: TablePlace,
-    durable: Mapping[LocationKey, LocationState],
-    commits: Iterable[CommitRecord],
+    place: TablePlace, durable: Mapping[LocationKey, LocationState], commits: Iterable[CommitRecord]
 ) -> int | None:
     """The oldest of ``commits`` (in order, after the ``durable`` locations) that was lost; None if all survived."""
     trails: dict[Path, _Trail] = {}
@@ -57,9 +55,7 @@ def first_lost(
 
 
 def first_unwritten(
-    place: TablePlace,
-    durable: Mapping[LocationKey, LocationState],
-    commits: Sequence[CommitRecord],
+    place: TablePlace, durable: Mapping[LocationKey, LocationState], commits: Sequence[CommitRecord]
 ) -> int | None:
     """The same if the machine did not restart: syncs the epochs and reads them back from disk.
 

@@ -199,9 +199,6 @@ def _refuse_damage(place: TablePlace, survey: StreamSurvey, aside: Collection[Lo
             )
 
 
-# --- replaced files ----------------------------------------------------------------------------------------
-
-
 def _keep(fs: Fs, layout: Layout, directory: Path, paths: Collection[Path]) -> None:
     fs.keep_dirs(directory, layout.root)
     kept = [path for path in paths if fs.stat(path) is not None]

@@ -59,13 +59,13 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
     if place.fs.stat(path) is None:
         return _first(place)
     files = _read(place)
-    log_end = survey(files.source)
+    log_end = survey(files.opened.source)
     if files.head is not None and log_end.end < files.at:  # the damage lies before the head
         files = read_newest(place, cached=False)
     records, state, base = files.records, files.start, files.start.epoch
     begun = state.generation
     start = _first_kept(files, path)
-    kept_log = KeptRecords(files.floor, start, max(start, log_end.end), files.source)
+    kept_log = KeptRecords(files.opened.epoch, start, max(start, log_end.end), files.opened.source)
     for record in records:
         state.note(record)
     went_down = state.boot_id != boot_id and not state.syncs_each_batch
@@ -90,7 +90,7 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
             files = replace(files, records=(*files.records, rollback))
             state, records = files.start, files.records
             advance(state, files, None, path)
-    state.floor = files.floor
+    state.floor = files.opened.epoch
     removals = read_removals(place, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
@@ -104,7 +104,7 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
         more=more,
         removals_end=removals.end,
         last_removal=last,
-        checkpoint_bytes=files.checkpoint_bytes,
+        checkpoint_bytes=files.opened.checkpoint_bytes,
         head_end=HEADER.size + files.at - start if files.head else 0,
         head_bytes=files.head.size if files.head else 0,
         undone=files.head.undone + undone if files.head else undone,
@@ -116,8 +116,8 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
 
 
 def _first_kept(files: Newest, path: Path) -> int:
-    for part in walk(files.source):
-        if decode(part.payload, f"{path} at byte {part.offset}", reports=False).n > files.folded:
+    for part in walk(files.opened.source):
+        if decode(part.payload, f"{path} at byte {part.offset}", reports=False).n > files.opened.folded:
             return part.offset
     return HEADER.size
 

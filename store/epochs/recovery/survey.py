@@ -120,9 +120,6 @@ def _removed(place: StreamPlace) -> RemovedStream:
         return RemovedStream(0, 0, 0)
 
 
-# --- one location ------------------------------------------------------------------------------------------
-
-
 def _same(then: LocationState | None, now: LocationState) -> bool:
     return then is not None and (then.rows, dict(then.files)) == (now.rows, now.files)
 
@@ -220,9 +217,6 @@ def _mark(fs: Fs, directory: Path) -> str | None:
     except OSError:
         return None
     return mark.stream if mark is not None else None
-
-
-# --- other files -------------------------------------------------------------------------------------------
 
 
 def read_tombstones(place: StreamPlace) -> tuple[Removal, ...] | None:

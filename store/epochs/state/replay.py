@@ -15,14 +15,7 @@ from sparkhaven.store.epochs.state.commit_policy import Durability, syncs_each_b
 from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
-from sparkhaven.store.epochs.state.log_values import (
-    REJECTED,
-    FileId,
-    LocationReport,
-    LocationState,
-    OffsetRange,
-    Split,
-)
+from sparkhaven.store.epochs.state.log_values import REJECTED, FileId, LocationReport, LocationState, OffsetRange, Split
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.packed_location import Files, Stats
 from sparkhaven.store.epochs.state.packed_reports import Reports

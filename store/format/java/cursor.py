@@ -19,8 +19,6 @@ class StreamCursor:
     def __init__(self, data: bytes, where: object) -> None:
         self.data, self.where, self.pos = data, where, 0
 
-    # --- errors ----------------------------------------------------------------------------------------
-
     def fail(self, fault: str, offset: int, *, expected: object = None, found: object = None) -> CorruptFileError:
         return CorruptFileError(fault, where=f"{self.where}, byte {offset}", expected=expected, found=found, hint=HINT)
 
@@ -40,8 +38,6 @@ class StreamCursor:
             found=name,
             hint="the file comes from another writer or a newer version. It cannot be read here",
         )
-
-    # --- pieces ----------------------------------------------------------------------------------------
 
     def _bytes(self, count: int) -> bytes:
         start = self.pos

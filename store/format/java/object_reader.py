@@ -106,8 +106,6 @@ class Reader(StreamCursor):
         self._handles.append(value)
         return len(self._handles) - 1
 
-    # --- elements --------------------------------------------------------------------------------------
-
     def header(self) -> None:
         """Takes the four bytes that start a stream."""
         if self.data[:4] != STREAM_HEADER:

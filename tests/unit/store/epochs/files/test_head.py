@@ -28,7 +28,7 @@ __all__ = ["made"]
 
 def test_only_the_records_after_the_head_are_decoded(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = newest(made)
-    assert (len(found.records), found.start.epoch, found.floor) == (2, 4, 0)
+    assert (len(found.records), found.start.epoch, found.opened.epoch) == (2, 4, 0)
     decoded: list[Record] = []
 
     def decode_and_tell(payload: bytes, where: object, *, reports: bool = True) -> Record:
@@ -233,11 +233,11 @@ def test_a_compaction_replaces_it_and_one_of_another_checkpoint_is_not_used(made
     with open_log(FS, made, keep_epochs=3) as log:
         assert log.compact_if_due(now=True)
         assert log.state.floor == 3
-        assert (newest(made).floor, newest(made).records) == (3, ())
+        assert (newest(made).opened.epoch, newest(made).records) == (3, ())
         place(made).write_bytes(old)  # its record is still in the log
         assert newest(made).head is None
         log.write_head()
-        assert newest(made).floor == 3
+        assert newest(made).opened.epoch == 3
         assert newest(made).records == ()
         epochs(made, log, 7)
     with open_log(FS, made, keep_epochs=3):

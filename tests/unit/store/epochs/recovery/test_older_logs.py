@@ -9,7 +9,6 @@ import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.epochs.files.head import HeadFiles
 from sparkhaven.store.epochs.files.removals import read_removals, write_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
@@ -140,7 +139,7 @@ def test_every_command_tells_of_removals_that_end_before_what_a_checkpoint_has_f
     path.write_bytes(older)
     for head in (True, False):
         if not head:
-            HeadFiles.of(small.place.of_stream("s")).path.unlink(missing_ok=True)
+            small.place.of_stream("s").stream_head.unlink(missing_ok=True)
         for words in COMMANDS if head else COMMANDS[:1]:
             code, result = run_json(tmp_path, *words)
             assert code == 1, (words, result)
