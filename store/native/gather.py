@@ -67,7 +67,6 @@ def count_ids(ids: Ids, counts: npt.NDArray[np.int64]) -> None:
 
 
 def plain_count_ids(ids: Ids, counts: npt.NDArray[np.int64], rows: int = COUNT_ROWS) -> None:
-    """The same without the compiled core."""
     last = np.uint32(len(counts) - 1)
     stride = max(rows, len(counts))  # counting makes copies of 8 bytes a row
     for first in range(0, len(ids), stride):
