@@ -88,12 +88,12 @@ class SparkhavenError(Exception):
         raise AttributeError(name)
 
     @property
-    def parts(self) -> dict[str, Any]:
+    def _parts(self) -> dict[str, Any]:
         """All but ``what``, as the keywords that make the error again."""
         return {"where": self.where, "expected": self.expected, "found": self.found, "hint": self.hint, **self.extra}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.what, self.parts))
+        return (_rebuild, (type(self), self.what, self._parts))
 
 
 E = TypeVar("E", bound=SparkhavenError)
@@ -105,7 +105,7 @@ def _rebuild(cls: type[SparkhavenError], what: str, parts: dict[str, Any]) -> Sp
 
 def replaced(error: E, **parts: object) -> E:
     """The same error with other parts."""
-    return type(error)(error.what, **error.parts | parts)
+    return type(error)(error.what, **error._parts | parts)
 
 
 class FormatError(SparkhavenError):
@@ -281,7 +281,7 @@ def carrying() -> Iterator[None]:
     try:
         yield
     except SparkhavenError as error:
-        parts = {name: value for name, value in error.parts.items() if isinstance(value, str | int | float | None)}
+        parts = {name: value for name, value in error._parts.items() if isinstance(value, str | int | float | None)}
         packed = json.dumps([type(error).__name__, error.what, parts])
         raise CarriedError(f"{_MARK}{packed}") from error
 
