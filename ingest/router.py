@@ -30,7 +30,6 @@ from sparkhaven.store.layout import LocationKey, encode_internal
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.frozen import frozen
 
-FEW_TEXTS = 256  # of a dictionary, which is not worth decoding
 _HOUR_S, _DAY_S = 3600, 86_400
 _POSITION_NAMES: dict[str, Callable[[str], str]] = {
     "file": lambda path: Path(path).name,
@@ -66,6 +65,7 @@ class Router:
     file: str
     clock_ns: int
     unit: Unit = "line"
+    few_texts: int = 256  # of a dictionary, which is not worth decoding
 
     def route(self, rows: TypedRows, payload: Callable[[int], bytes], rejects: Rejects) -> Iterator[Routed]:
         """The rows of a block by location, locations in the order in which they first appear.
@@ -103,7 +103,7 @@ class Router:
             code = int(codes[starts[group]])
             key = LocationKey(internal.names[code // len(value.names)], value.names[code % len(value.names)])
             located = batch.slice(int(starts[group]), int(stops[group] - starts[group]))
-            yield Routed(key, located if len(starts) == 1 else _own_texts(located))
+            yield Routed(key, located if len(starts) == 1 else _own_texts(located, self.few_texts))
 
     def late(
         self, rows: TypedRows, payload: Callable[[int], bytes], keys: frozenset[LocationKey], rejects: Rejects
@@ -266,12 +266,12 @@ def reference_ns(
     return max((instant for instant in instants if instant is not None), default=now_ns)
 
 
-def _own_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _own_texts(batch: pa.RecordBatch, few: int) -> pa.RecordBatch:
     """The batch of one location of many, without dictionaries that have more texts than it has rows.
 
     Whoever writes it looks at each text of a dictionary.
     """
-    most = max(len(batch), FEW_TEXTS)
+    most = max(len(batch), few)
     columns = [
         array.dictionary_decode() if pa.types.is_dictionary(array.type) and len(array.dictionary) > most else array
         for array in batch.columns

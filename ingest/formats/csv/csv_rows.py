@@ -31,6 +31,7 @@ from sparkhaven.ingest.formats.csv.csv_records import (
 from sparkhaven.ingest.formats.csv.plain_records import plain_records
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner, csv_scanner
 from sparkhaven.ingest.formats.csv.spans import MAX_RECORD, CutBlock, RecordSpan, Spans, fault_of, long_bytes
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
@@ -68,9 +69,10 @@ class CsvRows:
         exact: bool = False,
         compiled: bool = True,
         missing: MissingColumns = "fail",
+        room: TextRoom = ROOM,
     ) -> None:
         """``exact``: no fast pass is used; without ``compiled`` the scanner is not, as where there is none."""
-        self._only_exact, self._missing = exact, missing
+        self._only_exact, self._missing, self._room = exact, missing, room
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
             if len(mark) != 1 or not 0 < ord(mark) < 0x80 or mark in "\r\n":
                 raise SettingsError(
@@ -213,7 +215,7 @@ class CsvRows:
     def _scanned(self, block: LineBlock, first: int, header: Header, last: bool) -> _Decoded | None:
         """By the scanner; None where there is none, or lines are missing."""
         if self._compiled and header.names:
-            self._scanner, self._compiled = csv_scanner(self._targets, header.names, self._options), False
+            self._scanner, self._compiled = csv_scanner(self._targets, header.names, self._options, self._room), False
         whole = not block.too_long and (block.framed or _is_whole(block))
         if self._scanner is None or not len(block) or not whole:
             return None

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.scan.scan_columns import ScanColumns
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.typed_columns import csv_texts
@@ -47,7 +48,9 @@ class CsvScanner:
     ValueError if it cannot look for these; NotImplementedError where there is no compiled core.
     """
 
-    def __init__(self, targets: Sequence[Target], names: Sequence[str], options: CsvOptions) -> None:
+    def __init__(
+        self, targets: Sequence[Target], names: Sequence[str], options: CsvOptions, room: TextRoom = ROOM
+    ) -> None:
         native = core()
         if native is None:
             raise NotImplementedError
@@ -56,7 +59,7 @@ class CsvScanner:
         present = [target for target, is_field in zip(targets, self._there, strict=True) if is_field]
         if not present:
             raise ValueError("no field of the records is wanted")
-        self._columns = ScanColumns(present, TEXT, csv_texts)
+        self._columns = ScanColumns(present, TEXT, csv_texts, room)
         self._fields = np.full(len(names), -1, np.int64)
         for source, column in self._columns.first([target.source for target in present]).items():
             self._fields[names.index(source)] = column
@@ -111,9 +114,11 @@ class CsvScanner:
         return ScannedRecords(rows, stops, columns, odd, odd_stops, None if layout.open < 0 else layout.open)
 
 
-def csv_scanner(targets: Sequence[Target], names: Sequence[str], options: CsvOptions) -> CsvScanner | None:
+def csv_scanner(
+    targets: Sequence[Target], names: Sequence[str], options: CsvOptions, room: TextRoom = ROOM
+) -> CsvScanner | None:
     """The scanner for these fields, None where there is none."""
     try:
-        return CsvScanner(targets, names, options)
+        return CsvScanner(targets, names, options, room)
     except (ValueError, NotImplementedError):
         return None

@@ -22,6 +22,7 @@ from sparkhaven.ingest.decode_guard import GuardedRecords, exact_rows, guarded_r
 from sparkhaven.ingest.formats.json.field_paths import path_of, tree_of, unknown_names, value_at
 from sparkhaven.ingest.formats.json.scanner import Scanner, scanner_for
 from sparkhaven.ingest.formats.json.source import SourceText
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.exact_values import exact_number, from_json
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
@@ -40,7 +41,13 @@ class JsonRows:
     """Decoder of JSON lines for one stream; ``uncounted`` are field names that are neither stored nor counted."""
 
     def __init__(
-        self, targets: Sequence[Target], uncounted: Sequence[str], *, alias: bool = False, compiled: bool = True
+        self,
+        targets: Sequence[Target],
+        uncounted: Sequence[str],
+        *,
+        alias: bool = False,
+        compiled: bool = True,
+        room: TextRoom = ROOM,
     ) -> None:
         """Without ``compiled`` the scanner is not used, as where there is none."""
         self._targets = tuple(targets)
@@ -48,7 +55,7 @@ class JsonRows:
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
         self._known = frozenset(path[0] for path in self._paths) | frozenset(uncounted)
-        self._scanner = scanner_for(self._targets, self._paths) if compiled else None
+        self._scanner = scanner_for(self._targets, self._paths, room) if compiled else None
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""

@@ -19,6 +19,7 @@ from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.json.field_names import Names
 from sparkhaven.ingest.formats.json.field_paths import Path
 from sparkhaven.ingest.formats.scan.scan_columns import ScanColumns
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.ingest.values.typed_rows import Ints
@@ -45,12 +46,12 @@ class Scanner:
     ValueError if it cannot look for these; NotImplementedError where there is no compiled core.
     """
 
-    def __init__(self, targets: Sequence[Target], paths: Sequence[Path]) -> None:
+    def __init__(self, targets: Sequence[Target], paths: Sequence[Path], room: TextRoom = ROOM) -> None:
         native = core()
         if native is None:
             raise NotImplementedError
         self._core = native
-        self._columns = ScanColumns(targets, TOKEN, json_tokens)
+        self._columns = ScanColumns(targets, TOKEN, json_tokens, room)
         self._names = Names(self._columns.first(paths), native)
         self._first = np.full(len(self._names.objects), -1, np.int64)
         self._layout = self._columns.layout
@@ -74,9 +75,9 @@ class Scanner:
         return ScannedLines(lines[~doubt], columns, lines[doubt], unknown)
 
 
-def scanner_for(targets: Sequence[Target], paths: Sequence[Path]) -> Scanner | None:
+def scanner_for(targets: Sequence[Target], paths: Sequence[Path], room: TextRoom = ROOM) -> Scanner | None:
     """The scanner for these fields, None where there is none."""
     try:
-        return Scanner(targets, paths) if targets else None
+        return Scanner(targets, paths, room) if targets else None
     except (ValueError, NotImplementedError):
         return None

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.formats.scan.powers_of_five import powers_of_five
-from sparkhaven.ingest.formats.scan.text_ids import TextIds
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextIds, TextRoom
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
 from sparkhaven.ingest.values.exact_values import integer_range
@@ -49,7 +49,6 @@ _KINDS = {
 _DIGITS = {"ns": 0, "us": 3, "ms": 6, "s": 9}
 _LAST_LEAD = {"US_ASCII": 0x7F, "ISO_8859_1": 0xC3}
 _ANY_LEAD = 0xF4
-_SPARE = 16  # bytes behind the texts, so that short ones can be moved by one move of 16
 
 Bytes = npt.NDArray[np.uint8]
 Source = TypeVar("Source")  # a field by its name or path
@@ -68,6 +67,7 @@ class _Column:
     ends: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     text: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
     ids: TextIds | None = None  # for as long as its texts are few
+    spare: int = ROOM.spare
 
     def prepare(self, lines: int, size: int) -> None:
         """Room for so many lines of so many bytes. ``values`` is new each time: Arrow arrays keep it."""
@@ -83,12 +83,12 @@ class _Column:
             layout.values = self.values.ctypes.data
         else:
             if self.ids is not None:
-                self.ids.prepare(layout, lines, size + _SPARE)
+                self.ids.prepare(layout, lines, size + self.spare)
             if len(self.ends) < lines + 1:
                 self.ends = np.zeros(lines + 1, np.int32)
                 layout.ends = self.ends.ctypes.data
-            if layout.room < size + _SPARE:
-                self.text = np.empty(size + _SPARE, np.uint8)
+            if layout.room < size + self.spare:
+                self.text = np.empty(size + self.spare, np.uint8)
                 layout.bytes, layout.room = self.text.ctypes.data, len(self.text)
         if self.local is not None:
             if len(self.local) < lines:
@@ -140,8 +140,8 @@ class ScanColumns:
     ValueError for a type that the core has no kind for.
     """
 
-    def __init__(self, targets: Sequence[Target], formed: int, convert: Convert) -> None:
-        self._columns = [_column(target, formed, convert) for target in targets]
+    def __init__(self, targets: Sequence[Target], formed: int, convert: Convert, room: TextRoom = ROOM) -> None:
+        self._columns = [_column(target, formed, convert, room) for target in targets]
         self._layouts = (ColumnLayout * len(self._columns))()
         for index, column in enumerate(self._columns):
             self._layouts[index] = column.layout
@@ -180,11 +180,11 @@ class ScanColumns:
         return [array.filter(good) for array in columns], doubt
 
 
-def _column(target: Target, formed: int, convert: Convert) -> _Column:
+def _column(target: Target, formed: int, convert: Convert, room: TextRoom) -> _Column:
     name = target.column.type.name
     layout = ColumnLayout(kind=formed, last_lead=_ANY_LEAD, also=-1)
     if target.form is not None:
-        return _Column(target, layout, None, convert)
+        return _Column(target, layout, None, convert, spare=room.spare)
     if name == "Instant" and target.unit == "iso":
         layout.kind = ISO
         local = None if target.zone is None else np.empty(0, np.uint8)
@@ -196,7 +196,7 @@ def _column(target: Target, formed: int, convert: Convert) -> _Column:
         layout.kind = TEXT
         layout.last_lead = _LAST_LEAD.get(target.column.encoding or "UTF_8", _ANY_LEAD)
         symbols = target.column.storage is Storage.SYMBOL or not target.stored
-        return _Column(target, layout, None, ids=TextIds() if symbols else None)
+        return _Column(target, layout, None, ids=TextIds(room=room) if symbols else None, spare=room.spare)
     if name not in _KINDS:
         raise ValueError(f"the scanner has no kind for {name}")
     layout.kind, dtype = _KINDS[name]

@@ -15,10 +15,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.native.abi import ColumnLayout, SlotLayout
+from sparkhaven.store.types.frozen import frozen
 
 SLOT = np.dtype(SlotLayout)
-FEW = 256  # texts that every block may have
-SHARE = 8  # else one text for so many lines
+
+
+@frozen
+class TextRoom:
+    """How many texts a block may have to get ids: ``few``, or one for ``share`` lines; ``spare`` bytes follow them."""
+
+    few: int = 256
+    share: int = 8
+    spare: int = 16  # so that short ones can be moved by one move of 16
+
+    def most(self, lines: int) -> int:
+        """How many texts a block of so many lines may have to get ids."""
+        return max(self.few, lines // self.share)
+
+
+ROOM = TextRoom()
 
 
 @dataclass(slots=True)
@@ -30,10 +45,11 @@ class TextIds:
     text: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
     slots: npt.NDArray[np.void] = field(default_factory=lambda: np.zeros(0, SLOT))
     seed: int = field(default_factory=lambda: secrets.randbits(64))
+    room: TextRoom = ROOM
 
     def prepare(self, layout: ColumnLayout, lines: int, size: int) -> None:
         """Room for so many lines of so many bytes in all, and no texts yet."""
-        most = most_texts(lines)
+        most = self.room.most(lines)
         slots = 1 << (2 * most).bit_length()
         if len(self.slots) < slots:
             self.slots = np.zeros(slots, SLOT)
@@ -55,8 +71,3 @@ class TextIds:
         texts = pa.Array.from_buffers(pa.string(), count, buffers, 0)
         ids = pa.Array.from_buffers(pa.int32(), rows, [bitmap, pa.py_buffer(self.ids[:rows])], missing)
         return pa.DictionaryArray.from_arrays(ids, texts, safe=False)
-
-
-def most_texts(lines: int) -> int:
-    """How many texts a block of so many lines may have to get ids."""
-    return max(FEW, lines // SHARE)

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.formats.csv.scanner import CsvScanner
 from sparkhaven.ingest.formats.json.scanner import Scanner
-from sparkhaven.ingest.formats.scan import scan_columns, text_ids
-from sparkhaven.ingest.formats.scan.text_ids import TextIds, most_texts
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextIds, TextRoom
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.store.native.abi import ColumnLayout, SlotLayout
@@ -55,7 +54,7 @@ def records(texts: Texts) -> LineBlock:
 
 
 def json_scan(texts: Texts, scanner: Scanner | None = None, *, escaped: bool = False) -> pa.Array:
-    found = (scanner or Scanner([TEXT], [("v",)])).scan(json_lines(texts, escaped=escaped))
+    found = (scanner or json_scanner()).scan(json_lines(texts, escaped=escaped))
     assert len(found.lines) == len(texts)
     return found.columns[0]
 
@@ -66,14 +65,17 @@ def csv_scan(texts: Texts, scanner: CsvScanner | None = None) -> pa.Array:
     return found.columns[0]
 
 
-def csv_scanner() -> CsvScanner:
-    return CsvScanner([TEXT], ["v", "w"], CsvOptions(header=False, names=("v", "w")))
+def json_scanner(room: TextRoom = ROOM) -> Scanner:
+    return Scanner([TEXT], [("v",)], room)
 
 
-def few(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def csv_scanner(room: TextRoom = ROOM) -> CsvScanner:
+    return CsvScanner([TEXT], ["v", "w"], CsvOptions(header=False, names=("v", "w")), room)
+
+
+def few(most: int) -> TextRoom:
     """Texts that a block may have at most, however many lines it has."""
-    monkeypatch.setattr(text_ids, "FEW", most)
-    monkeypatch.setattr(text_ids, "SHARE", 1 << 40)
+    return TextRoom(most, share=1 << 40)
 
 
 def as_plain(array: pa.Array, texts: Texts, most: int) -> None:
@@ -92,11 +94,9 @@ def as_plain(array: pa.Array, texts: Texts, most: int) -> None:
 @MANY
 @given(st.lists(WORDS | st.none(), min_size=1, max_size=60), st.integers(0, 12))
 def test_ids_as_the_plain_way_gives_them(texts: list[str | None], most: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        few(patch, most)
-        for escaped in (False, True):
-            as_plain(json_scan(texts, escaped=escaped), texts, most)
-        as_plain(csv_scan(texts), texts, most)
+    for escaped in (False, True):
+        as_plain(json_scan(texts, json_scanner(few(most)), escaped=escaped), texts, most)
+    as_plain(csv_scan(texts, csv_scanner(few(most))), texts, most)
 
 
 @pytest.mark.slow
@@ -106,17 +106,16 @@ def test_many_texts_of_one_length(length: int) -> None:
     count = 200 if length == 2 else 2500
     made = ["".join(chance.choices("abcdefghij é", k=length)) for _ in range(count)]
     texts = [*made, *chance.choices(made, k=30_000)]
-    as_plain(json_scan(texts), texts, most_texts(len(texts)))
-    as_plain(csv_scan(texts), texts, most_texts(len(texts)))
+    as_plain(json_scan(texts), texts, ROOM.most(len(texts)))
+    as_plain(csv_scan(texts), texts, ROOM.most(len(texts)))
 
 
-def test_as_many_texts_as_may_be_and_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    few(monkeypatch, 5)
+def test_as_many_texts_as_may_be_and_one_more() -> None:
     for length in (3, 30):
         texts: Texts = [str(n).zfill(length) for n in range(5)] * 3
         for given_texts in (texts, [None, *texts], [*texts, "one more"], [*texts, None, "one more", "0", None, "and"]):
-            as_plain(json_scan(given_texts), given_texts, 5)
-            as_plain(csv_scan(given_texts), given_texts, 5)
+            as_plain(json_scan(given_texts, json_scanner(few(5))), given_texts, 5)
+            as_plain(csv_scan(given_texts, csv_scanner(few(5))), given_texts, 5)
 
 
 class Crowded(TextIds):
@@ -142,7 +141,7 @@ def test_texts_that_differ_in_length_alone(seed: int) -> None:
 
 
 def test_texts_of_the_same_hash() -> None:
-    scanner = Scanner([TEXT], [("v",)])
+    scanner = json_scanner()
     (column,) = scanner._columns._columns
     assert column.ids is not None
     column.ids.seed = 12345
@@ -170,7 +169,7 @@ def test_each_byte_is_compared(length: int) -> None:
     meant = bytes(range(ord("A"), ord("A") + length)).replace(b"\\", b"#")
     for place in range(length + 1):
         there = meant if place == length else meant[:place] + b"~" + meant[place + 1 :]
-        scanner = Scanner([TEXT], [("v",)])
+        scanner = json_scanner()
         (column,) = scanner._columns._columns
         column.ids = Forged()
         column.ids.text_there, column.ids.text_meant = there, meant  # type: ignore[attr-defined]
@@ -205,9 +204,8 @@ def colliding(seed: int) -> tuple[bytes, bytes]:
             return b"AAAAAAAA" + last, head + tail
 
 
-def test_a_column_of_many_texts_stays_without_ids_and_one_of_few_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    few(monkeypatch, 3)
-    scanner, other = Scanner([TEXT], [("v",)]), csv_scanner()
+def test_a_column_of_many_texts_stays_without_ids_and_one_of_few_keeps_them() -> None:
+    scanner, other = json_scanner(few(3)), csv_scanner(few(3))
     for texts, coded in ((["a", "b"], True), ([None, None], False), (["c", None, "d", "e"], True), (["e"], True)):
         for array in (json_scan(texts, scanner), csv_scan(texts, other)):
             assert pa.types.is_dictionary(array.type) == coded and array.to_pylist() == texts
@@ -256,34 +254,33 @@ class Guarded(TextIds):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 8, 9, 15, 16, 17, 33])
-def test_nothing_is_touched_behind_the_buffers(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_touched_behind_the_buffers(length: int) -> None:
     """Also where the input ends with a text, and where more texts come than there may be."""
-    few(monkeypatch, 4)
     for distinct in (4, 5):
         texts: Texts = [str(n).zfill(length)[-length:] for n in range(distinct)] * 2
         for last in (False, True):
             with ExitStack() as areas:
-                scanner = Scanner([TEXT], [("v",)])
+                scanner = json_scanner(few(4))
                 (column,) = scanner._columns._columns
                 json_scan(texts, scanner)  # so that the room is known
-                column.ids = Guarded()
+                column.ids = Guarded(room=few(4))
                 Guarded.areas = areas
                 array = json_scan(texts, scanner, escaped=last)
                 as_plain(pa.concat_arrays([array]), texts, 4)
 
 
 @pytest.mark.slow
-def test_nothing_is_touched_behind_the_buffers_when_ids_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_touched_behind_the_buffers_when_ids_are_given_up() -> None:
     """The text of a record in doubt stands first, so that short ones lie near the end of the room."""
-    few(monkeypatch, 2)
-    monkeypatch.setattr(scan_columns, "_SPARE", 0)
+    room = replace(few(2), spare=0)
     given_block = block([b"x" * 20 + b",?", b"b,1", b"c,1"])
     for _ in range(2):
         with ExitStack() as areas:
-            scanner = CsvScanner([TEXT, target("int", "w")], ["v", "w"], CsvOptions(header=False, names=("v", "w")))
+            options = CsvOptions(header=False, names=("v", "w"))
+            scanner = CsvScanner([TEXT, target("int", "w")], ["v", "w"], options, room)
             column = scanner._columns._columns[0]
             column.prepare(len(given_block), len(given_block.data))
-            column.ids = Guarded()
+            column.ids = Guarded(room=room)
             Guarded.areas = areas
             found = scanner.scan(given_block, 0, last=True, longest=1 << 20, alone=None)
             assert found.columns[0].to_pylist() == ["b", "c"] and column.ids is None

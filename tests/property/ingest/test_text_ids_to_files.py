@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest import router
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
-from sparkhaven.ingest.formats.scan import text_ids
-from sparkhaven.ingest.router import Router
+from sparkhaven.ingest.formats.scan.text_ids import ROOM, TextRoom
+from sparkhaven.ingest.router import Routed, Router
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, ValueRule
 from sparkhaven.ingest.values.typed_rows import TypedRows
@@ -52,12 +51,14 @@ LINES = st.lists(
 )
 
 
-def decoded(blocks: Sequence[Sequence[Line]], rejects: Rejects, *, csv: bool, compiled: bool) -> Iterator[TypedRows]:
+def decoded(
+    blocks: Sequence[Sequence[Line]], rejects: Rejects, *, csv: bool, compiled: bool, room: TextRoom = ROOM
+) -> Iterator[TypedRows]:
     first = 0
     names = ("place", "s", "n")
     options = CsvOptions(header=False, names=names)
-    records = CsvRows(TARGETS, [], options, compiled=compiled, exact=not compiled)
-    lines = JsonRows(TARGETS, [], compiled=compiled)
+    records = CsvRows(TARGETS, [], options, compiled=compiled, exact=not compiled, room=room)
+    lines = JsonRows(TARGETS, [], compiled=compiled, room=room)
     for block in blocks:
         numbers = np.arange(first, first + len(block), dtype=np.int64)
         first += len(block)
@@ -77,14 +78,14 @@ def json_line(row: dict[str, object]) -> bytes:
 
 
 def files_of(
-    blocks: Sequence[Sequence[Line]], *, csv: bool, compiled: bool
+    blocks: Sequence[Sequence[Line]], *, csv: bool, compiled: bool, room: TextRoom = ROOM, few: int = 256
 ) -> tuple[dict[str, bytes], list[object], set[str]]:
     """The column files of all locations, what the appends report, and the types that the texts came in."""
     kinds: set[str] = set()
     rejects = Rejects(PLENTY)
     held: dict[LocationKey, list[pa.RecordBatch]] = {}
-    routing = Router(TARGETS, PARTITION, "f", 0)
-    for rows in decoded(blocks, rejects, csv=csv, compiled=compiled):
+    routing = Router(TARGETS, PARTITION, "f", 0, few_texts=few)
+    for rows in decoded(blocks, rejects, csv=csv, compiled=compiled, room=room):
         for routed in routing.route(rows, lambda _: b"", rejects):
             held.setdefault(routed.key, []).append(routed.batch)
             kinds.add(str(routed.batch.column("s").type))
@@ -106,11 +107,9 @@ def files_of(
 @given(st.lists(LINES, min_size=1, max_size=4), st.integers(0, 8), st.integers(0, 8), st.booleans())
 def test_the_same_files(blocks: list[list[Line]], most: int, rows: int, csv: bool) -> None:
     """For any number of texts that are worth ids, and of those that a location of few rows takes with it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_ids, "FEW", most)
-        patch.setattr(text_ids, "SHARE", 1 << 40)
-        patch.setattr(router, "FEW_TEXTS", rows)
-        assert files_of(blocks, csv=csv, compiled=True)[:2] == files_of(blocks, csv=csv, compiled=False)[:2]
+    room = TextRoom(most, share=1 << 40)
+    scanned, exact = (files_of(blocks, csv=csv, compiled=way, room=room, few=rows) for way in (True, False))
+    assert scanned[:2] == exact[:2]
 
 
 def test_dictionaries_and_texts_at_one_location() -> None:
@@ -133,21 +132,20 @@ def test_more_locations_than_a_byte_counts() -> None:
     assert found == {str(place): list(range(place, 2000, 700)) for place in range(700)}
 
 
-def test_a_location_of_few_rows_does_not_take_the_texts_of_all_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router, "FEW_TEXTS", 3)
+def test_a_location_of_few_rows_does_not_take_the_texts_of_all_with_it() -> None:
     lines = [*(("A", f"text {n}", n) for n in range(40)), ("B", "one", 1), ("B", "two", 2)]
-    routed = list(_routed(lines))
+    routed = list(_routed(lines, 3))
     kinds = {one.key.internal: one.batch.column("s").type for one in routed}
     assert pa.types.is_string(kinds["B"]) and not pa.types.is_dictionary(kinds["B"])
     assert {one.key.internal: one.batch.column("s").to_pylist() for one in routed}["B"] == ["one", "two"]
-    alone = list(_routed(lines[:40]))
+    alone = list(_routed(lines[:40], 3))
     assert len(alone) == 1 and pa.types.is_dictionary(alone[0].batch.column("s").type)
 
 
-def _routed(lines: Sequence[Line]) -> Iterator[router.Routed]:
+def _routed(lines: Sequence[Line], few: int = 256) -> Iterator[Routed]:
     rejects = Rejects(PLENTY)
     for rows in decoded([lines], rejects, csv=False, compiled=True):
-        yield from Router(TARGETS, PARTITION, "f", 0).route(rows, lambda _: b"", rejects)
+        yield from Router(TARGETS, PARTITION, "f", 0, few_texts=few).route(rows, lambda _: b"", rejects)
 
 
 def test_spilled_rows_keep_their_own_texts(tmp_path: Path) -> None:
