@@ -27,7 +27,6 @@ def parse_error(text: str) -> SparkhavenError | None:
 
 
 def _parts(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Names and values of the lines below the head; a value may have several lines."""
     name, value = "", ""
     for line in lines:
         part = _PART.fullmatch(line)

@@ -118,7 +118,6 @@ class Layout:
 
     # --- definitions
     def schemas(self) -> Path:
-        """Deployed schema files."""
         return self.root / "Schemas"
 
     def schema(self, table: TableName) -> Path:
@@ -130,7 +129,6 @@ class Layout:
 
     # --- intraday
     def intraday(self, table: TableName) -> Path:
-        """Root of a table's intraday partitions."""
         return self.root.joinpath("Intraday", table.namespace, table.table)
 
     def intraday_location(self, table: TableName, key: LocationKey) -> Path:
@@ -138,7 +136,6 @@ class Layout:
         return self.root.joinpath(*parts)  # in one step: a start makes ten thousands of them
 
     def set_aside(self, table: TableName) -> Path:
-        """Notes about damaged intraday locations that were set aside."""
         return self.intraday(table) / ".set-aside"
 
     def streams(self, table: TableName) -> Path:
@@ -149,7 +146,6 @@ class Layout:
         return self.streams(table) / f"{stream}.log"
 
     def stream_checkpoint(self, table: TableName, stream: str) -> Path:
-        """Compacted state of a stream at its rollback floor."""
         return self.streams(table) / f"{stream}.checkpoint"
 
     def stream_head(self, table: TableName, stream: str) -> Path:
@@ -173,7 +169,6 @@ class Layout:
 
     # --- history
     def system(self, namespace: str) -> Path:
-        """Root of a namespace's history."""
         return self.root / "Systems" / namespace
 
     def partitions(self, namespace: str) -> Path:

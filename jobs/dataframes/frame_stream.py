@@ -154,14 +154,8 @@ def remove_unwritten(fs: Fs, options: FrameOptions, begun: int, generation: int)
 def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: Lease) -> FrameStream:
     """Continues the generation of a lease; errors as ``StreamLog.take_over`` and ``require_writable``."""
     place = _place(fs, options)
-    log = StreamLog.take_over(
-        place,
-        lease,
-        clock=time.time,
-        pid=os.getpid(),
-        host=socket.gethostname(),
-        retention=_retention(options),
-    )
+    opening = Opening(None, "", time.time, os.getpid(), socket.gethostname(), _retention(options))
+    log = StreamLog.take_over(place, lease, opening)
     try:
         require_writable(fs, place.layout, schema)
     except BaseException:

@@ -12,7 +12,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.writers.merge.unfinished_work import DateStatus, DateValidation
 
 UTC = ZoneInfo("UTC")

@@ -20,8 +20,8 @@ from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.native.checked_columns import TextBounds, verify_fixed, verify_ids, verify_texts
 from sparkhaven.store.native.gather import count_ids
-from sparkhaven.store.native.verified_bytes import TextBounds, verify_fixed, verify_ids, verify_texts
 from sparkhaven.store.scan.checksums import BLOCK, checksum, crc32
 from sparkhaven.store.scan.column_file import committed_prefix, read_grouping
 from sparkhaven.store.types.committed_columns import RangeStats

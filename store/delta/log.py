@@ -19,7 +19,6 @@ from sparkhaven.store.types.frozen import frozen
 
 
 def unreadable(path: Path, what: str, hint: str) -> SparkhavenError:
-    """A feature of the table that readers must know and we do not."""
     return UnsupportedVersionError(
         "the Delta table has a feature that is not read",
         where=path,
@@ -30,7 +29,6 @@ def unreadable(path: Path, what: str, hint: str) -> SparkhavenError:
 
 
 def unwritable(path: Path, what: object) -> SparkhavenError:
-    """A feature of the table that writers must know and we do not."""
     return UnsupportedVersionError(
         "the Delta table has a feature that is not written without Spark",
         where=path,
@@ -41,7 +39,6 @@ def unwritable(path: Path, what: object) -> SparkhavenError:
 
 
 def damaged(path: Path, content: object) -> SparkhavenError:
-    """A file of the log is not what Delta writes."""
     return CorruptFileError(
         "a file of the Delta log is damaged",
         where=path,
@@ -77,7 +74,6 @@ class Listing:
 
     @property
     def latest(self) -> int | None:
-        """The newest version; None where there is no table."""
         return max((*self.versions, *self.checkpoints), default=None)
 
     def checkpoint_before(self, version: int) -> int:

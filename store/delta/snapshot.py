@@ -46,7 +46,6 @@ class DeltaSnapshot:
 
     @property
     def configuration(self) -> Mapping[str, str]:
-        """Properties of the table."""
         return self.metadata.get("configuration") or {}
 
     def paths(self) -> list[Path]:
@@ -54,7 +53,6 @@ class DeltaSnapshot:
         return sorted(self.files, key=lambda path: (self.files[path]["modificationTime"], path))
 
     def after(self, actions: Iterable[Action]) -> DeltaSnapshot:
-        """The table at the next version, which has these actions."""
         state = _State(self)
         for kind, body in actions:
             state.take(kind, body)

@@ -65,7 +65,6 @@ def _tag(column: Column) -> int:
 
 
 def add(*digests: int) -> int:
-    """The digest of all rows together."""
     return sum(digests) % MODULUS
 
 

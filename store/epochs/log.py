@@ -19,7 +19,6 @@ is unknown: every further call raises CommitUnknownError until the stream is ope
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
@@ -34,7 +33,6 @@ from sparkhaven.store.epochs.generation import Generation, Opening, open_generat
 from sparkhaven.store.epochs.log_maintenance import Shortening
 from sparkhaven.store.epochs.reading.log_reader import read_rolled_back_epochs
 from sparkhaven.store.epochs.recovery.recover import apply
-from sparkhaven.store.epochs.retention import DEFAULTS, Retention
 from sparkhaven.store.epochs.rollback import plan_rollback
 from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord
 from sparkhaven.store.epochs.state.log_values import Batch
@@ -48,7 +46,8 @@ from sparkhaven.store.places import StreamPlace
 class StreamLog:
     """One open generation of a stream, by ``open`` or ``take_over``; not thread-safe. The driver has one per stream.
 
-    ``state`` is live and belongs to the log; ``recovery`` reports what opening found and dropped.
+    ``state`` is live and belongs to the log; ``recovery`` reports what opening found and dropped. ``removals_end`` is
+    the place up to which the state has applied removals; it grows with each removal.
     """
 
     def __init__(self, place: StreamPlace, *, opened: Generation, opening: Opening) -> None:
@@ -62,7 +61,7 @@ class StreamLog:
         self._short.begin(resumed.checkpoint_bytes, resumed.head_end, resumed.head_bytes)
         self._unsynced = Unsynced(place)
         self._pending: dict[int, list[LocationKey]] = {}
-        self._removals_end, self._last_removal = resumed.removals_end, resumed.last_removal
+        self.removals_end, self._last_removal = resumed.removals_end, resumed.last_removal
         self._removals_seen: tuple[int, int] | None = None
 
     @classmethod
@@ -74,23 +73,12 @@ class StreamLog:
         return cls(place, opened=open_generation(place, opening), opening=opening)
 
     @classmethod
-    def take_over(
-        cls,
-        place: StreamPlace,
-        lease: Lease,
-        *,
-        clock: Callable[[], float],
-        pid: int,
-        host: str,
-        retention: Retention = DEFAULTS,
-    ) -> StreamLog:
+    def take_over(cls, place: StreamPlace, lease: Lease, opening: Opening) -> StreamLog:
         """Continues a generation that another process has left with ``hand_over``; recovers nothing.
 
         Errors are those of ``take_over_generation``.
         """
-        opening = Opening(None, "", clock, pid, host, retention)
-        opened = take_over_generation(place, lease, opening)
-        return cls(place, opened=opened, opening=opening)
+        return cls(place, opened=take_over_generation(place, lease, opening), opening=opening)
 
     def __enter__(self) -> StreamLog:
         return self
@@ -151,19 +139,14 @@ class StreamLog:
         stat = self._place.fs.stat(self._place.stream_removals)
         seen = (stat.inode, stat.size) if stat else None
         if seen != self._removals_seen:
-            removals = read_removals(self._place, self._removals_end)
+            removals = read_removals(self._place, self.removals_end)
             for _, removal in removals.entries:
                 self.state.remove(removal)
                 if removal.phase == RemovalPhase.DELETE:
                     self._unsynced.forget(removal.key)
-            self._removals_end = removals.end
+            self.removals_end = removals.end
             self._last_removal = removals.last if removals.last[1] else self._last_removal
             self._removals_seen = seen
-
-    @property
-    def removals_end(self) -> int:
-        """The place up to which the state has applied removals; it grows with each removal."""
-        return self._removals_end
 
     def sync_now(self) -> int:
         """Makes every epoch durable (modes ``periodic`` and ``none``) and returns the newest durable epoch."""
@@ -196,17 +179,17 @@ class StreamLog:
                 with self._commit_lock() as commit_lock:  # their writer may have died before its sync
                     short.keep_removals(commit_lock)
                     self.refresh()
-                short.start(floor, self._undone, self._removals_end)
+                short.start(floor, self._undone, self.removals_end)
         if not short.running:
             short.touched = 0
-            if self._fold_removals() or short.head_is_due(self._removals_end):
+            if self._fold_removals() or short.head_is_due(self.removals_end):
                 self.write_head()
             return False
         if not short.step(whole=now):
             return False
         with self._commit_lock():
             self._file.require_owned()
-            done = short.finish(self.state, (self._removals_end, self._last_removal))
+            done = short.finish(self.state, (self.removals_end, self._last_removal))
             self.state.floor, self._undone = done.floor, done.undone
         return True
 
@@ -231,7 +214,7 @@ class StreamLog:
         self._file.require_usable()
         with self._commit_lock():
             self._file.require_owned()
-            return self._short.write_head(self.state, self._undone, (self._removals_end, self._last_removal))
+            return self._short.write_head(self.state, self._undone, (self.removals_end, self._last_removal))
 
     def rollback(self, to: int, *, reason: str = "asked for") -> int:
         """Commits the state of the kept epoch ``to``, positions included, as a new epoch; returns its number.

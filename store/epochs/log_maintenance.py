@@ -102,7 +102,6 @@ class Shortening:
         return self._head.is_due(self._log.length + removals_end)
 
     def write_head(self, state: StreamState, undone: RolledBackEpochs, removals: tuple[int, Mark]) -> bool:
-        """Replaces the head; False if it cannot be written."""
         return self._head.write(state, undone, self._log, removals)
 
     def _inodes(self) -> tuple[int, ...]:

@@ -12,12 +12,14 @@ from pathlib import Path
 from sparkhaven.store.epochs.reading.log_reader import read_files
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
+from sparkhaven.store.epochs.recovery.recover import held_to_read, plan_recovery
+from sparkhaven.store.epochs.recovery.resume import resume
 from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, TableExistsError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -72,6 +74,14 @@ def plan_rollback(
     return Rollback(record, target, plan)
 
 
+def preview_rollback(place: StreamPlace, to: int, *, time_ms: int) -> None:
+    """Raises what a rollback to epoch ``to`` would raise; changes nothing."""
+    with held_to_read(place):
+        resumed = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(place, resumed, leave_damaged=True)
+        plan_rollback(place, resumed.state, to, time_ms=time_ms, damaged=plan.damaged)
+
+
 Made = tuple[LocationKey, int]  # a location and the epoch that made it
 
 
@@ -111,7 +121,6 @@ def _since(place: StreamPlace, to: int) -> tuple[dict[Made, int], set[Made]]:
 
 
 def _records(place: TablePlace, value: str) -> list[MergeRecord]:
-    """The newest complete merge record of a date, and a newer one from which a killed merge would resume."""
     records = [newest(place, value), newest(place, value, complete=False)]
     return [r for r in records if r is not None and r.phase.reached(MergePhase.CHECK)]
 

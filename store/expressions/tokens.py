@@ -44,7 +44,6 @@ class Cursor:
         return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
 
     def take(self, *texts: str) -> Token | None:
-        """The next token if it is one of these signs or names; steps over it."""
         token = self.here
         if token.kind in ("sign", "name") and token.text in texts:
             self.position += 1
@@ -52,7 +51,6 @@ class Cursor:
         return None
 
     def need(self, text: str) -> None:
-        """Steps over this sign or name, or raises the error."""
         if self.take(text) is None:
             raise self._make_error(self.here.character, repr(text), repr(self.here.text))
 
@@ -69,7 +67,6 @@ class Tree(Protocol):
 
 
 def columns_of(tree: Tree) -> tuple[str, ...]:
-    """Names of the columns in a tree, sorted."""
     names: set[str] = set()
     todo = [tree]
     while todo:

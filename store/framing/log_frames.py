@@ -102,7 +102,6 @@ def read_header(data: bytes | memoryview, magic: bytes, where: object) -> int:
 
 
 def version(data: bytes | memoryview) -> int:
-    """The version that the magic of a header gives."""
     return data[6] - ord("0")
 
 

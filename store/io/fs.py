@@ -56,7 +56,6 @@ class Fs(Durability):
             return file.read()
 
     def open(self, path: Path) -> Opened:
-        """A file for reading piece by piece."""
         return Opened(path)
 
     def read_range(self, path: Path, offset: int, length: int) -> bytes:
@@ -124,7 +123,6 @@ class Fs(Durability):
             os.close(descriptor)
 
     def stat(self, path: Path, *, follow: bool = True) -> Stat | None:
-        """What a path is, or None if nothing is there."""
         try:
             status = os.stat(path, follow_symlinks=follow)
         except (FileNotFoundError, NotADirectoryError):
@@ -254,7 +252,6 @@ class Fs(Durability):
         self.rename(temporary, path)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Renames within one file system; the caller syncs the parents."""
         os.rename(source, target)
 
     def link(self, source: Path, target: Path) -> bool:

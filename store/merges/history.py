@@ -25,7 +25,6 @@ class DateHistory:
 
     @property
     def complete(self) -> tuple[MergeRecord, ...]:
-        """Those that readers may take the date's history from."""
         return tuple(record for record in self.records if record.complete)
 
     @property
@@ -51,7 +50,6 @@ class DateHistory:
 
 
 def load_history(place: TablePlace, value: str) -> DateHistory:
-    """The history of a date; raises what listing and loading its records raise."""
     numbers = generations(place, value)
     return DateHistory(value, tuple(load_record(place, value, number) for number in numbers))
 
@@ -90,5 +88,4 @@ def renamed(values: Mapping[str, V], labels: Mapping[str, str]) -> dict[str, V]:
 
 
 def agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether digests are equal for each column that both have."""
     return all(one[name] == other[name] for name in one.keys() & other.keys())

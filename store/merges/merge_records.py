@@ -28,9 +28,15 @@ from sparkhaven.store.framing.canonical import dump, load
 from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_partition
-from sparkhaven.store.merges.drops import ColumnDrop, decode_drops, encode_drops
-from sparkhaven.store.merges.merge_run import MergeRun, decode_run, encode_run
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import (
+    ColumnDrop,
+    MergePhase,
+    MergeRun,
+    decode_drops,
+    decode_run,
+    encode_drops,
+    encode_run,
+)
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats, decode_range, encode_range
 from sparkhaven.store.types.frozen import frozen
@@ -128,7 +134,6 @@ class MergeRecord:
 
     @property
     def dropped_columns(self) -> tuple[tuple[str, int], ...]:
-        """Names of columns that a command dropped, with the rows that had values."""
         return tuple((drop.name, drop.rows) for drop in self.column_drops)
 
     @property
@@ -169,7 +174,6 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
 
 
 def store_record(place: TablePlace, record: MergeRecord) -> None:
-    """Writes a record, durably and atomically."""
     store_records(place, [record])
 
 

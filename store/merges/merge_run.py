@@ -1,19 +1,39 @@
-"""What a merge record says of the run that wrote it: its order, format, destinations and sources.
+"""What a merge record says of the run that wrote it: phase, dropped columns, order, format, destinations and sources.
 
-It is the entry ``details`` of the record, which readers of history ignore. Destinations are lists [writable, internal,
-staging, target], sources [stream, internal, since, epoch, start, stop]. Each entry of a planned run is written. Other
-runs have those that were given. Entries of later releases are kept as they are.
+``MergeRun`` is the entry ``details`` of the record, which readers of history ignore. Destinations are lists [writable,
+internal, staging, target], sources [stream, internal, since, epoch, start, stop]. Each entry of a planned run is
+written. Other runs have those that were given. Entries of later releases are kept as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.frozen import frozen
+
+
+class MergePhase(StrEnum):
+    """The phases of a merge of one date. Its record has the last finished one of those that are stored."""
+
+    PLAN = "plan"
+    STAGE = "stage"
+    SYNC = "sync"
+    CHECK = "check"
+    PUBLISH = "publish"
+    INDEX = "index"
+    RECORD = "record"
+    CLEAN = "clean"
+
+    def reached(self, phase: MergePhase) -> bool:
+        return _ORDER.index(self) >= _ORDER.index(phase)
+
+
+_ORDER = tuple(MergePhase)
 
 
 @frozen
@@ -32,7 +52,6 @@ class Destination:
         return self.stage_root / self.internal / value / table.table
 
     def published(self, table: TableName, value: str) -> Path:
-        """The location directory after publishing."""
         return self.target / value / table.table
 
 
@@ -80,7 +99,6 @@ class MergeRun:
 
     @property
     def staging(self) -> list[Path]:
-        """Every staging directory of the run, used or not."""
         roots = {destination.stage_root for destination in self.destinations}
         return sorted(roots | ({self.work} if self.work else set()))
 
@@ -142,3 +160,25 @@ _NAMES = frozenset(
         "import",
     ]
 )
+
+
+@frozen
+class ColumnDrop:
+    """A column of the sources that the outputs lack: in how many rows it had a value.
+
+    ``digest`` is that of the column in the sources, as 32 hex digits.
+    """
+
+    id: int
+    name: str
+    rows: int
+    digest: str
+
+
+def encode_drops(drops: Sequence[ColumnDrop]) -> dict[str, Any]:
+    return {"columnDrops": [[drop.id, drop.name, drop.rows, drop.digest] for drop in drops]} if drops else {}
+
+
+def decode_drops(record: Mapping[str, Any]) -> tuple[ColumnDrop, ...]:
+    """The inverse of ``encode_drops``; TypeError where a part is missing."""
+    return tuple(ColumnDrop(*entry) for entry in record.get("columnDrops", ()))

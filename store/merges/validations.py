@@ -82,7 +82,6 @@ class Validation:
 
     @property
     def passed(self) -> bool:
-        """Whether every rule was evaluated (unless ``tolerant``) and holds."""
         return not self.failed and (self.tolerant or not self.unevaluated)
 
     def require(self) -> Validation:
@@ -191,13 +190,11 @@ def _corrupt(what: str, where: object, expected: object, found: object) -> Corru
 
 
 def store_validation(place: TablePlace, validation: Validation) -> None:
-    """Writes a validation, durably, replacing an older one of the same merge."""
     path = validation_path(place, validation.value, validation.generation)
     place.fs.replace(path, encode_validation(validation))
 
 
 def load_validation(place: TablePlace, record: MergeRecord) -> Validation | None:
-    """The last validation of a merge; None if there is none."""
     path = validation_path(place, record.value, record.generation)
     if place.fs.stat(path) is None:
         return None

@@ -26,7 +26,6 @@ def gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.ND
 
 
 def gathered(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
-    """``entries[order]``, as a new array. IndexError: an index is out of range."""
     out = np.empty(len(order), entries.dtype)
     gather(entries, order, out)
     return out

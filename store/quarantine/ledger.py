@@ -65,7 +65,6 @@ def read_ledger(place: StreamPlace) -> Ledger | None:
 
 
 def write_ledger(place: StreamPlace, ledger: Ledger) -> None:
-    """Replaces the ledger; durable when it returns."""
     with place.fs.during("quarantine-ledger"):
         place.fs.replace(place.stream_quarantine, encode_ledger(ledger, str(place.table), place.stream))
 

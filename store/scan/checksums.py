@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.native.verified_bytes import crc32_each
+from sparkhaven.store.native.checked_columns import crc32_each
 from sparkhaven.store.types.committed_columns import FileState
 
 ChecksumVerify = Literal["open", "read", "scrub", "off"]
@@ -50,7 +50,6 @@ def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
 
 
 def file_state(fs: Fs, path: Path) -> FileState:
-    """Size and CRC-32 of a whole file. FileNotFoundError: it is missing."""
     stat = fs.stat(path)
     size = stat.size if stat is not None else 0
     return FileState(size, checksum(fs, path, 0, size))
@@ -124,7 +123,6 @@ def checks_of(mode: ChecksumVerify) -> Checks | None:
 
 
 def changed(path: Path, state: FileState, computed: int) -> CorruptFileError:
-    """The error for committed bytes that are not what they were."""
     return CorruptFileError(
         "checksum does not match. Committed bytes have changed",
         where=path,

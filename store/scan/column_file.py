@@ -123,7 +123,6 @@ class ColumnFile:
 
 
 def nulls(column: Column, count: int) -> pa.Array:
-    """That many nulls, in the Arrow type in which the column is read."""
     kind = pa.dictionary(pa.int32(), pa.string()) if column.storage is Storage.SYMBOL else column.type.arrow
     return pa.nulls(count, kind)
 

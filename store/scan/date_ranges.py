@@ -83,7 +83,6 @@ def refuse_malformed(asked: Iterable[str], known: Collection[str], *, new: bool 
 
 
 def _has(text: str, known: Collection[str], new: bool) -> bool:
-    """Whether a table with these values may have it."""
     if new and not known:
         return not any(_SHAPE.match(name) for name in range_of(text) or (text,))
     if known and not any(begin_of(value) is not None for value in known):
@@ -95,5 +94,4 @@ def _has(text: str, known: Collection[str], new: bool) -> bool:
 
 
 def example(known: Iterable[str]) -> str:
-    """A date in the form of the table's own."""
     return max((value for value in known if begin_of(value) is not None), default="2026-11-20")

@@ -71,7 +71,6 @@ class CommittedParquet:
         return -1
 
     def uncompressed(self, column: Column) -> int:
-        """Bytes of a column's pages before they were compressed."""
         if not self.has(column):
             return 0
         field = self._field(column)
@@ -81,7 +80,6 @@ class CommittedParquet:
         return sum(int(metadata.row_group(group).column(field).total_uncompressed_size) for group in groups)
 
     def reading(self, column: Column) -> Reading | None:
-        """Reads ranges of rows of a column; None where the file has no such column."""
         return _Reader(self, column).read if self.has(column) else None
 
     def group(self, index: int, column: Column) -> pa.Array:

@@ -85,7 +85,6 @@ class Slice:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """File name -> committed bytes of its data region."""
         return {name: state.size for name, state in self.files.items()}
 
     def has_nulls(self, column: str) -> bool | None:
@@ -218,7 +217,6 @@ def _located(snapshot: Snapshot, value: str, taken: MergeInput) -> tuple[Stream 
 
 
 def _holds(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
-    """Whether the snapshot has every row that a merge took from one location."""
     stream, location = _located(snapshot, value, taken)
     if stream is None:
         return True  # the stream no longer exists, only its history does
@@ -249,22 +247,13 @@ def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState
 
 def _history(layout: Layout, snapshot: Snapshot, record: MergeRecord) -> list[Slice]:
     table, newer = snapshot.table, record.schema_version > snapshot.schema.version
-    keys = [(LocationKey(output.internal, record.value), output) for output in record.outputs if output.rows]
-    return [
-        Slice(
-            "history",
-            None,
-            key,
-            layout.history_location(table, key),
-            0,
-            out.rows,
-            out.rows,
-            out.files,
-            out.stats,
-            newer,
-        )
-        for key, out in sorted(keys, key=lambda pair: pair[0])
-    ]
+    slices = []
+    for out in sorted(record.outputs, key=lambda output: output.internal):
+        if out.rows:
+            key, rows = LocationKey(out.internal, record.value), (0, out.rows, out.rows)
+            directory = layout.history_location(table, key)
+            slices.append(Slice("history", None, key, directory, *rows, out.files, out.stats, newer))
+    return slices
 
 
 def _remainder(
@@ -291,7 +280,6 @@ def _value_stats(schema: TableSchema, value: str, start: int, stop: int) -> dict
 
 
 def _prune(schema: TableSchema, slice_: Slice, where: Filter) -> list[Slice]:
-    """The parts of a slice whose statistics allow a match; neighbours are joined."""
     columns = [name for name in sorted(where.columns) if name in slice_.stats]
     cuts = {slice_.start, slice_.stop}
     for name in columns:

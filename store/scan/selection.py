@@ -58,7 +58,6 @@ def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def check_tier(tier: str) -> Tier:
-    """The tier of that name; another text is a SettingsError."""
     for known in TIERS:
         if tier == known:
             return known

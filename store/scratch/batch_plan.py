@@ -41,7 +41,6 @@ def planned_rows(fs: Fs, scratch: Path, offsets: Path) -> list[Row] | None:
 
 
 def note_tasks(fs: Fs, scratch: Path, tasks: int) -> None:
-    """Writes how many tasks may share a batch from now on."""
     fs.mkdirs(scratch)
     fs.replace(scratch / TASKS, b"%d" % tasks, sync=False)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from sparkhaven.store.merges.drops import ColumnDrop
 from sparkhaven.store.merges.merge_records import (
     MergeInput,
     MergeOutput,
@@ -15,8 +14,7 @@ from sparkhaven.store.merges.merge_records import (
     decode_record,
     encode_record,
 )
-from sparkhaven.store.merges.merge_run import MergeRun
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from tests.support.places import GOLDEN
 

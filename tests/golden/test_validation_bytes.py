@@ -12,7 +12,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.merges.validations import (
     RuleResult,
     Validation,

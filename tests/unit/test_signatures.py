@@ -57,8 +57,7 @@ REMAINING = {
     "store/format/table/table_size.py": 1,  # fields of a serialized Java object
     "store/format/table/tbl_reader.py": 1,  # what ``inspect`` prints
     "store/framing/canonical.py": 1,  # any object that is canonical JSON
-    "store/merges/drops.py": 1,  # a part of a merge record
-    "store/merges/merge_run.py": 1,  # a part of a merge record
+    "store/merges/merge_run.py": 2,  # parts of a merge record
     "store/schema/document/describe.py": 1,  # what ``schema show`` prints
     "writers/quarantine/quarantined_rows.py": 1,  # some columns of rows, by name
     "writers/removal/removal_proof.py": 1,  # a part of a removal record

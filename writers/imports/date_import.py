@@ -33,8 +33,7 @@ from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, lock_table, merged_rows, store_records
-from sparkhaven.store.merges.merge_run import ImportedTree
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.schema.deployed.writable_schema import require_writable

@@ -16,7 +16,7 @@ from sparkhaven.store.errors import SparkhavenError, phase_of
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_records
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.volumes import require_filled

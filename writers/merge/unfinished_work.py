@@ -9,7 +9,7 @@ from enum import StrEnum
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.merges.history import load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, merged_rows
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.merges.validations import binding, load_validation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from sparkhaven.store.epochs.dry_run import preview_recovery
 from sparkhaven.store.epochs.files.lock import commits_held, take_lock, take_lock_if_there
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.generation import Opening, open_generation
 from sparkhaven.store.epochs.reading.stream_state import list_streams
+from sparkhaven.store.epochs.recovery.recover import preview_recovery
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream, finish_removal, remove_files
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside, missing_rows
 from sparkhaven.store.epochs.recovery.witnesses import require_stream

@@ -14,10 +14,9 @@ from sparkhaven.jobs.cli.options import DryRun, StreamArgument, TableArgument, g
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.streams.reports.data_warnings import fields
-from sparkhaven.store.epochs.dry_run import preview_rollback
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
-from sparkhaven.store.epochs.rollback import require_unmerged
+from sparkhaven.store.epochs.rollback import preview_rollback, require_unmerged
 from sparkhaven.store.epochs.state.log_values import ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs

@@ -13,10 +13,9 @@ from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.jobs.operations.rebuilding import parse_choice, rebuild_stream
-from sparkhaven.store.epochs.dry_run import preview_recovery
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.directory_plan import damage_of
-from sparkhaven.store.epochs.recovery.recover import RecoveryReport
+from sparkhaven.store.epochs.recovery.recover import RecoveryReport, preview_recovery
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, set_aside
 from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError

@@ -101,7 +101,6 @@ class LogFile:
         return self._poison is not None
 
     def require_usable(self) -> None:
-        """CommitUnknownError once a sync has failed."""
         if self._poison is not None:
             raise CommitUnknownError(
                 "the commit log is unusable after an earlier failure",

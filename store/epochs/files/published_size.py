@@ -76,7 +76,6 @@ class OwnerMark:
 
 
 def read_mark(fs: Fs, directory: Path) -> OwnerMark | None:
-    """The owner mark of a location; None if it has none, or a damaged one."""
     try:
         stream, *rest = fs.read(directory / OWNER).decode().split("\n")
         check_stream(stream)

@@ -23,8 +23,6 @@ VERSION = 1
 
 @frozen
 class RemovedStream:
-    """The content of the note: the newest numbers of the removed stream."""
-
     epoch: int
     generation: int
     time_ms: int
@@ -57,7 +55,6 @@ def decode_removed(data: bytes, path: Path) -> tuple[tuple[str, str], RemovedStr
 
 
 def write_removed(place: StreamPlace, note: RemovedStream) -> None:
-    """Replaces the note; durable when it returns."""
     with place.fs.during("removed-note"):
         place.fs.replace(place.stream_removed, encode_removed(note, place.table, place.stream))
 

@@ -183,7 +183,6 @@ def last_removal(fs: Fs, path: Path, record: tuple[int, bytes]) -> bool:
 
 
 def _opened(fs: Fs, path: Path) -> _File | None:
-    """The file; None if nothing was recorded yet."""
     stat = fs.stat(path)
     if stat is None or stat.size == 0:
         return None

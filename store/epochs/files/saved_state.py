@@ -58,7 +58,6 @@ class SavedLocations:
             self._places[name] = first, bisect_left(value_numbers, number + 1, lo=first)
 
     def keys(self) -> Iterator[LocationKey]:
-        """All of them, by value and internal partition."""
         internals, values = self._internals, self._values
         return (LocationKey(internals[entry[0]], values[entry[1]]) for entry in self._entries)
 
@@ -126,7 +125,6 @@ class SavedState:
             raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {computed}")
 
     def files(self) -> Iterator[Taken]:
-        """The taken files, frame by frame."""
         (offset, end), count = self.taken, 0
         while offset < end:
             part = frame_at(self.data, offset)

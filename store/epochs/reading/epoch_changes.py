@@ -33,8 +33,6 @@ class AddedRows:
 
 
 class EpochChanges:
-    """The epochs of one stream above its floor, as of one moment."""
-
     def __init__(self, files: LogFiles) -> None:
         self._files = files
         table, stream = stream_of(files.path)

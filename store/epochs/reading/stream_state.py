@@ -1,11 +1,17 @@
-"""Reading a stream's commit log without changing anything: for readers, maintenance, and the log's own recovery."""
+"""Reading a stream's commit log without changing anything: for readers, maintenance, and the log's own recovery.
+
+``known_state`` reads what is left of a log, whatever of its files is lost or damaged.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field
 from typing import Literal
 
+from sparkhaven.store.epochs.files.checkpoint import open_saved
+from sparkhaven.store.epochs.files.head import decode_head, open_head
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.log_reader import advance, read_files, read_newest, read_rollbacks
 from sparkhaven.store.epochs.state.file_positions import FileWindow
@@ -14,6 +20,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState, chain
 from sparkhaven.store.epochs.state.tombstone import Named
+from sparkhaven.store.errors import FormatError, TableNotFoundError
 from sparkhaven.store.framing.log_frames import Survey, refuse_damage
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -137,3 +144,29 @@ def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
     oldest = min((file.mtime_ns for file in batch.files), default=None)
     spans = batch.ranges, batch.gaps
     return EpochEntry(epoch, "commit", generation, *names, *counts, None, live, *spans, batch.counts, oldest)
+
+
+def known_state(place: StreamPlace) -> StreamState:
+    """The newest state of log with checkpoint, checkpoint alone, and head alone; empty if none is readable."""
+    states = [StreamState(place.stream)]
+    with suppress(FormatError, TableNotFoundError):
+        states.append(load_stream(place))
+    with suppress(FileNotFoundError, FormatError):
+        path = place.stream_checkpoint
+        saved = open_saved(place.fs.read(path), path)
+        saved.check()
+        states.append(_whole(saved.decode(place.stream).state))
+    with suppress(FileNotFoundError, FormatError):
+        path = place.stream_head
+        data = place.fs.read(path)
+        head = open_head(data, path)
+        head.check()
+        states.append(_whole(decode_head(head, place.stream, len(data)).state))
+    return max(states, key=lambda state: (state.epoch, state.n))
+
+
+def _whole(state: StreamState) -> StreamState:
+    """Decodes what a state leaves for later; CorruptFileError where that is damaged."""
+    state.locations.settle()
+    state.files.read()
+    return state

@@ -141,7 +141,6 @@ def _files_of(fs: Fs, directory: Path, location: LocationState) -> list[_File]:
 def _damage(
     table: TableName, stream: str, location: LocationState, directory: Path, files: list[_File]
 ) -> CorruptFileError | None:
-    """The error of the first file that lacks committed bytes, or None."""
     for file in files:
         if file.found is None or file.found < file.expected:
             key = f"{location.key.internal}/{location.key.value}"
@@ -212,5 +211,4 @@ def _settle_files(
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is of a temporary file of an atomic replace."""
     return name.startswith(".") and ".tmp-" in name

@@ -10,8 +10,10 @@ stream, and one listing per internal partition; no data is read. Applying is ide
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from sparkhaven.store.epochs.files.lock import take_lock_if_there
 from sparkhaven.store.epochs.files.published_size import (
     TABLE_DEFINITION,
     TABLE_SIZE,
@@ -19,13 +21,16 @@ from sparkhaven.store.epochs.files.published_size import (
     publish_location,
     read_published,
 )
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Moved, Settlement, settle_locations
 from sparkhaven.store.epochs.recovery.named_epochs import named_beyond
-from sparkhaven.store.epochs.recovery.resume import Resumed
-from sparkhaven.store.epochs.recovery.set_aside import SetAside
+from sparkhaven.store.epochs.recovery.resume import Resumed, resume
+from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside
 from sparkhaven.store.epochs.recovery.strays import find_strays
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.io.fs import Lock
+from sparkhaven.store.layout import check_stream
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.schema_versions import definitions
 from sparkhaven.store.types.frozen import frozen
@@ -78,7 +83,6 @@ class RecoveryReport:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was dropped, and nothing of unknown origin was found."""
         dropped = self.cut_files, self.log_bytes, self.stray_files, self.stray_locations, self.lost_epochs
         return not any((*dropped, self.moved, self.unpublished_locations))
 
@@ -182,3 +186,24 @@ def remove_temporaries(place: StreamPlace) -> None:
     for name in place.fs.names(directory):
         if name.startswith(begin):
             place.fs.unlink(directory / name)
+
+
+def preview_recovery(place: StreamPlace, *, time_ms: int) -> RecoveryReport:
+    """The report that recovery would give now; changes nothing. ``generation`` is the current one.
+
+    TableNotFoundError: there is no such stream. LockLostError: a process runs it, and its tails are a running batch.
+    CorruptFileError: recovery would fail.
+    """
+    with held_to_read(place):
+        resumed = resume(place, boot_id=place.fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(place, resumed)
+    lost = resumed.lost + lost_beyond(resumed.state, plan)
+    aside = list_set_aside(place)
+    return RecoveryReport.of(resumed.state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
+
+
+def held_to_read(place: StreamPlace) -> AbstractContextManager[Lock | None]:
+    """Locks an existing stream, if its lock file can be read."""
+    check_stream(place.stream)
+    load_stream(place)
+    return take_lock_if_there(place.fs, place.stream_lock)

@@ -100,7 +100,6 @@ def _caches(place: StreamPlace) -> tuple[Path, ...]:
 
 
 def remove_empty(fs: Fs, path: Path, root: Path) -> None:
-    """Removes a directory and those above it while they are empty."""
     for directory in (path, *path.parents):
         if directory == root or not fs.rmdir(directory):
             return

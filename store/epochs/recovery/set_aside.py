@@ -73,7 +73,6 @@ def list_set_aside(place: TablePlace, takes: Callable[[str], bool] = lambda valu
 
 
 def missing_rows(place: TablePlace, note: SetAside) -> int:
-    """How many rows that were set aside are not in history."""
     merged = merged_rows(newest(place, note.value))
     return note.rows - merged.get((note.stream, note.internal, note.since), 0)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start, read_mark, walk_locations
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.reading.readable_state import known_state
+from sparkhaven.store.epochs.reading.stream_state import known_state
 from sparkhaven.store.epochs.recovery.deleted import gone_after_merge
 from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -113,7 +113,6 @@ def find(place: StreamPlace) -> StreamSurvey:
 
 
 def _removed(place: StreamPlace) -> RemovedStream:
-    """What a note says of a removed stream; zeros without one, or if it is damaged."""
     try:
         return read_removed(place) or RemovedStream(0, 0, 0)
     except FormatError:
@@ -125,7 +124,6 @@ def _same(then: LocationState | None, now: LocationState) -> bool:
 
 
 def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
-    """The defect of a location's files, as a sentence, or None."""
     if record.truncated:
         return None
     for name, size in sorted(record.data_file_sizes.items()):
@@ -182,7 +180,6 @@ def _location(
 
 
 def _holds(fs: Fs, directory: Path, then: LocationState, record: TableSize) -> bool:
-    """Whether a location still begins with its earlier rows."""
     if record.truncated or then.truncated:
         return record.truncated
     for name, state in then.files.items():
@@ -220,7 +217,6 @@ def _mark(fs: Fs, directory: Path) -> str | None:
 
 
 def read_tombstones(place: StreamPlace) -> tuple[Removal, ...] | None:
-    """The recorded removals; None if they are unreadable."""
     try:
         return tuple(removal for _, removal in read_removals(place).entries)
     except FormatError:

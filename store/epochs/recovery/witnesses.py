@@ -316,7 +316,6 @@ def require_stream(place: StreamPlace) -> StreamState:
 
 
 def restore_hint(table: TableName, stream: str, log: Path) -> str:
-    """What to do about a log that is lost or older than what it has published."""
     return (
         f"stop the stream. Restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent}."
         f" Without one, `sparkhaven recover {table} {stream} --from-locations --dry-run` shows what can be rebuilt."

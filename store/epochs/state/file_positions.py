@@ -87,7 +87,6 @@ class FileWindow:
         return window
 
     def read(self) -> None:
-        """Reads the stored files, if not yet done; raises what reading raises."""
         if self._unread is None:
             return
         self._old = Remembered(self._unread())
@@ -161,7 +160,6 @@ class FileWindow:
         return "taken"
 
     def classify(self, files: Iterable[FileId]) -> Resolution:
-        """Classifies the files of a proposed batch, in their order."""
         sorted_out: dict[str, list[FileId]] = {"fresh": [], "taken": [], "below": []}
         seen: dict[str, FileId] = {}
         for file in files:

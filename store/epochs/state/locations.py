@@ -107,7 +107,6 @@ class Locations(MutableMapping[LocationKey, LocationState]):
             self._gone.add(key)
 
     def later(self, key: LocationKey, step: Callable[[LocationState | None], LocationState]) -> None:
-        """Changes or creates a location on first use."""
         self._later.setdefault(key, []).append(step)
 
     def settle(self) -> None:
@@ -134,7 +133,6 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         return sum(1 for _ in self)
 
     def dates(self) -> set[str]:
-        """Values of the partitioning column of which there are locations."""
         dates = {key.value for key in self._known} | {key.value for key in self._later}
         if self._saved is None:
             return dates

@@ -243,7 +243,6 @@ def decode_key(value: Any) -> LocationKey:
 
 
 def decode_zone(value: Mapping[str, Any]) -> str | None:
-    """The time zone of the partition values, where a record tells it."""
     zone = value.get("zone")
     return None if zone is None else str(zone)
 
@@ -280,7 +279,6 @@ def decode_location(v: dict[str, Any]) -> LocationState:
 
 
 def schema_columns(schema: TableSchema) -> tuple[ColumnEntry, ...]:
-    """The columns of a schema as an ``open`` record lists them."""
     return tuple((c.id, c.name, c.type.name, c.storage.value, c.encoding, c.kind.name.lower()) for c in schema.columns)
 
 

@@ -94,7 +94,6 @@ class OffsetRange:
 
     @property
     def path(self) -> str:
-        """Its name in messages, like a file's path."""
         if self.source.kind is PositionKind.VERSIONS:
             return f"Delta table from {unpacked(self.start)} to {unpacked(self.stop)}"
         return f"{self.place} [{self.start}, {self.stop})"
@@ -139,7 +138,6 @@ class Batch:
 
     @property
     def ignored(self) -> dict[str, int]:
-        """Fields that were not stored, with the rows that had them."""
         return ignored_in(self.counts)
 
     @property

@@ -104,12 +104,10 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
         return ends
 
     def end_of(self, source: PositionSource) -> OffsetEnd | None:
-        """The end of a source without partitions, or None if it was never read."""
         return self._ends.get((source.topic, 0))
 
     @property
     def versions(self) -> OffsetEnd | None:
-        """The end of a versioned table, with the id of the table as topic id."""
         return self.end_of(VERSIONS)
 
     @property
@@ -197,7 +195,6 @@ class Offsets(Mapping[TopicPartition, OffsetEnd]):
 
 
 def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | None:
-    """The uncommitted part of a range, without a permitted gap."""
     if end is None:
         return proposed
     if _recreated(proposed, end):

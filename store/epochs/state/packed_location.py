@@ -30,8 +30,6 @@ def _sizes(width: int, count: int) -> struct.Struct:
 
 
 class Files(Mapping[str, FileState]):
-    """Lengths and checksums by name."""
-
     __slots__ = ("data", "names")
 
     def __init__(self, names: Names, data: bytes) -> None:
@@ -233,7 +231,6 @@ class Stats(_Columns[tuple[RangeStats, ...]]):
 
 
 def _extended(rows: tuple[bytes, ...], row: bytes, count: int) -> tuple[bytes, ...]:
-    """The rows of a group after one more."""
     start, stop = span(row)
     if stop <= start:
         return rows

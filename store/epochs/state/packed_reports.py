@@ -47,7 +47,6 @@ def decode_shapes(value: Any) -> tuple[Shape, ...]:
 
 
 def encode_reports(reports: Sequence[LocationReport]) -> tuple[dict[str, Any], bytes]:
-    """The part of a record's JSON, and the bytes after it."""
     if isinstance(reports, Reports):
         return reports.header, reports.data[reports.start :]
     internals, values, shapes = Numbering(), Numbering(), Numbering()
@@ -78,7 +77,6 @@ class Reports(Sequence[LocationReport]):
     __slots__ = ("_entries", "_keys", "_shapes", "_starts", "data", "header", "start")
 
     def __init__(self, header: Mapping[str, Any], data: bytes, start: int) -> None:
-        """Those of a payload ``data`` whose JSON ends before ``start``."""
         self.header, self.data, self.start = dict(header), data, start
         count = int(header["count"])
         offset = start + count * _ENTRY.size

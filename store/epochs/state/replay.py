@@ -102,7 +102,6 @@ class StreamState:
 
     @property
     def syncs_each_batch(self) -> bool:
-        """Whether commits of this generation are durable when they return."""
         return syncs_each_batch(self.durability)
 
     def note(self, record: Record) -> None:

@@ -78,7 +78,6 @@ def join(left: RangeStats, right: RangeStats) -> RangeStats:
 
 
 def _bare(stats: RangeStats) -> bool:
-    """Whether no row of the range has a value that a bound could speak of."""
     return stats.nulls + stats.nans >= stats.stop - stats.start
 
 
@@ -219,7 +218,6 @@ def unpack_row(data: bytes, count: int) -> list[RangeStats]:
 
 
 def join_rows(left: bytes, right: bytes, count: int) -> bytes:
-    """Statistics of two neighbouring ranges as one."""
     a, b = _Row(left, count), _Row(right, count)
     if a.kinds != b.kinds:
         return pack_row([join(x, y) for x, y in zip(a.unpacked(), b.unpacked(), strict=True)])

@@ -152,7 +152,6 @@ def _distinct(columns: Mapping[str, pa.Array], rows: int) -> tuple[npt.NDArray[n
 
 
 def _dense(keys: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Keys renumbered without gaps, and the key of each new number."""
     if bound > 4 * len(keys) + 1024:
         used, codes = np.unique(keys, return_inverse=True)
         return codes.astype(np.int64), used

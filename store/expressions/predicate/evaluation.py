@@ -16,7 +16,6 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
 def condition(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
-    """A Boolean array with nulls where the outcome is not known."""
     if node.op in ("&&", "||"):
         kernel = pc.and_kleene if node.op == "&&" else pc.or_kleene
         truth = condition(node.parts[0], rows)
@@ -40,7 +39,6 @@ def condition(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
 
 
 def _never(value: pa.Array) -> pa.Array:
-    """False for every value, null for every null."""
     return pc.if_else(pc.is_null(value), pa.scalar(None, pa.bool_()), False)
 
 
@@ -110,7 +108,6 @@ def _integer_literal(op: str, value: object) -> tuple[str, int | None]:
 
 
 def _constant_of(op: str, values: pa.Array) -> pa.Array:
-    """``!=`` true, ``==`` false for all values; null for nulls."""
     never = _never(values)
     return pc.invert(never) if op == "!=" else never
 

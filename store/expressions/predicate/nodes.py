@@ -18,8 +18,6 @@ _INTEGERS = ("byte", "short", "int", "long")
 
 
 class Sort(Enum):
-    """Type of a node, as operators distinguish it."""
-
     INTEGER = "a whole number"
     FLOAT = "a floating-point number"
     TEXT = "a text"
@@ -73,7 +71,6 @@ class PredicateError(Exception):
 
 
 def column_node(column: Column, character: int = 1) -> PredicateNode:
-    """The values of a column, which is named at that character."""
     sort = SORTS.get(column.type.name)
     if sort is None:
         shown = f"{column.name} of type {column.type.name}"

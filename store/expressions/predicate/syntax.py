@@ -91,7 +91,6 @@ def _refused(character: int, sign: str) -> PredicateError:
 
 
 def _worded(token: Token) -> Token:
-    """``and``, ``or`` and the like as the signs that they stand for."""
     sign = _WORDS.get(token.text)
     return token if sign is None else Token("sign", sign, token.character)
 

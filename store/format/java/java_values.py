@@ -76,14 +76,11 @@ class JClass:
 
     @property
     def name(self) -> str:
-        """The name as ``Class.getName()`` gives it."""
         return self.descriptor.name
 
 
 @frozen
 class JMap:
-    """A HashMap or LinkedHashMap with its entries in stream order."""
-
     entries: list[tuple[Any, Any]]
     class_name: str = LINKED_HASH_MAP
 
@@ -133,7 +130,6 @@ class JObject:
 
     @property
     def class_name(self) -> str:
-        """The name as ``Class.getName()`` gives it."""
         return self.descriptor.name
 
 

@@ -107,7 +107,6 @@ class Reader(StreamCursor):
         return len(self._handles) - 1
 
     def header(self) -> None:
-        """Takes the four bytes that start a stream."""
         if self.data[:4] != STREAM_HEADER:
             head = self.data[:4].hex(" ") or "an empty file"
             raise self.fail("file does not start with a Java stream header", 0, expected="ac ed 00 05", found=head)

@@ -203,7 +203,6 @@ class Writer:
 
 
 def dumps(value: Mapping[str, Any] | JMap) -> bytes:
-    """A stream with its header that holds one map."""
     writer = Writer()
     writer.value(value if isinstance(value, JMap) else dict(value))
     return bytes(writer.out)

@@ -25,5 +25,4 @@ def sidecar_of(columns: tuple[str, ...]) -> str:
 
 
 def index_of(columns: tuple[str, ...]) -> str:
-    """Directory of the index over some columns that is a table of column files."""
     return INDEX + ",".join(columns)

@@ -34,8 +34,6 @@ FORMAT, VERSION, WITH_SUMS = "sparkhaven-export", 1, 2
 
 @frozen
 class TreeLeaf:
-    """One file, or directory of column files; ``bytes``: of all its files."""
-
     path: str
     value: str
     rows: int

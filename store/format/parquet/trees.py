@@ -103,5 +103,4 @@ def check_value(layout: TreeLayout, value: str) -> str:
 
 
 def _agreed(layout: TreeLayout, value: str) -> bool:
-    """Whether all readers read a value as it is."""
     return layout == "flat" or _AMBIGUOUS[layout].search(value) is None

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkhaven.store.native import verified_bytes
-from sparkhaven.store.native.checked_columns import NULL_ID
-from sparkhaven.store.native.verified_bytes import TextBounds
+from sparkhaven.store.native import checked_columns
+from sparkhaven.store.native.checked_columns import NULL_ID, TextBounds
 from tests.support.guard_pages import guarded
 from tests.support.native_values import LANES, NULLS, fixed_values, limited
 
@@ -29,9 +28,9 @@ def lane(request: pytest.FixtureRequest) -> Iterator[None]:
 @given(st.binary(max_size=700), st.integers(0, 2**32 - 1), st.integers(0, 63))
 def test_checksums_of_any_bytes(data: bytes, crc: int, lead: int) -> None:
     with guarded(np.frombuffer(data, np.uint8)) as held:
-        assert verified_bytes.crc32_each(held, [len(data)], [crc]) == [zlib.crc32(data, crc)]
+        assert checked_columns.crc32_each(held, [len(data)], [crc]) == [zlib.crc32(data, crc)]
         rest = held[min(lead, len(data)) :]
-        assert verified_bytes.crc32_each(rest, [len(rest)]) == [zlib.crc32(rest.tobytes())]
+        assert checked_columns.crc32_each(rest, [len(rest)]) == [zlib.crc32(rest.tobytes())]
 
 
 @pytest.mark.parametrize("size", [0, 7, 8, 63, 64, 65, 255, 256, 257, 319, 320, 4096, 100_003])
@@ -41,12 +40,12 @@ def test_checksums_of_parts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [zlib.crc32(part.tobytes(), crc) for part, crc in zip(parts, before, strict=True)]
     for _ in ("core", "plain"):
         with guarded(data) as held:
-            assert verified_bytes.crc32_each(held, [size, 5, size], before) == wanted
+            assert checked_columns.crc32_each(held, [size, 5, size], before) == wanted
             with pytest.raises(ValueError, match="parts of"):
-                verified_bytes.crc32_each(held, [size, 6, size])
+                checked_columns.crc32_each(held, [size, 6, size])
             with pytest.raises(ValueError, match="3 checksums"):
-                verified_bytes.crc32_each(held, [size, 5], before)
-        monkeypatch.setattr(verified_bytes, "core", lambda: None)
+                checked_columns.crc32_each(held, [size, 5], before)
+        monkeypatch.setattr(checked_columns, "core", lambda: None)
 
 
 @pytest.mark.parametrize("kind", NULLS)
@@ -60,7 +59,7 @@ def test_values_within_bounds(kind: str, size: int) -> None:
         for least, most in ((low, high), (low + 1, high), (low, high - 1), (high, low), (50, 50), (null, high)):
             inside = all(least <= value <= most for value in plain)
             wanted = (*counts, zlib.crc32(values.tobytes(), CRC)) if inside else None
-            for way in (verified_bytes.verify_fixed, verified_bytes.plain_verify_fixed):
+            for way in (checked_columns.verify_fixed, checked_columns.plain_verify_fixed):
                 assert way(held, null, least, most, CRC) == wanted
 
 
@@ -72,7 +71,7 @@ def test_an_id_that_no_symbol_has(place: int, odd: int, nulls: list[int]) -> Non
     ids[nulls] = NULL_ID
     ids[place] = 4999
     with guarded(ids) as held:
-        for way in (verified_bytes.verify_ids, verified_bytes.plain_verify_ids):
+        for way in (checked_columns.verify_ids, checked_columns.plain_verify_ids):
             held[place] = 4999
             assert way(held, 5000, CRC) == (len(nulls), zlib.crc32(ids.tobytes(), CRC))
             assert way(held, 4999, CRC) is None
@@ -86,7 +85,7 @@ SHORT = st.one_of(
     st.text(max_size=12).map(str.encode),
     st.binary(max_size=3),
 )
-WAYS: list[Callable[..., object]] = [verified_bytes.verify_texts, verified_bytes.plain_verify_texts]
+WAYS: list[Callable[..., object]] = [checked_columns.verify_texts, checked_columns.plain_verify_texts]
 
 
 def check(texts: list[bytes], low: bytes, high: bytes | None, *, ascii_only: bool = False, lead: int = 0) -> None:

@@ -17,7 +17,7 @@ from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed_columns import FileState, RangeStats

@@ -29,11 +29,9 @@ from sparkhaven.store.errors import (
 from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, check_partition
-from sparkhaven.store.merges.drops import ColumnDrop
 from sparkhaven.store.merges.history import DateHistory, current_names
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, merged_rows
-from sparkhaven.store.merges.merge_run import MergeRun, RunSource
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import ColumnDrop, MergePhase, MergeRun, RunSource
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.schema.deployed.deploy import load_deployed

@@ -8,7 +8,7 @@ from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, t
 from sparkhaven.store.errors import MergeError, SnapshotMovedError
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.merges.drops import ColumnDrop
+from sparkhaven.store.merges.merge_run import ColumnDrop
 from sparkhaven.store.scan.column_file import open_column, open_parquet
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.merge.plan.block_sizes import SIZES

@@ -18,8 +18,8 @@ from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.checked_columns import crc32_each
 from sparkhaven.store.native.small_files import Octets, read_files
-from sparkhaven.store.native.verified_bytes import crc32_each
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_source import ColumnSource

@@ -15,8 +15,7 @@ from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_records import MergeRecord, store_records
-from sparkhaven.store.merges.merge_run import Destination
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import Destination, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.publish.staged_locations import publish, retire, sweep, write_index

@@ -26,7 +26,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, Proof, store_record
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen

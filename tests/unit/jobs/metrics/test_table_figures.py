@@ -19,7 +19,7 @@ from sparkhaven.readers.checks.symbol_tables import SymbolFile, SymbolTables
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest, store_record
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.replaced_files import clean
 from tests.support.tables.intraday_rows import IntradayRows

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.dry_run import preview_recovery
 from sparkhaven.store.epochs.files.lock import take_leased_lock, take_lock
 from sparkhaven.store.epochs.files.logfile import Lease
+from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.recovery.recover import preview_recovery
 from sparkhaven.store.epochs.retention import Retention
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import LocationReport
@@ -31,8 +32,8 @@ def taken_over(fs: Fs, root: Path, lease: Lease, *, pid: int = 42, durability: s
     """The stream in another process."""
     retention = Retention(CommitPolicy(durability), keep_epochs=1, compact_bytes=1)  # type: ignore[arg-type]
     same = pickle.loads(pickle.dumps(lease))
-    settings = {"clock": lambda: 1_000_000.0, "pid": pid, "host": "here", "retention": retention}
-    return StreamLog.take_over(StreamPlace(fs, Layout(root), TABLE, STREAM), same, **settings)  # type: ignore[arg-type]
+    opening = Opening(None, "", lambda: 1_000_000.0, pid, "here", retention)
+    return StreamLog.take_over(StreamPlace(fs, Layout(root), TABLE, STREAM), same, opening)
 
 
 def lock_file(root: Path) -> Path:
@@ -270,8 +271,8 @@ def test_a_log_of_one_batch_a_process_is_compacted(tmp_path: Path) -> None:
             lease = log.hand_over()
         report = append(FS, tmp_path, base, A, [number])
         retention = Retention(keep_epochs=1, compact_bytes=1, slice_work=1)
-        settings = {"clock": lambda: 1_000_000.0, "pid": 42, "host": "here", "retention": retention}
-        with StreamLog.take_over(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM), lease, **settings) as log:  # type: ignore[arg-type]
+        opening = Opening(None, "", lambda: 1_000_000.0, 42, "here", retention)
+        with StreamLog.take_over(StreamPlace(FS, Layout(tmp_path), TABLE, STREAM), lease, opening) as log:
             log.publish(log.commit(batch_of([report], number)))
             maintenance = Maintenance(log, CommitPolicy(), lambda error: None)
             maintenance.after_batch()

@@ -12,8 +12,15 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, decode_record, encode_record, store_records
-from sparkhaven.store.merges.merge_run import Destination, ImportedTree, MergeRun, RunSource, decode_run, encode_run
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import (
+    Destination,
+    ImportedTree,
+    MergePhase,
+    MergeRun,
+    RunSource,
+    decode_run,
+    encode_run,
+)
 from sparkhaven.store.places import TablePlace
 
 TABLE = TableName.parse("Ns.T")

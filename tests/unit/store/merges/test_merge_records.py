@@ -23,8 +23,7 @@ from sparkhaven.store.merges.merge_records import (
     newest,
     store_record,
 )
-from sparkhaven.store.merges.merge_run import MergeRun
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 

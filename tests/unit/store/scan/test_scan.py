@@ -14,7 +14,7 @@ from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, store_record
-from sparkhaven.store.merges.phase import MergePhase
+from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.ranges import Filter, ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, Tier

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.dry_run import preview_recovery
 from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.recovery.recover import preview_recovery
 from sparkhaven.store.epochs.recovery.set_aside import set_aside
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.io.fs import Fs, Lock
