@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demo import feed as flights
-from demo.figures import Figure, figures, same_as_package
+from demo.figures import KEY, Figure, figures, same_as_package
 from demo.program import run_program
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.readers.arrow.opening import open_table
@@ -128,8 +128,7 @@ class Demo:
             self.console.print("Spark's checkpoint deleted as well: it is only a cache")
             self.command(root, "ingest", str(settings), "--once")
             whole = open_table(root, flights.TABLE).to_arrow()
-            key = ["year", "month", "day", "carrier", "flight", "origin", "sched_dep_time"]
-            distinct = whole.select(key).group_by(key).aggregate([]).num_rows
+            distinct = whole.select(KEY).group_by(KEY).aggregate([]).num_rows
             return [
                 Figure("rows after kill and restart", expected, whole.num_rows),
                 Figure("distinct flights among them", expected, distinct),
@@ -189,9 +188,7 @@ def fresh(base: Path) -> Path:
     if base.exists() and any(base.iterdir()):
         if not (base / MARK).exists():
             raise SettingsError(
-                "this directory has files that are not of a demo",
-                where=base,
-                hint="name another: make demo DB=DIR",
+                "this directory has files that are not of a demo", where=base, hint="name another: make demo DB=DIR"
             )
         shutil.rmtree(base)
     base.mkdir(parents=True, exist_ok=True)

@@ -42,32 +42,13 @@ class Airflow:
     def __init__(self, demo: Demo, level: str = "WARNING") -> None:
         """``level`` of the lines that the logs of tasks have."""
         self._demo, self._base, self._level = demo, demo.base, level
-        self._python = import_root() / ".venv-airflow" / "bin" / "python"
-        if not self._python.exists():
+        self.log, self.root, self.home = self._base / "airflow.log", self._base / "db", self._base / "airflow"
+        self.reports = self._base / "reports"  # of ``end_of_day``
+        self.python = import_root() / ".venv-airflow" / "bin" / "python"
+        if not self.python.exists():
             raise SettingsError(
-                "Airflow's environment is missing", where=self._python, hint="make setup-airflow, in a checkout"
+                "Airflow's environment is missing", where=self.python, hint="make setup-airflow, in a checkout"
             )
-
-    @property
-    def python(self) -> Path:
-        """The interpreter of Airflow's environment."""
-        return self._python
-
-    @property
-    def log(self) -> Path:
-        return self._base / "airflow.log"
-
-    @property
-    def root(self) -> Path:
-        return self._base / "db"
-
-    @property
-    def home(self) -> Path:
-        return self._base / "airflow"
-
-    @property
-    def reports(self) -> Path:
-        return self._base / "reports"
 
     def environ(self, port: int = PORT) -> dict[str, str]:
         """The environment of Airflow, of the DAGs and of the commands that they run."""
@@ -101,7 +82,7 @@ class Airflow:
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "PYSPARK_PYTHON": python_launcher(Fs(), os.environ),
             "FLIGHTS_FEED": str(self._base / "feed"),
-            "PATH": f"{self._python.parent}{os.pathsep}{os.environ.get('PATH', '')}",  # standalone starts `airflow`
+            "PATH": f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}",  # standalone starts `airflow`
         }
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         return inherited | {f"AIRFLOW__{name}": value for name, value in settings.items()} | ours
@@ -127,7 +108,7 @@ class Airflow:
         """One command of Airflow; what it prints is in ``airflow.log``. SettingsError if it fails."""
         self._demo.console.print(f"[dim]$ airflow {' '.join(words)}", highlight=False, soft_wrap=True)
         with self.log.open("a") as opened:
-            line = [str(self._python), "-m", "airflow", *words]
+            line = [str(self.python), "-m", "airflow", *words]
             done = subprocess.run(line, env=self.environ(), stdout=opened, stderr=opened, check=False)
         if done.returncode:
             raise SettingsError(

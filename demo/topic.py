@@ -3,8 +3,6 @@ the order of its origins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -40,7 +38,9 @@ def send(bootstrap: str, topic: str, *, months: frozenset[int] | None = None) ->
         }
     )
     sent = 0
-    for row in _chosen(months):
+    for row in flights.rows():
+        if months is not None and int(row["month"]) not in months:
+            continue
         while True:
             try:
                 producer.produce(topic, flights.json_line(row)[:-1], row["origin"])
@@ -52,7 +52,3 @@ def send(bootstrap: str, topic: str, *, months: frozenset[int] | None = None) ->
     if unsent:
         raise RetryableFeedError("messages were not acknowledged", where=topic, expected=sent, found=sent - unsent)
     return sent
-
-
-def _chosen(months: frozenset[int] | None) -> Iterable[dict[str, str]]:
-    return (row for row in flights.rows() if months is None or int(row["month"]) in months)

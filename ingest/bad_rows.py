@@ -84,14 +84,7 @@ def shorten(text: str, limit: int = MAX_VALUE) -> str:
 
 
 def bad_row(
-    file: str,
-    line: int,
-    column: str | None,
-    refusal: Refusal,
-    value: str,
-    payload: bytes = b"",
-    *,
-    unit: Unit = "line",
+    file: str, line: int, column: str | None, refusal: Refusal, value: str, payload: bytes = b"", *, unit: Unit = "line"
 ) -> BadRow:
     """A BadRow with its texts cut to their limits, whose payload was read whole."""
     return BadRow(file, line, column, refusal, shorten(value), payload[:MAX_PAYLOAD], len(payload), unit)

@@ -109,8 +109,9 @@ def run(demo: Demo, rows_a_second: int, seconds: float) -> list[Figure]:
             _picture(demo, served)
         with demo.stage("stop: by SIGTERM, the stream after its batch"):
             done = _end(stream)
+            rows = sum(json.loads(line).get("rows", 0) for line in done[1].splitlines())
             compared.append(Figure("exit code of the stream", 0, done[0]))
-            compared.append(Figure("rows that the stream reports", sent.num_rows, _rows(done[1])))
+            compared.append(Figure("rows that the stream reports", sent.num_rows, rows))
             compared.append(Figure("exit code of the engine", 0, _end(server)[0]))
         with demo.stage("read: the same rows through our own reader"):
             compared += compare(sent, open_table(root, TABLE).to_arrow(), "read by open_table")
@@ -193,10 +194,6 @@ def _end(process: subprocess.Popen[str]) -> tuple[int, str]:
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=WAIT_S)
     return process.returncode, output
-
-
-def _rows(output: str) -> int:
-    return sum(json.loads(line).get("rows", 0) for line in output.splitlines())
 
 
 def main() -> int:

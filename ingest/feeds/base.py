@@ -171,11 +171,9 @@ class PlannedFeed(Feed[O, S]):
 
     def check(self, fs: Fs) -> None:
         """SettingsError for what is missing on this machine; called before the stream is opened."""
-        del fs
 
     def check_columns(self, targets: Sequence[Target]) -> None:
         """SettingsError or SchemaMismatchError if rows of the feed cannot fill these columns."""
-        del targets
 
     @abstractmethod
     def source(self, root: Path, tasks: int) -> Source:
@@ -193,7 +191,6 @@ class PlannedFeed(Feed[O, S]):
 
         Raises what ``decode`` and ``route`` raise. A feed that does not look at rows beforehand returns None.
         """
-        del fs, state, schema
         return None
 
     @abstractmethod
@@ -208,7 +205,6 @@ class PlannedFeed(Feed[O, S]):
 
         FeedError if there are none; SettingsError for a feed whose rows cannot be looked at before they have types.
         """
-        del fs, rows
         raise SettingsError(
             "a schema cannot be inferred from this feed",
             where="feed.type",

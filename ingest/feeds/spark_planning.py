@@ -151,7 +151,6 @@ def range_source(
             return RANGES
 
         def streamReader(self, schema: object) -> DataSourceStreamReader:
-            del schema
             with carrying():
                 return open_reader(stream)
 

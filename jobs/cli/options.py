@@ -84,11 +84,7 @@ Verbose = Annotated[
 RootOption = Annotated[
     Path | None,
     typer.Option(
-        "--root",
-        metavar="DIR",
-        parser=local_path,
-        help="Database root. Default: SPARKHAVEN_ROOT.",
-        callback=_set_root,
+        "--root", metavar="DIR", parser=local_path, help="Database root. Default: SPARKHAVEN_ROOT.", callback=_set_root
     ),
 ]
 ResultOption = Annotated[

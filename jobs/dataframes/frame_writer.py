@@ -6,7 +6,6 @@ import threading
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, quarantine_of
@@ -104,13 +103,7 @@ def deephaven_writer(
 
 
 def write_frame(
-    frame: DataFrame,
-    root: str | Path,
-    table: str,
-    stream: str,
-    *,
-    label: str | None = None,
-    **options: Any,
+    frame: DataFrame, root: str | Path, table: str, stream: str, *, label: str | None = None, **options: Any
 ) -> BatchOutcome:
     """Writes a batch frame as one epoch. The options are those of ``deephaven_writer``.
 
@@ -180,9 +173,7 @@ class FrameWriter:
     def __enter__(self) -> FrameWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:

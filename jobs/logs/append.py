@@ -66,7 +66,6 @@ def append_rows(
         memory = WorkerCache()
 
         def decode(split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
-            del split, notes
             return by_day(schema, stream, rows)
 
         outcome = write_batch(

@@ -35,6 +35,11 @@ def user_name() -> str | None:
     return None
 
 
+def _of_table(text: str) -> Columns:
+    """Columns of a log about tables: names and data types, separated by commas."""
+    return *OF_TABLE, *((name, kind) for name, kind in map(str.split, text.split(", ")))
+
+
 @frozen
 class LogTable:
     """One log table; ``columns`` are those of its own."""
@@ -68,93 +73,47 @@ class LogTable:
 INGEST = LogTable(
     "IngestLog",
     "One row a batch of a stream, and one for each end or failure of a stream.",
-    (
-        *OF_TABLE,
-        ("Stream", "String"),
-        ("Source", "String"),
-        ("BatchId", "long"),
-        ("Epoch", "long"),
-        ("Rows", "long"),
-        ("Rejected", "long"),
-        ("Bytes", "long"),
-        ("FirstOffset", "long"),
-        ("LastOffset", "long"),
-        ("Lag", "long"),
-        ("DurationMs", "long"),
-        ("SyncMs", "long"),
-        ("Mode", "String"),
-        ("Outcome", "String"),
-        ("Message", "String"),
+    _of_table(
+        "Stream String, Source String, BatchId long, Epoch long, Rows long, Rejected long, Bytes long, "
+        "FirstOffset long, LastOffset long, Lag long, DurationMs long, SyncMs long, Mode String, Outcome String, "
+        "Message String"
     ),
 )
 EPOCH = LogTable(
     "EpochLog",
     "One row an epoch: batches and rollbacks.",
-    (
-        *OF_TABLE,
-        ("Stream", "String"),
-        ("Epoch", "long"),
-        ("Kind", "String"),
-        ("Locations", "long"),
-        ("Rows", "long"),
-        ("SchemaId", "long"),
-        ("Generation", "long"),
-        ("QueryId", "String"),
+    _of_table(
+        "Stream String, Epoch long, Kind String, Locations long, Rows long, SchemaId long, Generation long, "
+        "QueryId String"
     ),
 )
 MERGE = LogTable(
     "MergeLog",
     "One row a date and merge.",
-    (
-        *OF_TABLE,
-        ("Partition", "String"),
-        ("Phase", "String"),
-        ("RowsIn", "long"),
-        ("RowsOut", "long"),
-        ("RowsDropped", "long"),
-        ("Destinations", "long"),
-        ("Generation", "long"),
-        ("DurationMs", "long"),
-        ("Outcome", "String"),
-        ("Message", "String"),
+    _of_table(
+        "Partition String, Phase String, RowsIn long, RowsOut long, RowsDropped long, Destinations long, "
+        "Generation long, DurationMs long, Outcome String, Message String"
     ),
 )
 VALIDATION = LogTable(
     "ValidationLog",
     "One row a rule, date and validation.",
-    (
-        *OF_TABLE,
-        ("Partition", "String"),
-        ("Mode", "String"),
-        ("Rule", "String"),
-        ("Column", "String"),
-        ("Measured", "String"),
-        ("Lower", "String"),
-        ("Upper", "String"),
-        ("Passed", "Boolean"),
-        ("Epochs", "String"),
-        ("Message", "String"),
+    _of_table(
+        "Partition String, Mode String, Rule String, Column String, Measured String, Lower String, Upper String, "
+        "Passed Boolean, Epochs String, Message String"
     ),
 )
 ADMIN = LogTable(
     "AdminLog",
     "One row a command that changes a table.",
-    (
-        *OF_TABLE,
-        ("Command", "String"),
-        ("Arguments", "String"),
-        ("DryRun", "Boolean"),
-        ("Affected", "long"),
-        ("DurationMs", "long"),
-        ("Outcome", "String"),
-        ("ExitCode", "int"),
-        ("User", "String"),
-        ("Message", "String"),
+    _of_table(
+        "Command String, Arguments String, DryRun Boolean, Affected long, DurationMs long, Outcome String, "
+        "ExitCode int, User String, Message String"
     ),
 )
 STORAGE = LogTable(
     "StorageLog",
     "Bytes of a table by volume, after each merge.",
-    (*OF_TABLE, ("Volume", "String"), ("Bytes", "long"), ("Files", "long"), ("WasteBytes", "long")),
+    _of_table("Volume String, Bytes long, Files long, WasteBytes long"),
 )
 LOG_TABLES = (INGEST, EPOCH, MERGE, VALIDATION, ADMIN, STORAGE)

@@ -12,7 +12,6 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 
 from sparkhaven.jobs.logs.append import append_rows
 from sparkhaven.jobs.logs.log_tables import TIMESTAMP, LogRow, LogTable
@@ -24,10 +23,6 @@ from sparkhaven.store.layout import Layout
 EVERY_S = 60.0
 END_S = 10.0  # that the end of a process waits for the last rows
 MAX_ROWS = 10_000  # of a table that wait; then the oldest are lost
-
-
-def _ignore(table: str, lost: int) -> None:
-    """Counts nothing."""
 
 
 class LogWriter:
@@ -51,7 +46,8 @@ class LogWriter:
         max_rows: int = MAX_ROWS,
     ) -> None:
         self.run_id = str(uuid.uuid4())
-        self._fs, self._layout, self._warn, self._on_failure = fs, layout, warn, on_failure or _ignore
+        self._fs, self._layout, self._warn = fs, layout, warn
+        self._on_failure = on_failure or (lambda table, lost: None)
         self._clock, self._every_s, self._end_s, self._max_rows = clock, every_s, end_s, max_rows
         self._host = socket.gethostname()
         self._waiting: dict[LogTable, deque[LogRow]] = {}
@@ -125,9 +121,7 @@ class LogWriter:
             self.flush()
         self.flush()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         if self._thread is None:
             return

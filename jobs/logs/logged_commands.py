@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 LOGGED = frozenset(
-    {
-        ("merge",),
-        ("validate",),
-        ("truncate",),
-        ("delete",),
-        ("clean",),
-        ("import",),
-        ("recover",),
-        ("epochs", "rollback"),
-        ("streams", "remove"),
-        ("quarantine", "requeue"),
-        ("quarantine", "drop"),
-        ("checkpoint", "repair"),
-        ("partitions", "add"),
-        ("schema", "deploy"),
-    }
+    {("merge",), ("validate",), ("truncate",), ("delete",), ("clean",), ("import",), ("recover",)}
+    | {("epochs", "rollback"), ("streams", "remove"), ("quarantine", "requeue"), ("quarantine", "drop")}
+    | {("checkpoint", "repair"), ("partitions", "add"), ("schema", "deploy")}
 )
 CHANGE_NOTHING = frozenset({"-h", "--help", "--dry-run", "--status"})
 

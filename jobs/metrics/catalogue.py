@@ -34,12 +34,7 @@ BYTES = Metric("bytes_total", "counter", "Bytes of the feed files whose rows are
 BATCHES = Metric("batches_total", "counter", "Batches that became an epoch.")
 REPLAYS = Metric("replay_noop_total", "counter", "Splits that were planned again after their commit, and skipped.")
 GAPS = Metric("offset_gap_total", "counter", "Missing offsets that were skipped, as allow_gap permits.")
-REJECTED = Metric(
-    "quarantine_total",
-    "counter",
-    "Rows written to quarantine, by reason.",
-    (*STREAM, "reason"),
-)
+REJECTED = Metric("quarantine_total", "counter", "Rows written to quarantine, by reason.", (*STREAM, "reason"))
 LATE = Metric("late_rows_total", "counter", "Rows rejected because their date was truncated or deleted.")
 OUTSIDE = Metric(
     "out_of_bounds_total", "counter", "Rows rejected because their date is null or too far from the clock."
@@ -60,10 +55,7 @@ POSITION = Metric(
     (*STREAM, "source"),
 )
 END = Metric(
-    "source_end",
-    "gauge",
-    "End of each topic partition: its next offset, asked at the scrape.",
-    (*STREAM, "source"),
+    "source_end", "gauge", "End of each topic partition: its next offset, asked at the scrape.", (*STREAM, "source")
 )
 END_AGE = Metric(
     "source_end_age_seconds", "gauge", "Age of the ends of topic partitions. It grows while the broker does not answer."
@@ -92,11 +84,7 @@ COMMIT = Metric(
     "commit_seconds", "histogram", "Seconds to write and sync the record that commits a batch.", MODE, SECONDS
 )
 FSYNC = Metric(
-    "fsync_seconds",
-    "histogram",
-    "Seconds that the tasks of a batch waited for syncs, summed.",
-    MODE,
-    SECONDS,
+    "fsync_seconds", "histogram", "Seconds that the tasks of a batch waited for syncs, summed.", MODE, SECONDS
 )
 SYNC_BYTES = Metric(
     "sync_batch_bytes",
@@ -125,42 +113,10 @@ DATES = Metric("open_dates", "gauge", "Dates with intraday data of the stream.")
 FREE = Metric("disk_free_bytes", "gauge", "Free bytes of the volume of the database root.")
 
 CATALOGUE = (
-    ROWS,
-    BYTES,
-    BATCHES,
-    REPLAYS,
-    GAPS,
-    REJECTED,
-    LATE,
-    OUTSIDE,
-    DECODERS,
-    CUT,
-    RECOVERY,
-    EPOCH,
-    FLOOR,
-    AGE,
-    POSITION,
-    END,
-    END_AGE,
-    REACHABLE,
-    TAKEN,
-    LAG,
-    LAG_SECONDS,
-    LAG_FILES,
-    COMMIT,
-    FSYNC,
-    SYNC_BYTES,
-    BATCH,
-    RUNNING,
-    RESTARTS,
-    FAILURES,
-    MISMATCHES,
-    LOCKS_LOST,
-    DAMAGES,
-    LOSS_WINDOW,
-    DATES,
-    FREE,
-)
+    ROWS, BYTES, BATCHES, REPLAYS, GAPS, REJECTED, LATE, OUTSIDE, DECODERS, CUT, RECOVERY, EPOCH, FLOOR, AGE,
+    POSITION, END, END_AGE, REACHABLE, TAKEN, LAG, LAG_SECONDS, LAG_FILES, COMMIT, FSYNC, SYNC_BYTES, BATCH,
+    RUNNING, RESTARTS, FAILURES, MISMATCHES, LOCKS_LOST, DAMAGES, LOSS_WINDOW, DATES, FREE,
+)  # fmt: skip
 LOG_FAILURES = Metric(
     "log_failures_total",
     "counter",
@@ -231,21 +187,7 @@ FIGURES_AGE = Metric(
 )
 
 OF_TABLES = (
-    MERGE_SECONDS,
-    MERGE_AT,
-    MERGE_ROWS,
-    MERGE_BYTES,
-    MERGE_DATES,
-    MERGE_PHASE,
-    AMPLIFICATION,
-    SYMBOLS,
-    DUPLICATES,
-    SYMBOL_HITS,
-    DISK,
-    WASTE,
-    OPEN_FILES,
-    PINS,
-    OLDEST_PIN,
-    FIGURES_AGE,
-)
+    MERGE_SECONDS, MERGE_AT, MERGE_ROWS, MERGE_BYTES, MERGE_DATES, MERGE_PHASE, AMPLIFICATION, SYMBOLS, DUPLICATES,
+    SYMBOL_HITS, DISK, WASTE, OPEN_FILES, PINS, OLDEST_PIN, FIGURES_AGE,
+)  # fmt: skip
 """Metrics of a table over all of its streams."""

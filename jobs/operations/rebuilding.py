@@ -83,12 +83,7 @@ class RebuiltStream:
 
 
 def rebuild_stream(
-    place: StreamPlace,
-    choice: PositionChoice,
-    aside: list[LocationKey],
-    *,
-    dry_run: bool,
-    note: Callable[[str], None],
+    place: StreamPlace, choice: PositionChoice, aside: list[LocationKey], *, dry_run: bool, note: Callable[[str], None]
 ) -> RebuiltStream:
     """Rebuilds a commit log, or with ``dry_run`` only plans it."""
     now = int(time.time() * 1000)

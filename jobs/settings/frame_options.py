@@ -15,6 +15,7 @@ from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS, StreamSpec
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_file import partition_of
 from sparkhaven.jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
+from sparkhaven.store.epochs.retention import DEFAULTS
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.store.io.local_path import local_path
@@ -68,15 +69,15 @@ def frame_options(
     *,
     internal: Rule,
     value: Rule,
-    schema: str | Path | bytes | None,
-    positions: Mapping[str, str] | None,
-    durability: str,
-    ignore: Iterable[str],
-    bounds: Mapping[str, Any] | None,
-    bad_rows: Mapping[str, Any] | None,
-    keep_epochs: int,
-    allow_gap: bool,
-    adopt: bool,
+    schema: str | Path | bytes | None = None,
+    positions: Mapping[str, str] | None = None,
+    durability: str = "fsync",
+    ignore: Iterable[str] = (),
+    bounds: Mapping[str, Any] | None = None,
+    bad_rows: Mapping[str, Any] | None = None,
+    keep_epochs: int = DEFAULTS.keep_epochs,
+    allow_gap: bool = False,
+    adopt: bool = False,
     lossy: Iterable[str] | bool = (),
 ) -> FrameOptions:
     """The options of a writer of frames; SettingsError or InvalidNameError for wrong ones."""

@@ -19,7 +19,6 @@ from sparkhaven.readers.spark.option_texts import (
     whole_number,
 )
 from sparkhaven.readers.spark.options import BATCH, COMMON, STREAM
-from sparkhaven.store.epochs.retention import DEFAULTS
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.types.frozen import frozen
@@ -27,17 +26,6 @@ from sparkhaven.store.types.frozen import frozen
 SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
 KEYS_OF_BAD_ROWS = frozenset(BadRowsModel.model_fields)
 INSERTS = f"INSERT INTO, insertInto and writeTo pass no options of a write: call {SAVE}"
-_DEFAULTS: dict[str, Any] = {
-    "schema": None,
-    "positions": None,
-    "durability": "fsync",
-    "ignore": (),
-    "bounds": None,
-    "bad_rows": None,
-    "keep_epochs": DEFAULTS.keep_epochs,
-    "allow_gap": False,
-    "adopt": False,
-}
 
 
 @frozen
@@ -76,7 +64,7 @@ def write_options(options: Mapping[str, str], environ: Mapping[str, str], *, str
         )
     if label is not None and "positions" in parsed:
         raise SettingsError("a frame with positions has a label", where=f"stream {parsed['stream']}", found=label)
-    return WriteOptions(frame_options(table=table, **{**_DEFAULTS, **parsed}), label)
+    return WriteOptions(frame_options(table=table, **parsed), label)
 
 
 def _refuse_reads(options: Mapping[str, str]) -> None:

@@ -71,8 +71,7 @@ def path_of(name: str) -> str:
 
 def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, KnownFile]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
-    types = cache(partial(_types, fs, feed))
-    declared = partial(_declared, fs, feed)  # by the table; files from before a column was added lack it
+    types = cache(partial(_types, fs, feed))  # also of columns that files from before they were added lack
     for entry in entries:
         file, version = entry.file, unpacked(entry.position).version
         stat = fs.stat(Path(file.path))
@@ -84,11 +83,7 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
         values = partition_values(fs, data, dict(file.values), types)
         numbers = partition_numbers(values, types()) if values else {}
         name, time_ns = place_name(version, file.path), file.time_ms * _MS
-        yield data, KnownFile(name, FileConstants(values, numbers, SPARK_ZONE), time_ns, True, declared)
-
-
-def _declared(fs: Fs, feed: DeltaOptions) -> frozenset[str]:
-    return frozenset(_types(fs, feed))
+        yield data, KnownFile(name, FileConstants(values, numbers, SPARK_ZONE), time_ns, True, types)
 
 
 def _types(fs: Fs, feed: DeltaOptions) -> Mapping[str, str | None]:

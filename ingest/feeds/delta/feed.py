@@ -35,7 +35,6 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
 
     @classmethod
     def read(cls, part: DeltaFeedModel, base: Path, fs: Fs) -> DeltaOptions:
-        del fs
         return delta_options(part, base)
 
     def source(self, root: Path, tasks: int) -> Source:
@@ -47,7 +46,6 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
 
-        del patience
         end = state.offsets.versions if state else None
         versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
         versions.look()

@@ -50,7 +50,6 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
 
     @classmethod
     def read(cls, part: FilesFeedModel, base: Path, fs: Fs) -> FilesOptions:
-        del fs
         return files_options(part, base)
 
     @property
@@ -82,7 +81,6 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         return Source(FilesSource, source_options(root, table, stream, self.options, tasks=tasks, parts=parts))
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
-        del patience
         self.check(fs)
         planner = FilePlanner(fs, self.options, state.files if state else FileWindow(), time.time)
         planner.look()

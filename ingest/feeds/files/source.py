@@ -93,7 +93,6 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return SCHEMA
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:
-        del schema
         return FilesReader(Fs(), dict(self.options), time.time)
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import BadRow, Rejects
+from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.formats.parquet.parquet_batches import ParquetBatch, told_apart
@@ -24,7 +23,6 @@ from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, accepted, rule
 from sparkhaven.store.conversions.source_types import INT64, Group, spark_source
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
@@ -138,7 +136,7 @@ def frame_blocks(
     origin, unit = split.origin, split.unit
     batch = pa.RecordBatch.from_arrays(split.rows.columns, told_apart(split.rows.schema.names))
     indices = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
-    rejects.complete = partial(_numbered, split.numbers)
+    rejects.complete = lambda row: replace(row, line=int(split.numbers[row.line]))
     decoder = ParquetDecoder(targets, (), alias=spec.allow_null_alias, unit=unit)
     rows = decoder.typed(ParquetBatch(batch), indices, origin, rejects)
     router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
@@ -150,10 +148,6 @@ def frame_blocks(
 
     yield router, rows, text
     rejects.complete = None
-
-
-def _numbered(numbers: Ints, row: BadRow) -> BadRow:
-    return replace(row, line=int(numbers[row.line]))
 
 
 class FramesFeed(Feed[FramesOptions, FrameBatch]):

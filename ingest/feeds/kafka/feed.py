@@ -62,7 +62,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.planner import Position, lag, newcomers, verified
         from sparkhaven.ingest.feeds.kafka.start_offsets import first_offsets
 
-        del fs
         feed = self.options
         topics = KafkaTopics(feed, patience=patience)
         view = topics.look()
@@ -83,7 +82,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.kafka.broker.reader import kept_reader
         from sparkhaven.ingest.feeds.kafka.decode import message_blocks
 
-        del fs
         headers = any(item.meta is not None and item.meta.startswith(HEADER) for item in self.spec.columns)
         reader = kept_reader(self.options, headers=headers)
         return message_blocks(reader, split, self.spec, self.options, schema, rejects, clock)
@@ -92,7 +90,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:
         from sparkhaven.ingest.feeds.kafka.sample import sample_topics
 
-        del fs
         return sample_topics(options, rows)
 
     def requeue(

@@ -62,17 +62,13 @@ def _given(
                     "the partition has no such start offset",
                     where=f"feed.start {topic}:{partition}",
                     expected=possible,
-                    found=f"{_what(topic, partition, view)}, which is not there"
+                    found=f"{f'partition {partition}' if topic in view else f'topic {topic}'}, which is not there"
                     if bounds is None
                     else f"offset {offset}",
                     hint="correct feed.start, which holds for partitions without an epoch",
                 )
         offsets[topic, partition] = offset
     return offsets
-
-
-def _what(topic: str, partition: int, view: Mapping[str, TopicView]) -> str:
-    return f"partition {partition}" if topic in view else f"topic {topic}"
 
 
 def _partitions(topic: str, view: Mapping[str, TopicView]) -> str:

@@ -34,10 +34,6 @@ def _duration(value: bytes) -> WireValue:
     return WireValue("duration", f"P{months}M{days}DT{seconds}{fraction_text(below * UNIT_NS['ms'])}S")
 
 
-def _uuid(value: bytes) -> UUID:
-    return UUID(bytes=bytes(value))
-
-
 _TIMESTAMPS: tuple[tuple[str, MomentKind], ...] = (("", "instant"), ("local-", "local time"))
 _MAKE: Mapping[str, Make] = {
     "int-date": _moment("date", DAY_NS),
@@ -49,7 +45,7 @@ _MAKE: Mapping[str, Make] = {
         for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
     "fixed-duration": _duration,
-    "fixed-uuid": _uuid,
+    "fixed-uuid": lambda value: UUID(bytes=bytes(value)),
 }
 _SIZES = {"fixed-duration": _DURATION_BYTES, "fixed-uuid": _UUID_BYTES}
 

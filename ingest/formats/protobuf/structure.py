@@ -7,6 +7,7 @@ is written as Protobuf's own JSON has it. Enums are names where the type has one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -71,10 +72,6 @@ def _duration(value: Any) -> WireValue:
     return WireValue("duration", f"{sign}{abs(value.seconds)}{fraction_text(abs(value.nanos))}s")
 
 
-def _wrapped(value: Any) -> Any:
-    return value.value
-
-
 def _object(value: Any) -> dict[str, Any]:
     return {name: _value(value.fields[name]) for name in value.fields}
 
@@ -94,7 +91,7 @@ def _value(value: Any) -> Any:
 _SPECIAL: Mapping[str, Callable[[Any], Any]] = {
     TIMESTAMP: _timestamp,
     DURATION: _duration,
-    **dict.fromkeys(WRAPPERS, _wrapped),
+    **dict.fromkeys(WRAPPERS, attrgetter("value")),
     _STRUCT: _object,
     _VALUE: _value,
     _LIST: _list,

@@ -113,14 +113,7 @@ def import_tree(
     with ExitStack() as opened:
         executor = opened.enter_context(LocalExecutor(workers or 1))
         results = import_dates(
-            place,
-            definition,
-            tree,
-            options,
-            executor=executor,
-            clock=time.time,
-            dry_run=dry_run,
-            on_progress=cli.note,
+            place, definition, tree, options, executor=executor, clock=time.time, dry_run=dry_run, on_progress=cli.note
         )
         code = _show(cli, name, tree, results, dry_run)
         if not dry_run:

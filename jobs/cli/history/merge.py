@@ -51,11 +51,7 @@ DEFAULT_FORMAT = "default"
 
 
 def register(app: typer.Typer) -> None:
-    lines = (
-        "merge Nyc13.Flight --dates 2013-07-04",
-        "merge Nyc13.Flight --closed",
-        "merge --status",
-    )
+    lines = ("merge Nyc13.Flight --dates 2013-07-04", "merge Nyc13.Flight --closed", "merge --status")
     done = "merged, or nothing new to merge, with --allow-empty also no rows or no dates"
     usage = "wrong options, no such table or dates"
     retry = "another merge runs, rows are not synced yet, no space on the disk"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 
@@ -19,7 +20,6 @@ from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.source_names import directory_of
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.frozen import frozen
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal import row_removal
@@ -57,8 +57,7 @@ def truncate(
     Only with the proof that history holds all their rows. A date needs a passed validation. A date without one since
     its last merge is validated first.
     """
-    chosen = _Chosen(name, parse_choice(dates), source, allow_unevaluated, dry_run)
-    _remove(ctx.obj, chosen, row_removal.truncate)
+    _remove(ctx.obj, name, parse_choice(dates), source, allow_unevaluated, dry_run, row_removal.truncate)
 
 
 def delete(
@@ -74,21 +73,19 @@ def delete(
 
     Only once no reader can be using them. After that a date takes new rows again.
     """
-    chosen = _Chosen(name, parse_choice(dates), source, allow_unevaluated, dry_run)
-    _remove(ctx.obj, chosen, row_removal.delete, grace_s=grace)
+    phase = partial(row_removal.delete, grace_s=grace)
+    _remove(ctx.obj, name, parse_choice(dates), source, allow_unevaluated, dry_run, phase)
 
 
-@frozen
-class _Chosen:
-    name: str
-    choice: DateChoice
-    source: str | None
-    allow_unevaluated: bool
-    dry_run: bool
-
-
-def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **options: Any) -> None:
-    name, dry_run = chosen.name, chosen.dry_run
+def _remove(
+    cli: CliContext,
+    name: str,
+    choice: DateChoice,
+    source: str | None,
+    allow_unevaluated: bool,
+    dry_run: bool,
+    phase: Callable[..., Removed],
+) -> None:
     place = TablePlace(Fs(), cli.database(), TableName.parse(name))
     load_deployed(place)
     locations = rows = 0
@@ -96,31 +93,22 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
     states, pins = States(place), Pins(place)
     code = EXIT_DONE
     streams = newest_states(place)
-    intraday, source = intraday_dates(streams), chosen.source
+    intraday = intraday_dates(streams)
     if source is not None:
         sources = {key.internal for state in streams for key in state.locations}
         source = directory_of(place.table, source, sources.union(place.fs.names(place.intraday)))
-    for value in chosen.choice.pick(intraday, time.time(), lambda: all_values(place)):
+    for value in choice.pick(intraday, time.time(), lambda: all_values(place)):
         try:
             proof = prove(
                 place,
                 value,
-                tolerant=chosen.allow_unevaluated,
+                tolerant=allow_unevaluated,
                 dry_run=dry_run,
                 time_ms=int(time.time() * 1000),
                 pins=pins,
                 on_progress=cli.note,
             )
-            done = phase(
-                place,
-                value,
-                proof=proof,
-                clock=time.time,
-                source=source,
-                dry_run=dry_run,
-                states=states,
-                **options,
-            )
+            done = phase(place, value, proof=proof, clock=time.time, source=source, dry_run=dry_run, states=states)
         except SparkhavenError as error:  # each date has its own proof: go on with the others
             failed = report(cli, error, table=name, date=value)
             code = code or failed

@@ -23,11 +23,9 @@ from sparkhaven.store.layout import TableName, check_stream
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 
 if TYPE_CHECKING:
-    from sparkhaven.ingest.inference.field_readings import ColumnSettings
     from sparkhaven.ingest.inference.fitting import Fit
     from sparkhaven.ingest.inference.proposal import Proposal
     from sparkhaven.ingest.sample_rows import Sample
-    from sparkhaven.jobs.settings.feed_part import FeedPart
 
 ROWS = 10_000
 
@@ -144,7 +142,8 @@ def new(
     stream = check_stream(name or feed.raw.get("name") or schema.name.lower())
     written = out or schema_file.parent / f"{stream}.toml"
     target = written.absolute()
-    fit = fit_schema(schema, feed.sample(fs, rows), _columns_given(feed), zone)
+    columns = {key: entry for key, entry in feed.raw.get("columns", {}).items() if key != "ignore"}
+    fit = fit_schema(schema, feed.sample(fs, rows), columns, zone)
     beside = os.path.relpath(schema_file.absolute(), target.parent)
     text = stream_text(schema, feed.beside(target.parent), fit, StreamWishes(stream, beside, zone, time.time_ns()))
     settings = parse_stream(tomllib.loads(text), target, os.environ, fs)
@@ -160,10 +159,6 @@ def _table_of(source: str) -> str:
 
     stem = identifier(Path(source).name.partition(".")[0].strip("*?")) or "Rows"
     return f"Sample.{stem[:1].upper()}{stem[1:]}"
-
-
-def _columns_given(feed: FeedPart) -> dict[str, ColumnSettings]:
-    return {key: entry for key, entry in feed.raw.get("columns", {}).items() if key != "ignore"}
 
 
 def _check_names(proposal: Proposal, names: Sequence[str]) -> None:

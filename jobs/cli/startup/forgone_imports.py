@@ -18,7 +18,6 @@ _HTTP = "urllib.request"
 class _WithoutPandas:
     @staticmethod
     def find_spec(fullname: str, path: object, target: object = None) -> None:
-        del path, target
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is left out", name=fullname)
 

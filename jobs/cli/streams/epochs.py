@@ -126,8 +126,5 @@ def _shown(entry: EpochEntry) -> dict[str, object]:
         name: [[span.place, span.start, span.stop] for span in parts]
         for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))
     }
-    return {"time": _time(entry.time_ms), "messages": entry.messages, **spans}
-
-
-def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    time_text = datetime.fromtimestamp(entry.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return {"time": time_text, "messages": entry.messages, **spans}

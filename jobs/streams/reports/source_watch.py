@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from types import TracebackType
 
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.types.frozen import frozen
@@ -63,9 +62,7 @@ class SourceWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

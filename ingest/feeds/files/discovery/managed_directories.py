@@ -22,11 +22,7 @@ class _Format:
     inside: re.Pattern[str] | None = None
 
 
-FORMATS = (
-    _Format("Delta", "_delta_log"),
-    _Format("Hudi", ".hoodie"),
-    _Format("Iceberg", "metadata", _ICEBERG),
-)
+FORMATS = (_Format("Delta", "_delta_log"), _Format("Hudi", ".hoodie"), _Format("Iceberg", "metadata", _ICEBERG))
 
 
 def refuse_managed(fs: Fs, directory: Path, names: Collection[str] | None = None) -> None:

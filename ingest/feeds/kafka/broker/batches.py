@@ -57,11 +57,7 @@ class _Handles:
 
 
 class BatchClient:
-    """A consumer of one partition, with what it has fetched and not handed out.
-
-    ``last`` is the offset of the last message since ``assign``, ``end`` the last known end of the partition; -1 where
-    there is none.
-    """
+    """A ``PartitionClient`` by librdkafka's batch call."""
 
     def __init__(self, library: Librdkafka, feed: KafkaOptions, troubles: Troubles, topic: str, partition: int) -> None:
         """SettingsError for settings that librdkafka refuses."""
@@ -186,7 +182,6 @@ def _open(library: Librdkafka, feed: KafkaOptions, troubles: Troubles) -> _Handl
     """A consumer that jumps nowhere by itself."""
 
     def note(client: int, code: int, text: bytes | None, opaque: int) -> None:
-        del client, opaque
         troubles.note(library.error(code, text).args[0])
 
     callback = _ErrorCallback(note)

@@ -15,11 +15,7 @@ _event = methodcaller("error")
 
 
 class ObjectClient:
-    """A consumer of one partition, with what it has fetched and not handed out.
-
-    ``last`` is the offset of the last message since ``assign``, ``end`` the last known end of the partition; -1 where
-    there is none.
-    """
+    """A ``PartitionClient`` by the Python client."""
 
     def __init__(self, feed: KafkaOptions, troubles: Troubles, topic: str, partition: int) -> None:
         self._consumer = make_consumer(feed, troubles)
@@ -51,7 +47,6 @@ class ObjectClient:
         return True
 
     def take(self, stop: int, *, whole: bool) -> list[Message] | None:
-        del whole
         if self.last < stop:
             taken = list(self._surplus)
             self._surplus.clear()
