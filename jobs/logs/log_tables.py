@@ -35,9 +35,9 @@ def user_name() -> str | None:
     return None
 
 
-def _of_table(text: str) -> Columns:
+def _of_table(*texts: str) -> Columns:
     """Columns of a log about tables: names and data types, separated by commas."""
-    return *OF_TABLE, *((name, kind) for name, kind in map(str.split, text.split(", ")))
+    return *OF_TABLE, *((name, kind) for name, kind in map(str.split, ", ".join(texts).split(", ")))
 
 
 @frozen
@@ -74,9 +74,9 @@ INGEST = LogTable(
     "IngestLog",
     "One row a batch of a stream, and one for each end or failure of a stream.",
     _of_table(
-        "Stream String, Source String, BatchId long, Epoch long, Rows long, Rejected long, Bytes long, "
+        "Stream String, Source String, BatchId long, Epoch long, Rows long, Rejected long, Bytes long",
         "FirstOffset long, LastOffset long, Lag long, DurationMs long, SyncMs long, Mode String, Outcome String, "
-        "Message String"
+        "Message String",
     ),
 )
 EPOCH = LogTable(
