@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.arrow.opening import open_pinned
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.readers.checks.extended_tree import extended_use
 from sparkhaven.readers.checks.symbol_tables import SymbolFile
 from sparkhaven.store.epochs.files.published_size import physical_size
@@ -52,7 +53,7 @@ def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> 
     summaries: list[dict[str, Any]] = []
     for name in deployed_tables(fs, layout) if names is None else names:
         try:
-            table = open_pinned(layout.root, str(name), skip_set_aside=True, fs=fs)
+            table = pinned_of(open_table(layout.root, str(name), skip_set_aside=True, fs=fs))
             slices = table.plan().slices
         except (SparkhavenError, OSError) as error:
             summaries.append({"table": str(name), "error": str(error)})
@@ -80,7 +81,7 @@ def table_stats(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any
     regions; ``waste``: bytes in the directories that no read of the newest snapshot needs, None with ``as_of``.
     ``extended``: the tree beside history, whose bytes are in neither; None without one.
     """
-    table = open_pinned(place.layout.root, str(place.table), as_of=as_of, skip_set_aside=True, fs=place.fs)
+    table = pinned_of(open_table(place.layout.root, str(place.table), as_of=as_of, skip_set_aside=True, fs=place.fs))
     is_newest = as_of is None
     whole = table.plan().slices
     tiers = {tier: table.plan(tier=tier).slices for tier in ("intraday", "history")}
@@ -151,7 +152,7 @@ def disk_use(place: TablePlace, *, most: int | None = None, partly: bool = True)
     ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes,
     and a tree of more leaves with what its manifest says. Not ``partly``: of a table that has more, none is listed.
     """
-    table = open_pinned(place.layout.root, str(place.table), skip_set_aside=True, fs=place.fs)
+    table = pinned_of(open_table(place.layout.root, str(place.table), skip_set_aside=True, fs=place.fs))
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
     directories = sorted(_directories(place), key=lambda path: path.parts[-2], reverse=True)

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.readers.arrow.export import export
-from sparkhaven.readers.arrow.opening import open_pinned
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import Table, pinned_of
 from sparkhaven.store.scan.checksums import Checks
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import QuickFs
@@ -104,7 +104,7 @@ def _make(shape: Shape, root: Path, rows: int) -> None:
 
 
 def _seconds(shape: Shape, root: Path, checks: Checks | None) -> float:
-    opened = Table(open_pinned(root, "Bench.Read").with_checks(checks))
+    opened = Table(pinned_of(open_table(root, "Bench.Read")).with_checks(checks))
     begun = time.process_time()
     shape.use(opened)
     return time.process_time() - begun

@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.figures import add_record, record
-from sparkhaven.readers.arrow.opening import open_pinned
-from sparkhaven.readers.arrow.table import Table
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import Table, pinned_of
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -114,7 +114,7 @@ def main() -> None:
         works: list[tuple[str, int, Callable[[], object]]] = [
             ("verify --deep", sum(path.stat().st_size for path in files), lambda: deep(root))
         ]
-        table = Table(open_pinned(root, "Bench.Deep").with_checks(None))
+        table = Table(pinned_of(open_table(root, "Bench.Deep")).with_checks(None))
         for name in "LIDST":
             size = sum(path.stat().st_size for path in files if path.name.split(".")[0] == name)
             works.append((f"scan of {name}", size, partial(scan, table, name)))

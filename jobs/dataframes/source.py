@@ -96,9 +96,10 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         return read_options(self.options, os.environ, stream=stream)
 
     def _opened(self, options: ReadOptions) -> PinnedTable:
-        from sparkhaven.readers.arrow.opening import open_pinned
+        from sparkhaven.readers.arrow.opening import open_table
+        from sparkhaven.readers.arrow.table import pinned_of
 
-        table = open_pinned(
+        table = open_table(
             options.root,
             options.name,
             epoch=options.epoch,
@@ -106,4 +107,4 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
             checksum_verify=options.checksum_verify,
             skip_set_aside=options.skip_set_aside,
         )
-        return table.detached()
+        return pinned_of(table).detached()

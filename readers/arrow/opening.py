@@ -50,59 +50,25 @@ def open_table(
     read in this process, whole, and later its growth (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each time
     that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a CorruptFileError.
     """
-    return Table(
-        open_pinned(
-            root,
-            name,
-            epoch=epoch,
-            as_of=as_of,
-            checksum_verify=checksum_verify,
-            skip_set_aside=skip_set_aside,
-            fs=fs,
-        )
-    )
-
-
-def open_pinned(
-    root: str | Path,
-    name: str,
-    *,
-    epoch: int | Mapping[str, int] | None = None,
-    as_of: datetime | str | None = None,
-    checksum_verify: ChecksumVerify | None = None,
-    skip_set_aside: bool = False,
-    fs: Fs | None = None,
-) -> PinnedTable:
-    """The snapshot of ``open_table``, for programs of ours that plan reads."""
     place = TablePlace(fs or Fs(), Layout(local_path(root)), TableName.parse(name))
-    mode = chosen_mode(checksum_verify, os.environ)
+    checks = checks_of(chosen_mode(checksum_verify, os.environ))
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
     with as_storage_errors():
-        return _opened(place, epoch, as_of, checks_of(mode), skip_set_aside)
-
-
-def _opened(
-    place: TablePlace,
-    epoch: int | Mapping[str, int] | None,
-    as_of: datetime | str | None,
-    checks: Checks | None,
-    skip_set_aside: bool,
-) -> PinnedTable:
-    try:
-        schema = load_deployed(place)
-    except TableNotFoundError:
-        raise _no_table(place) from None
-    streams = list_streams(place)
-    if not streams:
-        refuse(Witnesses(place, ()).locations())
-    if as_of is None:
-        pins = _pins(place.table, streams, epoch)
-    else:
-        moment = _milliseconds(as_of)
-        pins = {stream: _epoch_at(place.of_stream(stream), moment) for stream in streams}
-    held = [Pin.of(place.of_stream(stream), epoch=pins.get(stream)) for stream in streams]
-    return pinned_table(place, schema, held, checks, skip_set_aside=skip_set_aside)
+        try:
+            schema = load_deployed(place)
+        except TableNotFoundError:
+            raise _no_table(place) from None
+        streams = list_streams(place)
+        if not streams:
+            refuse(Witnesses(place, ()).locations())
+        if as_of is None:
+            pins = _pins(place.table, streams, epoch)
+        else:
+            moment = _milliseconds(as_of)
+            pins = {stream: _epoch_at(place.of_stream(stream), moment) for stream in streams}
+        held = [Pin.of(place.of_stream(stream), epoch=pins.get(stream)) for stream in streams]
+        return Table(pinned_table(place, schema, held, checks, skip_set_aside=skip_set_aside))
 
 
 def pinned_table(

@@ -168,6 +168,11 @@ class Table:
         return self._pinned.columns(names)
 
 
+def pinned_of(table: Table) -> PinnedTable:
+    """The snapshot of a table, for programs of ours that plan reads."""
+    return table._pinned
+
+
 def _plain(shown: Sequence[Column]) -> pa.Schema:
     return pa.schema([pa.field(c.name, arrow_type(c, dictionaries=False)) for c in shown])
 

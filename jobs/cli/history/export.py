@@ -19,7 +19,8 @@ from sparkhaven.jobs.cli.options import (
     TierOption,
     help_end,
 )
-from sparkhaven.readers.arrow.opening import open_pinned
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.format.parquet.trees import LAYOUTS
 from sparkhaven.store.io.fs import Fs
@@ -87,7 +88,7 @@ def export(
     )
     begun = time.monotonic()
     target = target_of(fs, database, out)
-    opened = open_pinned(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs)
+    opened = pinned_of(open_table(database.root, name, as_of=as_of, skip_set_aside=skip_set_aside, fs=fs))
     exported = export_tree(
         fs,
         opened,

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.readers import open_table
-from sparkhaven.readers.arrow.opening import open_pinned
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
 from tests.support.tables import naive_reader
 from tests.support.tables.naive_reader import KINDS
@@ -120,7 +120,7 @@ def test_reads_are_the_model_and_the_naive_decoding(commits: Any, batch_rows: in
         assert found == keyed(model.rows(-1))
         batches = list(opened.to_batches(batch_rows=batch_rows, dictionaries=False))
         assert plain(pa.Table.from_batches(batches)) == found
-        for slice_ in open_pinned(small.root, "NS.T").plan().slices:
+        for slice_ in pinned_of(open_table(small.root, "NS.T")).plan().slices:
             naive = [naive_reader.read(slice_.directory, name, kind, slice_.rows) for name, kind in KINDS.items()]
             location = model.locations[slice_.key.internal, slice_.key.value]
             assert keyed(list(zip(*naive, strict=True))) == keyed(location)

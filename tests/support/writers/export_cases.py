@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from sparkhaven.readers.arrow.opening import open_pinned
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.document.schema_file import parse_schema
@@ -41,7 +42,7 @@ def export(
     root: Path, out: Path, *, fs: Fs = FS, replace: bool = False, dry_run: bool = False, **options: Any
 ) -> Exported:
     """Exports the table of these tests."""
-    table = open_pinned(root, str(TABLE), fs=fs)
+    table = pinned_of(open_table(root, str(TABLE), fs=fs))
     target = target_of(fs, Layout(root), out)
     return export_tree(fs, table, target, ExportOptions(**options), now_ms=NOW, replace_other=replace, dry_run=dry_run)
 

@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.arrow.opening import open_pinned
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.exports.extended_tree import Followed, follow_history
@@ -34,5 +35,5 @@ def add(db: IntradayRows, rows: Rows, day: str, number: int) -> None:
 def follow(db: IntradayRows, fs: Fs = FS) -> Followed:
     """Brings the tree in step with history."""
     return follow_history(
-        TablePlace(fs, db.layout, TABLE), open_pinned(db.root, str(TABLE), fs=fs), now_ms=1_700_000_000_000
+        TablePlace(fs, db.layout, TABLE), pinned_of(open_table(db.root, str(TABLE), fs=fs)), now_ms=1_700_000_000_000
     )

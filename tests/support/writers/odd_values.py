@@ -11,7 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from sparkhaven.readers.arrow.opening import open_pinned
+from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.format.parquet.trees import TreeLayout
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -44,7 +45,7 @@ def make(root: Path, values: Sequence[str]) -> Path:
 
 def export(root: Path, out: Path, layout: TreeLayout) -> Path:
     """The tree of that table."""
-    table = open_pinned(root, "N.T")
+    table = pinned_of(open_table(root, "N.T"))
     export_tree(Fs(), table, target_of(Fs(), Layout(root), out), ExportOptions(layout), now_ms=1_700_000_000_000)
     return out
 

@@ -55,18 +55,6 @@ class FileSink:
         self.flush()
         self.closed = True
 
-    def writable(self) -> bool:
-        """Whether bytes can be appended."""
-        return not self.closed
-
-    def readable(self) -> bool:
-        """Whether bytes can be read: no."""
-        return False
-
-    def seekable(self) -> bool:
-        """Whether the position can be changed: no."""
-        return False
-
 
 def parquet_writer(sink: FileSink, schema: pa.Schema, codec: str, dictionaries: tuple[str, ...] = ()) -> ParquetWriter:
     """A writer with statistics, page indexes and a checksum of each page; ``dictionaries`` are columns with few values.

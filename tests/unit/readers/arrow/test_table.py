@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.readers import Table, open_table
-from sparkhaven.readers.arrow.opening import open_pinned
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import (
     NotPermittedError,
     SchemaMismatchError,
@@ -177,7 +177,7 @@ def test_statistics_are_unpacked_once_a_column_not_a_batch(small: SmallTable, mo
     monkeypatch.setattr(Slice, "has_nulls", lambda slice_, name: asked.append(name) or has_nulls(slice_, name))
     table = open_table(small.layout.root, str(small.table))
     assert sum(1 for _ in table.to_batches(["Size", "Px"], batch_rows=1)) == table.count()
-    assert sorted(asked) == sorted(["Size", "Px"] * len(open_pinned(small.root, "NS.T").plan().slices))
+    assert sorted(asked) == sorted(["Size", "Px"] * len(pinned_of(open_table(small.root, "NS.T")).plan().slices))
 
 
 def test_a_snapshot_does_not_move(small: SmallTable) -> None:
@@ -250,7 +250,7 @@ def test_unknown_names(small: SmallTable) -> None:
 
 
 def test_each_row_once_in_all_tiers(small: SmallTable) -> None:
-    pinned = open_pinned(small.root, "NS.T")
+    pinned = pinned_of(open_table(small.root, "NS.T"))
     before = Table(pinned)
     small.merge_by_hand(D1)
     small.add("a", D1, {"Sym": ["late"], "Size": [9]})
