@@ -276,19 +276,12 @@ def _directories(place: TablePlace) -> Iterator[Path]:
     root = place.intraday
     for internal in place.fs.names(root):
         if not internal.startswith("."):
-            yield from (
-                root.joinpath(internal, value, place.table.table) for value in _inside(place.fs, root / internal)
-            )
+            yield from (root.joinpath(internal, value, place.table.table) for value in place.fs.names(root / internal))
     root = place.partitions
     for internal in place.fs.names(root):
-        for value in _inside(place.fs, root / internal):
+        for value in place.fs.names(root / internal):
             if place.fs.stat(root / internal / value / place.table.table) is not None:
                 yield root / internal / value / place.table.table
-
-
-def _inside(fs: Fs, path: Path) -> list[str]:
-    stat = fs.stat(path)
-    return fs.names(path) if stat and stat.is_dir else []
 
 
 def _sizes(fs: Fs, directory: Path) -> dict[str, int]:

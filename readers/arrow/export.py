@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -19,32 +19,22 @@ class BatchWriter(Protocol):
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
 
 
-@contextmanager
-def _parquet(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
+def _parquet(path: Path, schema: pa.Schema) -> AbstractContextManager[BatchWriter]:
     from pyarrow import parquet  # most reads write no file
 
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        yield writer
+    return parquet.ParquetWriter(path, schema, compression="zstd")  # type: ignore[no-any-return]
 
 
-@contextmanager
-def _csv(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
+def _csv(path: Path, schema: pa.Schema) -> AbstractContextManager[BatchWriter]:
     from pyarrow import csv  # most reads write no file
 
-    with csv.CSVWriter(path, schema) as writer:
-        yield writer
-
-
-@contextmanager
-def _arrow(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
-    with pa.ipc.new_file(path, schema) as writer:
-        yield writer
+    return csv.CSVWriter(path, schema)  # type: ignore[no-any-return]
 
 
 WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[BatchWriter]]] = {
     ".parquet": _parquet,
     ".csv": _csv,
-    ".arrow": _arrow,
+    ".arrow": pa.ipc.new_file,
 }
 
 

@@ -67,7 +67,7 @@ def check_history_directories(
     current = {LocationKey(out.internal, value) for value, r in records.items() for out in r.outputs}
     coming = {LocationKey(out.internal, value) for value, r in unfinished.items() for out in r.outputs}
     for internal in place.fs.names(root):
-        for value in place.fs.names(root / internal) if _is_dir(place.fs, root / internal) else []:
+        for value in place.fs.names(root / internal):
             path = root / internal / value / place.table.table
             if LocationKey(internal, value) in current or place.fs.stat(path) is None:
                 continue

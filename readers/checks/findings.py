@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from sparkhaven.store.errors import SparkhavenError
@@ -70,6 +71,19 @@ def finding(
 ) -> CheckFinding:
     at, expected, found = (None if part is None else str(part) for part in (at, expected, found))
     return CheckFinding(severity, str(path), what, at, expected, found, hint)
+
+
+def shortened(path: Path, on_disk: int, committed: int, hint: str | None = None) -> CheckFinding:
+    """A file that is shorter than it was committed, both lengths with its prefix."""
+    what, sizes = "file is shorter than its committed length", (f"{committed} bytes", f"{on_disk} bytes")
+    return finding("error", path, what, at=f"byte {on_disk}", expected=sizes[0], found=sizes[1], hint=hint)
+
+
+def other_checksum(path: Path, cause: str, place: tuple[int, int], crcs: tuple[int, int], hint: str) -> CheckFinding:
+    """Bytes of a file from and to ``place`` whose checksum is not the committed one, the first of ``crcs``."""
+    what, at = f"checksum does not match. {cause}", f"bytes {place[0]} to {place[1]}"
+    expected, found = (f"CRC-32 {crc:08x}" for crc in crcs)
+    return finding("error", path, what, at=at, expected=expected, found=found, hint=hint)
 
 
 def from_error(error: Exception, path: object) -> CheckFinding:

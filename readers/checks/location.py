@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.readers.checks.column_values import Expected, check_values
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, other_checksum, shortened
 from sparkhaven.readers.checks.parquet_location import check_indexes, check_parquet
 from sparkhaven.readers.checks.published_size import RECOVER, LaterEpochs, check_record
 from sparkhaven.readers.checks.sound_columns import is_sound
@@ -128,15 +128,7 @@ def _file(
             return
     length = offset + state.size
     if stat.size < length:
-        yield finding(
-            "error",
-            path,
-            "file is shorter than its committed length",
-            at=f"byte {stat.size}",
-            expected=f"{length} bytes",
-            found=f"{stat.size} bytes",
-            hint=RESTORE,
-        )
+        yield shortened(path, stat.size, length, RESTORE)
         return
     if stat.size > length:
         yield finding(
@@ -157,15 +149,8 @@ def _file(
             yield from_error(error, path)
             return
         if crc != state.crc:
-            yield finding(
-                "error",
-                path,
-                "checksum does not match. Committed bytes have changed",
-                at=f"bytes {offset} to {length}",
-                expected=f"CRC-32 {state.crc:08x}",
-                found=f"CRC-32 {crc:08x}",
-                hint=RESTORE,
-            )
+            cause = "Committed bytes have changed"
+            yield other_checksum(path, cause, (offset, length), (state.crc, crc), RESTORE)
 
 
 def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[CheckFinding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sparkhaven.readers.checks.column_values import Expected, check_values
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, other_checksum
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
@@ -72,12 +72,5 @@ def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[Check
         what = "file of an index has another length than the merge wrote"
         yield finding("error", path, what, expected=size, found=f"{stat.size} bytes", hint=REMERGE)
     elif deep and (crc := checksum(fs, path, 0, state.size)) != state.crc:
-        yield finding(
-            "error",
-            path,
-            "checksum does not match. The index has changed since the merge",
-            at=f"bytes 0 to {state.size}",
-            expected=f"CRC-32 {state.crc:08x}",
-            found=f"CRC-32 {crc:08x}",
-            hint=REMERGE,
-        )
+        cause = "The index has changed since the merge"
+        yield other_checksum(path, cause, (0, state.size), (state.crc, crc), REMERGE)

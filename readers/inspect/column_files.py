@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, other_checksum, shortened
 from sparkhaven.store.errors import FormatError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -25,6 +25,7 @@ from sparkhaven.store.types.datatypes import TYPES, DataType
 from sparkhaven.store.types.model import Column, Kind, Storage
 
 SAMPLE = 5
+RESTORE = "restore it from a copy, or roll back to an epoch before the damage"
 ROWS_AT_ONCE = 1 << 20
 
 
@@ -180,15 +181,7 @@ def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding
 def extent(path: Path, committed: int, on_disk: int) -> Iterator[CheckFinding]:
     """A file's length against the committed one, both with the prefix."""
     if on_disk < committed:
-        yield finding(
-            "error",
-            path,
-            "file is shorter than its committed length",
-            at=f"byte {on_disk}",
-            expected=f"{committed} bytes",
-            found=f"{on_disk} bytes",
-            hint="restore it from a copy, or roll back to an epoch before the damage",
-        )
+        yield shortened(path, on_disk, committed, RESTORE)
     elif on_disk > committed:
         yield finding(
             "note",
@@ -208,15 +201,8 @@ def changed(fs: Fs, path: Path, record: table_size.TableSize | None, offset: int
         return
     crc = checksum(fs, path, offset, committed)
     if crc != expected:
-        yield finding(
-            "error",
-            path,
-            "checksum does not match. Committed bytes have changed",
-            at=f"bytes {offset} to {offset + committed}",
-            expected=f"CRC-32 {expected:08x}",
-            found=f"CRC-32 {crc:08x}",
-            hint="restore it from a copy, or roll back to an epoch before the damage",
-        )
+        place = offset, offset + committed
+        yield other_checksum(path, "Committed bytes have changed", place, (expected, crc), RESTORE)
 
 
 def record_beside(fs: Fs, path: Path) -> table_size.TableSize | None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
-from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error
+from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, shortened
 from sparkhaven.readers.inspect.column_files import changed, extent, record_beside
 from sparkhaven.store.epochs.files.removal_note import decode_removed
 from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError
@@ -52,14 +52,7 @@ def _length(fs: Fs, path: Path, committed: int) -> Iterator[CheckFinding]:
         yield finding("error", path, f"prefix cannot be read: {error}")
         return
     if stat.size < expected_size:
-        yield finding(
-            "error",
-            path,
-            "file is shorter than its committed length",
-            at=f"byte {stat.size}",
-            expected=f"{expected_size} bytes",
-            found=f"{stat.size} bytes",
-        )
+        yield shortened(path, stat.size, expected_size)
 
 
 def definition(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:

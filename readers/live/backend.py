@@ -18,7 +18,6 @@ from sparkhaven.readers.live.live_locations import LiveLocation
 from sparkhaven.readers.live.live_table import LiveTable
 from sparkhaven.readers.live.shown_locations import Update
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column
 
 OnPlace = Callable[[LiveLocation, pa.Table], None]
 OnSize = Callable[[int], None]
@@ -72,7 +71,7 @@ class LiveBackend:
         """``release`` is called when a table lets its memory go; at once, if it has ended already."""
         with self._lock:
             self._releases[key] = release
-        if self._table(key).error is not None:
+        if self.table(key).error is not None:
             release()
 
     def _release(self, key: TableKey, table: LiveTable) -> None:
@@ -87,47 +86,31 @@ class LiveBackend:
         with self._lock:
             return key in self._places
 
-    # --- questions -------------------------------------------------------------------------------------
-
-    def schemas(self, key: TableKey) -> tuple[pa.Schema, pa.Schema]:
-        """The Arrow schemas of the stored columns and of the partitioning column."""
-        schema = self._table(key).schema
-        return schema.data, schema.partition
-
-    def shape(self, key: TableKey) -> tuple[int, int]:
-        """The numbers of places and of stored columns."""
-        table = self._table(key)
-        return len(table.places()), len(table.schema.columns)
+    def table(self, key: TableKey) -> LiveTable:
+        with self._lock:
+            return self._tables[key]
 
     def locations(self, key: TableKey, on_place: OnPlace) -> None:
-        table = self._table(key)
+        table = self.table(key)
         for location in table.places():
             on_place(location, _values(table, location))
-
-    def size(self, key: TableKey, location: LiveLocation) -> int:
-        return self._table(key).size(location)
 
     def values(
         self, key: TableKey, location: LiveLocation, column: str, offset: int, least: int, most: int
     ) -> pa.Table:
         """One column of some rows; raises what ``LiveTable.values`` raises."""
-        array = self._table(key).values(location, column, offset, least, most)
+        array = self.table(key).values(location, column, offset, least, most)
         return pa.Table.from_batches([pa.record_batch([array], names=[column])])
-
-    def columns(self, key: TableKey) -> tuple[Column, ...]:
-        return self._table(key).schema.columns
 
     def plain(self, key: TableKey, location: LiveLocation, column: str) -> Plain | None:
         """One column as it is mapped; raises what ``LiveTable.values`` raises."""
-        return self._table(key).plain(location, column)
-
-    # --- subscriptions ---------------------------------------------------------------------------------
+        return self.table(key).plain(location, column)
 
     def follow_places(
         self, key: TableKey, on_place: OnPlace, on_done: Callable[[], None], on_error: OnError
     ) -> Callable[[], None]:
         """Calls back with each place, then ``on_done``, and from then on with new ones; returns what ends that."""
-        table, entry = self._table(key), _Places(on_place, on_error)
+        table, entry = self.table(key), _Places(on_place, on_error)
         with self._lock:
             self._places.setdefault(key, []).append(entry)
         for location in self._claim(entry, table.places()):
@@ -144,13 +127,13 @@ class LiveBackend:
         entry = _Size(on_size, on_error)
         with self._lock:
             self._sizes.setdefault((key, location), []).append(entry)
-        on_size(self.size(key, location))
+        on_size(self.table(key).size(location))
         on_done()
         return lambda: self._leave(self._sizes, (key, location), entry)
 
     def deliver(self, key: TableKey, update: Update) -> None:
         """Tells the subscribers of a table what ``publish`` has shown; from one thread only."""
-        table = self._table(key)
+        table = self.table(key)
         with self._lock:
             followers = list(self._places.get(key, ()))
             sizes = [(entry, rows) for location, rows in update.grown for entry in self._sizes.get((key, location), ())]
@@ -176,10 +159,6 @@ class LiveBackend:
             fresh = [location for location in locations if location not in follower.known]
             follower.known.update(fresh)
             return fresh
-
-    def _table(self, key: TableKey) -> LiveTable:
-        with self._lock:
-            return self._tables[key]
 
     def _leave(self, entries: dict[Any, Any], key: object, entry: object) -> None:
         with self._lock:

@@ -152,8 +152,6 @@ class LiveRoot:
             lag = max(0, self._now_ms() - served.table.committed_ms)
             self._lag_ms = lag if self._lag_ms is None else max(self._lag_ms, lag)
 
-    # --- opening ---------------------------------------------------------------------------------------
-
     def _open_new(self, names: Iterable[TableName], now: float) -> list[_Served]:
         fresh: list[_Served] = []
         for name in names:

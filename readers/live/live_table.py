@@ -77,8 +77,6 @@ class LiveTable:
             raise SnapshotMovedError("table has too many locations for an engine", expected=MAX_PLACES)
         self.publish()
 
-    # --- what an engine asks ---------------------------------------------------------------------------
-
     def places(self) -> list[LiveLocation]:
         """All places that are shown, in the order in which they came."""
         with self._lock:
@@ -146,8 +144,6 @@ class LiveTable:
             raise as_ours(failed) if isinstance(failed, OSError) else failed
         with self._lock:
             self._mapped.add(held, name)
-
-    # --- following -------------------------------------------------------------------------------------
 
     @property
     def rows(self) -> int:

@@ -121,7 +121,7 @@ class Regions:
             return table
         import jpy
 
-        names = [column.name for column in self._backend.columns(key) if is_plain(column)]
+        names = [column.name for column in self._backend.table(key).schema.columns if is_plain(column)]
         try:
             java_regions = self._class.getDeclaredConstructor().newInstance()
             answers = _Asked(self, java_regions, key)

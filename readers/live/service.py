@@ -114,7 +114,8 @@ class Engine:
         some locations beside later ones of others.
         """
         with self._context:
-            rows = page_rows(self._memory, *self._backend.shape(key))
+            shown = self._backend.table(key)
+            rows = page_rows(self._memory, len(shown.places()), len(shown.schema.columns))
             service = self._service(self._adapter, page_size=rows, chunk_reader_factory=self._pages.factory)
             served = service.make_table(key, refreshing=True)
             vars(sys.modules["__main__"])[variable] = self._table(self._regions.serve(served.j_table, key).coalesce())
@@ -127,7 +128,7 @@ def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
         """Answers by callbacks; an error of ours goes to the failure callback."""
 
         def table_schema(self, table_key: TableKey, schema_cb: Any, failure_cb: Any) -> None:
-            answer(lambda: backend.schemas(table_key), lambda schemas: schema_cb(*schemas), failure_cb)
+            answer(lambda: backend.table(table_key).schema, lambda s: schema_cb(s.data, s.partition), failure_cb)
 
         def table_locations(self, table_key: TableKey, location_cb: Any, success_cb: Any, failure_cb: Any) -> None:
             backend.locations(table_key, location_cb)
@@ -141,7 +142,7 @@ def _adapter(backend: LiveBackend, pages: PageReaders) -> Any:
         def table_location_size(
             self, table_key: TableKey, table_location_key: LiveLocation, size_cb: Any, failure_cb: Any
         ) -> None:
-            answer(lambda: backend.size(table_key, table_location_key), size_cb, failure_cb)
+            answer(lambda: backend.table(table_key).size(table_location_key), size_cb, failure_cb)
 
         def subscribe_to_table_location_size(
             self, table_key: TableKey, table_location_key: LiveLocation, size_cb: Any, success_cb: Any, failure_cb: Any

@@ -57,8 +57,6 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     def __getstate__(self) -> dict[str, object]:
         return {name: vars(self)[name] for name in ("_options", "_columns", "_where")}
 
-    # --- offsets ---------------------------------------------------------------------------------------
-
     @message_first()
     def initialOffset(self) -> Epochs:
         """Where a query without a checkpoint begins."""
@@ -108,8 +106,6 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         with as_storage_errors():
             self._target = self._newest()
 
-    # --- batches ---------------------------------------------------------------------------------------
-
     @message_first()
     def partitions(self, start: Epochs, end: Epochs) -> Sequence[ReadTask]:
         """The tasks of a batch. SnapshotMovedError: its rows were rolled back, or removed, before they were read."""
@@ -134,8 +130,6 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def stop(self) -> None:
         """Nothing is open."""
-
-    # --- what there is ---------------------------------------------------------------------------------
 
     def _newest(self) -> Epochs:
         names = list_streams(self._place)

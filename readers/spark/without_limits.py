@@ -30,16 +30,13 @@ class _Adapted(DataSourceStreamReader):  # type: ignore[misc]
         self._reader = reader
 
     def initialOffset(self) -> Offset:
-        offset: Offset = self._reader.initialOffset()
-        return offset
+        return self._reader.initialOffset()  # type: ignore[no-any-return]
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        tasks: Sequence[InputPartition] = self._reader.partitions(start, end)
-        return tasks
+        return self._reader.partitions(start, end)  # type: ignore[no-any-return]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        rows: Iterator[Any] = self._reader.read(partition)
-        return rows
+        return self._reader.read(partition)  # type: ignore[no-any-return]
 
     def commit(self, end: Offset) -> None:
         self._reader.commit(end)
@@ -74,5 +71,4 @@ class WholeBatches(_Adapted):
     """All that is there is one batch: where the query has a checkpoint, nobody knows the start of a batch."""
 
     def latestOffset(self) -> Offset:
-        offset: Offset = self._reader.reportLatestOffset()
-        return offset
+        return self._reader.reportLatestOffset()  # type: ignore[no-any-return]

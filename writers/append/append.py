@@ -94,8 +94,6 @@ class LocationAppender:
             self.closed = committed is not None and committed.truncated
             self._start(committed, resume)
 
-    # --- opening ---------------------------------------------------------------------------------------
-
     def _committed(self) -> TableSize | None:
         path = self.directory / TABLE_SIZE
         try:
@@ -197,8 +195,6 @@ class LocationAppender:
         self.touched[path] = None
         self.directories[self.directory] = None
 
-    # --- appending -------------------------------------------------------------------------------------
-
     def append(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Appends rows. All columns are encoded before the first byte is written; ``.dat`` is written last.
 
@@ -270,8 +266,6 @@ class LocationAppender:
         self._files[name] = FileState(state.size + len(data), crc32(data, state.crc))
         self.written += len(data)
         self.touched[path] = None
-
-    # --- ending ----------------------------------------------------------------------------------------
 
     def report(self) -> LocationReport:
         """What was appended; puts the symbol tables into the worker's cache for the next batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +119,7 @@ def _combine(
     owned: dict[LocationKey, AppendedRows],
     spilled: dict[LocationKey, list[SpillFile]],
 ) -> LateSplits:
-    late = LateSplits({})
+    late = LateSplits(Counter)
     with fs.sync_guard(target.layout.root) as guard:
         files: list[Path] = []
         directories: list[Path] = []
@@ -128,7 +129,7 @@ def _combine(
                 collected.reports[key] = combined.report
             collected.written += combined.written
             for part in combined.late:
-                late.add(part.split, key, part.rows)
+                late[part.split][key] += part.rows
             files.extend(combined.touched)
             directories.extend(combined.directories)
         if target.policy.syncs_each_batch:
@@ -141,7 +142,7 @@ def _reject(
 ) -> None:
     rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
     collected.notes.sink = rejected
-    for split, keys in late.rows.items():
+    for split, keys in late.items():
         reject_late(decode, split, keys, collected.notes)
     collected.notes.sink = None
     collected.notes.rejected_files.extend(rejected.files)

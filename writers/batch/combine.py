@@ -119,9 +119,6 @@ def _short(key: LocationKey) -> str:
     return hashlib.sha256(f"{key.internal}\0{key.value}".encode()).hexdigest()[:32]
 
 
-# --- combining ---------------------------------------------------------------------------------------------
-
-
 @frozen
 class Combined:
     """A location with all rows of the batch, not synced. ``late`` rows were not taken; ``written``: bytes appended."""

@@ -7,8 +7,8 @@ columns but neither positions nor payloads; so the split is read again, and the 
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -39,16 +39,8 @@ class RejectedFiles:
         self.files.append(RejectedFile(path, rows.num_rows))
 
 
-@dataclass(slots=True)
-class LateSplits:
-    """Late rows by split and location."""
-
-    rows: dict[Split, dict[LocationKey, int]]
-
-    def add(self, split: Split, key: LocationKey, rows: int) -> None:
-        """Adds to the count."""
-        keys = self.rows.setdefault(split, {})
-        keys[key] = keys.get(key, 0) + rows
+LateSplits = defaultdict[Split, Counter[LocationKey]]
+"""Late rows by split and location."""
 
 
 @runtime_checkable

@@ -76,12 +76,8 @@ class StreamTotals:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, outcome: BatchOutcome) -> None:
-        self.rows += outcome.rows
-        self.rejected += outcome.rejected
-        self.splits += outcome.splits
-        self.messages += outcome.messages
-        self.passed += outcome.passed
-        self.replayed += outcome.replayed
+        for name in ("rows", "rejected", "splits", "messages", "passed", "replayed"):
+            setattr(self, name, getattr(self, name) + getattr(outcome, name))
         if outcome.epoch is not None:
             self.epochs += 1
             self.epoch = outcome.epoch

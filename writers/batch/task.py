@@ -7,6 +7,7 @@ the buffer is bounded in bytes. Errors are returned in the result, so that the d
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -101,7 +102,7 @@ class _Run:
     ) -> None:
         self._rejected = RejectedFiles(fs, target.scratch(task.batch), task.index, task.attempt)
         self.notes = SplitNotes(sink=self._rejected)
-        self._late = LateSplits({})
+        self._late = LateSplits(Counter)
         self._fs, self._memory, self._target, self._task = fs, memory, target, task
         self._max_buffered, self._clock = max_buffered, clock
         self._scratch = AttemptScratch(fs, target.scratch(task.batch), task.index, task.attempt)
@@ -126,7 +127,7 @@ class _Run:
                 for key, batch in decode(split, self.notes):
                     self._buffer(split, key, batch)
             self._flush()
-            for split, keys in self._late.rows.items():
+            for split, keys in self._late.items():
                 reject_late(decode, split, keys, self.notes)
             self.notes.sink, self.notes.rejected_files = None, self._rejected.files
             reports = tuple(
@@ -178,7 +179,7 @@ class _Run:
             self._parts[key] = []
         if appender.closed:
             for part in split_rows(rows):
-                self._late.add(part.split, key, part.rows)
+                self._late[part.split][key] += part.rows
             return
         appender.append([batch for _, batch in rows])
         self._parts[key].extend(split_rows(rows))

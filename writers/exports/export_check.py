@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.write.parquet_check import SETTINGS
+from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_batches
 
 
 def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests: Mapping[str, int]) -> None:
@@ -25,23 +25,14 @@ def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests
     if stat is not None and stat.is_dir:
         _compare(path, columns, rows, digests, {column.name: _of_files(fs, path, column) for column in columns})
         return
-    import duckdb  # which nothing else of an export needs
-
-    try:
-        with duckdb.connect(config=SETTINGS) as connection:
-            connection.execute("set TimeZone = 'UTC'")
-            parts = {column.name: _of_parquet(connection, path, column) for column in columns}
-            _compare(path, columns, rows, digests, parts)
-    except duckdb.Error as error:
-        raise _wrong(path, "it cannot be read by DuckDB", "rows", error) from error
+    with duckdb_reader(partial(_wrong, path)) as connection:
+        parts = {column.name: _of_parquet(connection, path, column) for column in columns}
+        _compare(path, columns, rows, digests, parts)
 
 
 def _of_parquet(connection: Any, path: Path, column: Column) -> Iterator[pa.Array]:
-    name = '"' + column.name.replace('"', '""') + '"'
-    quoted = glob.escape(str(path)).replace("'", "''")
-    query = f"select {name} from read_parquet('{quoted}', hive_partitioning=false)"
     rows = SIZES.texts if column.storage is Storage.BLOB else SIZES.rows
-    for batch in connection.sql(query).to_arrow_reader(rows):
+    for batch in parquet_batches(connection, path, [column.name], rows):
         yield batch.column(0).cast(column.type.arrow)
 
 

@@ -11,14 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.store.digest.column_digest import add, to_hex
+from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.manifest import ExportedColumn, Manifest, TreeLeaf, encode_manifest
 from sparkhaven.store.format.parquet.trees import LOCATIONS_TABLE, MANIFEST, leaf_path
@@ -33,6 +33,7 @@ from sparkhaven.store.format.table.locations import (
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema
 from sparkhaven.writers.exports.export_check import check_leaf
@@ -121,7 +122,7 @@ class TreeWriter:
             with fs.during("export-check"):
                 for leaf, content in written:
                     check_leaf(fs, self.root / leaf.path, self.plan.columns, content.rows, content.digests)
-            manifest = self._manifest(leaves, [content for _, content in written])
+            manifest = self.manifest(leaves, {})
             fs.write_new(self.root / MANIFEST, encode_manifest(manifest))
             with fs.during("export-sync"):
                 inside = {parent for path in self.files for parent in path.parents if self.root in parent.parents}
@@ -183,10 +184,12 @@ class TreeWriter:
         check_leaf(fs, directory, schema.columns, written.rows, written.digests)
         self.files += written.files
 
-    def _manifest(self, leaves: Sequence[TreeLeaf], written: Sequence[WrittenLeaf]) -> Manifest:
-        plan = self.plan
-        digests = {c.name: to_hex(add(*(leaf.digests.get(c.name, 0) for leaf in written))) for c in plan.columns}
+    def manifest(self, leaves: Sequence[TreeLeaf], sums: Mapping[str, FileState]) -> Manifest:
+        """The manifest of a tree of these leaves; ``sums``: size and CRC-32 of its files, where it has them."""
+        plan, options = self.plan, self.plan.options
+        parts = {c.name: [from_hex(leaf.digests.get(c.name, "0")) for leaf in leaves] for c in plan.columns}
+        digests = {name: to_hex(add(*values)) for name, values in parts.items()}
         columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
-        name, options, rows = self.table.name, plan.options, sum(leaf.rows for leaf in leaves)
-        form = options.layout, options.leaf, plan.codec
-        return Manifest(name, *form, plan.id, self.table.epochs, columns, rows, digests, tuple(leaves))
+        name, rows = self.table.name, sum(leaf.rows for leaf in leaves)
+        form = options.layout, options.leaf, plan.codec, plan.id
+        return Manifest(name, *form, self.table.epochs, columns, rows, digests, tuple(leaves), dict(sums))

@@ -16,14 +16,13 @@ leaf a date. A leaf is in step where the manifest of the tree has the rows and d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
-from sparkhaven.store.format.parquet.manifest import ExportedColumn, Manifest, TreeLeaf, encode_manifest
+from sparkhaven.store.format.parquet.manifest import TreeLeaf, encode_manifest
 from sparkhaven.store.format.parquet.trees import (
     COMMON_METADATA,
     EXTENDED,
@@ -120,11 +119,7 @@ class _Follow:
             fs.sync_dirs([*directories, root])
         with fs.during("extended-describe"):
             sums |= self._describe(writer, leaves)
-        columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
-        rows = sum(leaf.rows for leaf in leaves)
-        digests = {c.name: _sum([leaf.digests for leaf in leaves], c.name) for c in plan.columns}
-        form = self.kind, self.leaf, plan.codec, plan.id
-        manifest = Manifest(self.table.name, *form, self.table.epochs, columns, rows, digests, tuple(leaves), sums)
+        manifest = writer.manifest(leaves, sums)
         with fs.during("extended-record"):
             fs.replace(root / MANIFEST, encode_manifest(manifest))
         with fs.during("extended-clean"):
@@ -199,7 +194,3 @@ class _Follow:
                 if f"{name}/{inner}" not in named:
                     clear(fs, path / inner)
             fs.rmdir(path)
-
-
-def _sum(parts: Sequence[Mapping[str, str]], name: str) -> str:
-    return to_hex(add(*(from_hex(part[name]) for part in parts)))

@@ -33,7 +33,7 @@ from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, lock_table, merged_rows, store_records
-from sparkhaven.store.merges.merge_run import ImportedTree, MergePhase
+from sparkhaven.store.merges.merge_run import ImportedTree
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.schema.deployed.writable_schema import require_writable
@@ -49,7 +49,6 @@ from sparkhaven.writers.imports.tree_leaves import FoundTree
 from sparkhaven.writers.imports.tree_survey import Part, survey
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import Taken, plan_output
-from sparkhaven.writers.merge.plan.merge_inputs import holds
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import as_hex
@@ -158,22 +157,12 @@ class _Import:
         self.publishing = PublishPhase(place, clock)
         self._sums: dict[Path, tuple[int, int]] = {}
 
-    # --- before anything is written ---
-
     def finish(self, history: DateHistory) -> DateHistory:
         """Publishes a merge or import of the date that was killed after its check; the history after that."""
-        record = history.last
-        if record is None or record.phase is MergePhase.CLEAN or not record.phase.reached(MergePhase.CHECK):
-            return history
-        if record.complete:
-            return self.publishing.tidy([history])[0].history
-        if not holds(record, self.pins):
-            sweep(self.place.fs, record.run.staging)
-            return history
-        (closed,) = self.publishing.close([history])
-        if isinstance(closed, Failure):
-            raise closed.error
-        return closed.history
+        resumed = self.publishing.resume(history, self.pins)
+        if isinstance(resumed, Failure):
+            raise resumed.error
+        return resumed.history if resumed else history
 
     def looked_at(self, part: Part, history: DateHistory) -> Imported:
         """What would be done. TableExistsError: history has the date, SettingsError: intraday has rows of it too."""
@@ -225,8 +214,6 @@ class _Import:
         if stat is not None and stat.is_dir:
             return crc32(dump({name: self._sum(path / name) for name in self.place.fs.names(path)}))
         return checksum(self.place.fs, path, 0, stat.size if stat else 0)
-
-    # --- one date ---
 
     def run(self, part: Part, history: DateHistory) -> Imported:
         begun = self.clock()

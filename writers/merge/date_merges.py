@@ -23,7 +23,7 @@ from sparkhaven.store.volumes import require_filled
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, plan_merge
-from sparkhaven.writers.merge.plan.merge_inputs import holds, still_pinned
+from sparkhaven.writers.merge.plan.merge_inputs import still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
@@ -178,8 +178,6 @@ class _Merge:
             if date.plan.large:
                 yield from self._large(date)
 
-    # --- up to the check ---
-
     def _begin(self, records: Sequence[MergeRecord]) -> None:
         with self._place.fs.during("merge-plan"):
             for record in records:
@@ -277,35 +275,29 @@ class _Merge:
             error.__dict__.setdefault("phase", phase)
         return DateResult(value, MergeOutcome.FAILED, phase_of(error) or phase, self.clock() - begun, error=error)
 
-    # --- from the check on ---
-
     def _resume(self, history: DateHistory, begun: float) -> DateResult | DateHistory:
         """Resumes a merge that was killed after its check; without one, the history that a merge goes on from."""
         record, value = history.last, history.value
-        if record is None or record.phase is MergePhase.CLEAN or not record.phase.reached(MergePhase.CHECK):
+        resumed = self.closing.resume(history, self.pins)
+        if record is None or resumed is None:
             return history
+        if isinstance(resumed, Failure):
+            return self._failed(value, record.phase, begun, resumed.error)
         if record.complete:  # killed during clean
-            (tidied,) = self.closing.tidy([history])
-            if tidied.clean_error is not None:
-                self.clean_errors[value] = tidied.clean_error
-            return tidied.history
-        if record.phase is MergePhase.CHECK and not holds(record, self.pins):
-            sweep(self._place.fs, record.run.staging)
-            return history
+            if resumed.clean_error is not None:
+                self.clean_errors[value] = resumed.clean_error
+            return resumed.history
         rows = sum(output.rows for output in record.outputs)
-        (closed,) = self.closing.close([history])
-        if isinstance(closed, Failure):
-            return self._failed(value, record.phase, begun, closed.error)
         return DateResult(
             value,
             MergeOutcome.RESUMED,
-            closed.record.phase,
+            resumed.record.phase,
             self.clock() - begun,
             rows_in=rows,
             rows_out=rows,
             destinations=_written(record),
             generation=record.generation,
-            clean_error=closed.clean_error,
+            clean_error=resumed.clean_error,
         )
 
 

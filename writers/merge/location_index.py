@@ -65,6 +65,12 @@ def stored_entries(place: TablePlace) -> Entries | None:
     return {entry.key: entry for entry in decode_tlmi(place.fs.read(path), path)}
 
 
+def store_entries(place: TablePlace, entries: Entries) -> None:
+    path = place.metadata_index
+    place.fs.keep_dirs(path.parent, place.layout.root)
+    place.fs.replace(path, encode_tlmi(entries.values()))
+
+
 def differences(place: TablePlace, wanted: Entries) -> Iterator[Difference]:
     try:
         stored = stored_entries(place)
@@ -101,9 +107,7 @@ def _update(place: TablePlace, *, write: bool) -> IndexUpdate:
     wanted = recorded_entries(place)
     different = tuple(differences(place, wanted))
     if different and write:
-        path = place.metadata_index
-        place.fs.keep_dirs(path.parent, place.layout.root)
-        place.fs.replace(path, encode_tlmi(wanted.values()))
+        store_entries(place, wanted)
     return IndexUpdate(different, wanted, written=bool(different) and write)
 
 

@@ -71,8 +71,6 @@ class Quarantine:
     def exists(self) -> bool:
         return is_table(self._place.fs, self.directory)
 
-    # --- writing ---------------------------------------------------------------------------------------
-
     def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
         """Adds the rejected rows of a batch whose epoch is committed next; durable when it returns."""
         from sparkhaven.writers.quarantine.changes import RejectedBatch, new_rows
@@ -108,8 +106,6 @@ class Quarantine:
             self._remove_dead(ledger.dead)
         named = replace(ledger, place=ledger.place or str(self.directory), file=ledger.file or self._file)
         write_ledger(self._place, replace(named, dead=()))
-
-    # --- reading, requeueing, dropping -------------------------------------------------------------------
 
     def rows(self, chosen: Chosen) -> Iterator[QuarantinedRow]:
         """Matching rows of the stream, by source and position; later changes of the table are not seen."""
@@ -150,8 +146,6 @@ class Quarantine:
             return 0
         with self._locked():
             return self._edit("DELETE", decide, Mark())
-
-    # --- inside ----------------------------------------------------------------------------------------
 
     def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         """Removes the rows of dead epochs, and the marks of requeues by them."""

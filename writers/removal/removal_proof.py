@@ -23,7 +23,6 @@ from typing import Any
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
-from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
@@ -35,6 +34,7 @@ from sparkhaven.store.scan.column_file import committed_prefix, open_parquet
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.location_index import stored_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_source import check_crc
 from sparkhaven.writers.validation.date_validation import validate_date
@@ -159,10 +159,10 @@ def _check_sums(record: MergeRecord) -> None:
 
 
 def _check_index(place: TablePlace, record: MergeRecord) -> None:
-    path = place.metadata_index
-    entries = {entry.key: entry.rows for entry in decode_tlmi(place.fs.read(path), path)} if place.fs.stat(path) else {}
+    entries = stored_entries(place) or {}
     for output in record.outputs:
-        rows = entries.get(LocationKey(output.internal, record.value))
+        entry = entries.get(LocationKey(output.internal, record.value))
+        rows = entry and entry.rows
         if rows != output.rows:
             raise _unproven(record, f"{output.rows} rows of {output.internal} in the location index", rows)
 

@@ -48,9 +48,6 @@ class Removed:
         return sum(rows for _, _, rows in self.locations)
 
 
-# --- the two phases --------------------------------------------------------------------------------------
-
-
 def truncate(
     place: TablePlace,
     value: str,

@@ -230,8 +230,6 @@ class Batches:
             raise tasks_failed(f"{type(error).__name__}: {error}") from error
 
 
-# --- tasks -------------------------------------------------------------------------------------------------
-
 _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 

@@ -7,7 +7,6 @@ from functools import cache, partial
 
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import current_names
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
@@ -15,6 +14,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.store.volumes import require_volumes
+from sparkhaven.writers.merge.plan.merge_inputs import history_sources
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.validation.date_rows import PASS, NotEvaluatedError, PassSizes, RowSet
@@ -87,15 +87,6 @@ def _kept(count: ColumnCount) -> RuleResult:
     return RuleResult("ColumnKept", count.name, count.lost, 0, 0, not count.lost, message)
 
 
-def history_sources(place: TablePlace, record: MergeRecord) -> list[MergeSource]:
-    sources = []
-    for output in record.outputs:
-        directory = place.history_location(LocationKey(output.internal, record.value))
-        rows = output.rows
-        sources.append(MergeSource(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
-    return sources
-
-
 def intraday_sources(place: TablePlace, record: MergeRecord, pins: Pins) -> tuple[list[MergeSource], list[str], int]:
     """The merged rows that are still intraday, the inputs that were removed, and the number of rows that came later."""
     now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
@@ -111,9 +102,6 @@ def intraday_sources(place: TablePlace, record: MergeRecord, pins: Pins) -> tupl
         sources.append(MergeSource(directory, *pinned, 0, source.rows, location.rows, location.files))
     later = sum(loc.rows - (merged[key].rows if key in merged else 0) for key, loc in now.items())
     return sources, gone, later
-
-
-# --- what rules know beyond the rows ---------------------------------------------------------------------------
 
 
 def _neighbours(place: TablePlace, value: str, before: int, after: int) -> Sequence[int]:

@@ -53,9 +53,6 @@ def _between(scope: Scope, rule: ValidatorRule) -> Measure:
     return Measure(not shown, measured, *limits, "; ".join(shown) or "all values in range")
 
 
-# --- one value ---------------------------------------------------------------------------------------------
-
-
 def equals(cells: Cells, value: Any) -> Mask:
     """Which rows have this value; never a null."""
     if cells.numbers is None:
@@ -114,9 +111,6 @@ def _all_different(scope: Scope, rule: ValidatorRule) -> Measure:
         rows += int(np.count_nonzero(block.kept([column.name], rule.attributes)))
     number = distinct(feed(scope.rows, [column.name], rule.attributes), scope.rows.sizes.hashes)
     return Measure(number == rows, rows - number, 0, 0, f"{plural(number, 'distinct value')} in {plural(rows, 'row')}")
-
-
-# --- sets --------------------------------------------------------------------------------------------------
 
 
 class _Set:

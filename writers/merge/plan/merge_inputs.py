@@ -67,14 +67,19 @@ def has_all(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -
     return all(i.rows == 0 or i.key in rows for i in base.inputs)
 
 
-def history_of(place: TablePlace, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
+def history_sources(place: TablePlace, record: MergeRecord) -> list[MergeSource]:
     sources = []
-    for output in sorted(base.outputs, key=lambda o: o.internal):
-        directory = place.history_location(LocationKey(output.internal, base.value))
+    for output in record.outputs:
+        directory = place.history_location(LocationKey(output.internal, record.value))
         rows = output.rows
-        source = MergeSource(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
-        sources.append(replace(source, text_bytes=text_bytes(place.fs, source, schema.stored)))
+        sources.append(MergeSource(directory, "", output.internal, 0, record.generation, 0, rows, rows, output.files))
     return sources
+
+
+def history_of(place: TablePlace, schema: TableSchema, base: MergeRecord) -> list[MergeSource]:
+    """The same for a merge: in tie order, with the bytes of texts."""
+    sources = sorted(history_sources(place, base), key=lambda source: source.internal)
+    return [replace(source, text_bytes=text_bytes(place.fs, source, schema.stored)) for source in sources]
 
 
 def all_inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]) -> tuple[MergeInput, ...]:

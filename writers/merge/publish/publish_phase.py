@@ -18,6 +18,8 @@ from sparkhaven.store.merges.merge_records import MergeRecord, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
+from sparkhaven.writers.merge.plan.merge_inputs import holds
+from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.staged_locations import publish, retire, sweep, write_index
 from sparkhaven.writers.merge.write.phases import Failure
 
@@ -77,6 +79,21 @@ class PublishPhase:
         recorded = [history.after(record) for history, record in zip(published, switched, strict=True)]
         closed = iter(self.tidy(recorded))
         return [next(closed) if isinstance(result, DateHistory) else result for result in results]
+
+    def resume(self, history: DateHistory, pins: Pins) -> Published | Failure | None:
+        """Goes on with a merge that was killed after its check, or while it cleaned; None: there is nothing to publish.
+
+        The staging of one whose sources have changed since is removed.
+        """
+        record = history.last
+        if record is None or record.phase is MergePhase.CLEAN or not record.phase.reached(MergePhase.CHECK):
+            return None
+        if record.complete:
+            return self.tidy([history])[0]
+        if record.phase is MergePhase.CHECK and not holds(record, pins):
+            sweep(self._place.fs, record.run.staging)
+            return None
+        return self.close([history])[0]
 
     def tidy(self, histories: Sequence[DateHistory]) -> list[Published]:
         """Removes what the last merge of each date has left behind, of each as far as it goes; results in order."""

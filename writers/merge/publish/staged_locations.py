@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sparkhaven.store.errors import MergeError, TableExistsError
-from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from sparkhaven.store.format.index.tlmi import IndexEntry
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.location_index import entry_of
+from sparkhaven.writers.merge.location_index import Entries, entry_of, store_entries, stored_entries
 
 
 def publish(place: TablePlace, value: str, output: Destination) -> list[Path]:
@@ -73,12 +73,11 @@ def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) 
         return
 
 
-def read_index(place: TablePlace) -> dict[LocationKey, IndexEntry]:
+def read_index(place: TablePlace) -> Entries:
     """Entries of a table's location index; without an index those found by listing the tree."""
-    path = place.metadata_index
-    if place.fs.stat(path) is not None:
-        return {entry.key: entry for entry in decode_tlmi(place.fs.read(path), path)}
-    entries: dict[LocationKey, IndexEntry] = {}
+    if (stored := stored_entries(place)) is not None:
+        return stored
+    entries: Entries = {}
     base = place.partitions
     for internal in place.fs.names(base):
         for value in place.fs.names(base / internal):
@@ -100,9 +99,7 @@ def write_index(place: TablePlace, records: Sequence[MergeRecord]) -> None:
             known = entries.get(entry.key)
             if known is None or known.rows != output.rows:
                 entries[entry.key] = entry
-    path = place.metadata_index
-    place.fs.keep_dirs(path.parent, place.layout.root)
-    place.fs.replace(path, encode_tlmi(entries.values()))
+    store_entries(place, entries)
 
 
 def retire(place: TablePlace, value: str, internal: str) -> None:

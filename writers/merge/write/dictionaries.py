@@ -175,9 +175,6 @@ class _Stored(Mapping[str, pa.StringArray]):
         return len(self._columns)
 
 
-# --- runs ----------------------------------------------------------------------------------------------
-
-
 def _runs(fs: Fs, plan: MergePlan, column: Column, budget: SortBudget) -> tuple[list[_Run], list[int]]:
     """Sorted runs of all sources, and the number of symbols of each source (0 for texts without table)."""
     runs: list[_Run] = []
@@ -282,9 +279,6 @@ class _Run:
     def remove(self) -> None:
         for path in (_texts(self.path), _ends(self.path), _ids(self.path)):
             self.fs.unlink(path)
-
-
-# --- merge ---------------------------------------------------------------------------------------------
 
 
 def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], target: TextFiles, budget: SortBudget) -> None:

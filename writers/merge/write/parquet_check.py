@@ -7,8 +7,10 @@ compared with the runs of the data and with ``Index-<Col>``.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +54,30 @@ def check_parquet(fs: Fs, task: ParquetCheck) -> list[ColumnFound]:
 
     The results name no files; ``whole_files`` has their checksums.
     """
+    location = task.plan.destinations[task.finished.destination].stage(task.plan.table, task.plan.value)
+    with duckdb_reader(partial(_wrong, location / NAME)) as connection:
+        return [_Column(fs, connection, location, task, column).found() for column in task.columns]
+
+
+@contextmanager
+def duckdb_reader(wrong: Callable[[str, object, object], Exception]) -> Iterator[Any]:
+    """A connection for ``parquet_batches``; ``wrong`` makes the error of what, expected, found."""
     import duckdb  # which merges into column files do not need
 
-    location = task.plan.destinations[task.finished.destination].stage(task.plan.table, task.plan.value)
     try:
         with duckdb.connect(config=SETTINGS) as connection:
             connection.execute("set TimeZone = 'UTC'")
-            return [_Column(fs, connection, location, task, column).found() for column in task.columns]
+            yield connection
     except duckdb.Error as error:
-        raise _wrong(location / NAME, "it cannot be read by DuckDB", "rows", error) from error
+        raise wrong("it cannot be read by DuckDB", "rows", error) from error
+
+
+def parquet_batches(connection: Any, path: Path, columns: Sequence[str], rows: int) -> pa.RecordBatchReader:
+    """Columns of a Parquet file, in batches of at most so many rows."""
+    shown = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
+    quoted = glob.escape(str(path)).replace("'", "''")
+    query = f"select {shown} from read_parquet('{quoted}', hive_partitioning=false)"
+    return connection.sql(query).to_arrow_reader(rows)
 
 
 def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, dict[str, FileState]]:
@@ -110,10 +127,7 @@ class _Column:
             self.stats.append(stats)
 
     def _read(self, name: str, columns: list[str], rows: int) -> pa.RecordBatchReader:
-        shown = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
-        path = glob.escape(str(self.location / name)).replace("'", "''")
-        query = f"select {shown} from read_parquet('{path}', hive_partitioning=false)"
-        return self.connection.sql(query).to_arrow_reader(rows)
+        return parquet_batches(self.connection, self.location / name, columns, rows)
 
     def _changes(self, array: pa.Array) -> None:
         before = array.slice(0, 0) if self._last is None else self._last

@@ -109,14 +109,8 @@ def _tried(phase: str, fn: Callable[..., T], *arguments: Any) -> T | Failure:
         return Failure(error)
 
 
-# --- 1 stage -------------------------------------------------------------------------------------------
-
-
 def _stage(fs: Fs, task: WholeDate, run: Run[Any, Any], split: bool) -> _Staged:
     return _Staged(task.plan, *stage_date(fs, task.plan, run, split, task.now_ms))
-
-
-# --- 2 sync --------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -162,9 +156,6 @@ def _sync_and_verify(fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], 
             _verify(fs, run, staged)
         synced.result()
     return True
-
-
-# --- 3 check -------------------------------------------------------------------------------------------
 
 
 def _verify(fs: Fs, run: Run[Any, Any], staged: _Staged) -> None:

@@ -57,8 +57,9 @@ class Runs:
 class StagedPiece:
     """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
 
-    A run list is None if equal values are not contiguous; then the column is not grouped. ``verified``: source and
-    name of the files that had their committed checksum when they were read.
+    A run list is None if equal values are not contiguous; then the column is not grouped. Runs of an order task count
+    from the piece's first row in each destination; it has no digests. ``verified``: source and name of the files that
+    had their committed checksum when they were read.
     """
 
     rows: tuple[int, ...]
@@ -75,14 +76,6 @@ class OrderTask:
     lower: Bound | None
     upper: Bound | None
     target: Path
-
-
-@frozen
-class Ordered:
-    """The result of an order task: rows per destination, and the runs, counted from the piece's first row in each."""
-
-    rows: tuple[int, ...]
-    runs: dict[str, tuple[Runs | None, ...]]
 
 
 @frozen
@@ -109,14 +102,7 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
     segments = _segments(selection, order, len(plan.destinations))
     counts = tuple(stop - start for _, start, stop in segments)
     if piece.rows is not None and counts != piece.rows:
-        raise MergeError(
-            "a source changed while it was merged",
-            where=f"{plan.table} {plan.value}",
-            expected=f"{piece.rows} rows",
-            found=f"{counts} rows",
-            hint="merge the date again",
-            phase="stage",
-        )
+        raise source_changed(plan, piece.rows, counts)
     runs = _all_runs(plan, piece.first_rows, selection, order, segments)
     rows = selection.rows
     del selection
@@ -156,7 +142,7 @@ def _columns_ahead(piece: Piece) -> list[Column]:
     return [column for column in fixed if column.name not in ordering]
 
 
-def order_piece(fs: Fs, task: OrderTask) -> Ordered:
+def order_piece(fs: Fs, task: OrderTask) -> StagedPiece:
     """Orders one piece and writes its order (``u4`` little endian) to the task's work file."""
     plan = task.plan
     selection = select(Keys(fs, plan, load_unions(fs, plan)), task.lower, task.upper)
@@ -170,7 +156,7 @@ def order_piece(fs: Fs, task: OrderTask) -> Ordered:
         ]
         order = gathered(np.concatenate(numbers), order)
     fs.write_new(task.target, order.tobytes())
-    return Ordered(tuple(stop - start for _, start, stop in segments), runs)
+    return StagedPiece(tuple(stop - start for _, start, stop in segments), {}, runs)
 
 
 def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
@@ -190,6 +176,18 @@ def write_column(fs: Fs, task: ColumnWrite) -> StagedPiece:
     writer = ColumnWriter(fs, offsets, keys, unions, everything, order, segments)
     writer.column(task.column)
     return StagedPiece((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
+
+
+def source_changed(plan: MergePlan, expected: object, found: object) -> MergeError:
+    """The error for a date of which other rows were read than counted."""
+    return MergeError(
+        "a source changed while it was merged",
+        where=f"{plan.table} {plan.value}",
+        expected=f"{expected} rows",
+        found=f"{found} rows",
+        hint="merge the date again",
+        phase="stage",
+    )
 
 
 def _segments(selection: RowSelection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sparkhaven.store.errors import MergeError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
@@ -26,13 +25,13 @@ from sparkhaven.writers.merge.write.parquet_write import ParquetTask, write_parq
 from sparkhaven.writers.merge.write.row_order import Keys, bounds
 from sparkhaven.writers.merge.write.staging import (
     ColumnWrite,
-    Ordered,
     OrderTask,
     Piece,
     Run,
     Runs,
     StagedPiece,
     order_piece,
+    source_changed,
     write_column,
     write_piece,
 )
@@ -99,14 +98,7 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], texts: Unions) -
         written.append(StagedPiece(ordered.rows, {}, _moved(ordered, before)))
         before = [sum(pair) for pair in zip(before, ordered.rows, strict=True)]
     if sum(before) != plan.rows:
-        raise MergeError(
-            "a source changed while it was merged",
-            where=f"{plan.table} {plan.value}",
-            expected=f"{plan.rows} rows",
-            found=f"{sum(before)} rows",
-            hint="merge the date again",
-            phase="stage",
-        )
+        raise source_changed(plan, plan.rows, sum(before))
     paths, late = tuple(task.target for task in orders), late_columns(plan)
     tasks = [ColumnWrite(plan, column, tuple(before), paths, column in late) for column in plan.columns]
     written += run(partial(write_column, fs), sorted(tasks, key=_cost, reverse=True))
@@ -119,7 +111,7 @@ def _cost(task: ColumnWrite) -> int:
     return texts * (SORTED if task.late else 1) + task.plan.rows * task.column.width
 
 
-def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | None, ...]]:
+def _moved(ordered: StagedPiece, before: Sequence[int]) -> dict[str, tuple[Runs | None, ...]]:
     """Runs of a piece as rows of the destinations; runs of a piece without rows in a destination are empty."""
     return {
         name: tuple(
