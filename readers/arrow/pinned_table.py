@@ -109,11 +109,7 @@ class PinnedTable:
 
     def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
         plan = make_plan(
-            self._place,
-            self.snapshot,
-            tier=check_tier(tier),
-            selection=selection,
-            where=filter_of(predicate),
+            self._place, self.snapshot, tier=check_tier(tier), selection=selection, where=filter_of(predicate)
         )
         witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
         if tier != "history":

@@ -39,10 +39,7 @@ def check_intraday_directories(
 
 
 def _set_aside(
-    place: TablePlace,
-    key: LocationKey,
-    names: Iterable[str],
-    aside: Container[tuple[LocationKey, str]],
+    place: TablePlace, key: LocationKey, names: Iterable[str], aside: Container[tuple[LocationKey, str]]
 ) -> Iterator[CheckFinding | None]:
     """Names in the directory of a date that were set aside; None for one that its note reports."""
     directory = place.intraday / key.internal / key.value
@@ -58,9 +55,7 @@ def _set_aside(
 
 
 def check_history_directories(
-    place: TablePlace,
-    records: Mapping[str, MergeRecord],
-    unfinished: Mapping[str, MergeRecord],
+    place: TablePlace, records: Mapping[str, MergeRecord], unfinished: Mapping[str, MergeRecord]
 ) -> Iterator[CheckFinding]:
     """Directories of history that no merge record names, and broken links of storage partitions."""
     root = place.partitions

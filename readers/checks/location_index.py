@@ -17,11 +17,7 @@ from sparkhaven.store.places import TablePlace
 
 
 def check_index(
-    place: TablePlace,
-    records: Mapping[str, MergeRecord],
-    times: Mapping[str, Collection[int]],
-    *,
-    merging: bool,
+    place: TablePlace, records: Mapping[str, MergeRecord], times: Mapping[str, Collection[int]], *, merging: bool
 ) -> Iterator[CheckFinding]:
     """The location index of a table against its merge records.
 

@@ -57,11 +57,7 @@ class Followed:
 
 
 def follow_history(
-    place: TablePlace,
-    table: PinnedTable,
-    *,
-    now_ms: int,
-    on_progress: Callable[[str], None] = lambda _: None,
+    place: TablePlace, table: PinnedTable, *, now_ms: int, on_progress: Callable[[str], None] = lambda _: None
 ) -> Followed:
     """Brings the extended tree of a table in step with its history. ``now_ms``: the time in the Locations table.
 

@@ -22,12 +22,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from sparkhaven.store.errors import (
-    SettingsError,
-    SparkhavenError,
-    TableExistsError,
-    ValidationFailedError,
-)
+from sparkhaven.store.errors import SettingsError, SparkhavenError, TableExistsError, ValidationFailedError
 from sparkhaven.store.format.parquet.fields import field_of
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump

@@ -73,12 +73,7 @@ class PlannedMerge:
 
 
 def plan_merge(
-    place: TablePlace,
-    history: DateHistory,
-    options: MergeOptions,
-    pins: Pins,
-    *,
-    dry_run: bool = False,
+    place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, *, dry_run: bool = False
 ) -> PlannedMerge:
     """Plans the merge of a date after its ``history``. TableNotFoundError: the date has no rows (unless allowed).
 

@@ -22,9 +22,7 @@ from sparkhaven.writers.merge.plan.parquet_source import text_bytes
 
 
 def unmerged(
-    place: TablePlace,
-    locations: Sequence[tuple[str, LocationState]],
-    merged: dict[InputKey, int],
+    place: TablePlace, locations: Sequence[tuple[str, LocationState]], merged: dict[InputKey, int]
 ) -> list[MergeSource]:
     """Rows of intraday beyond those of ``merged``, by location.
 

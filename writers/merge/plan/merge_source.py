@@ -120,11 +120,7 @@ class ColumnSource:
         sym, text = (self.source.directory / name for name in self.column.files[1:])
         sizes = [self.source.files[path.name].size for path in (sym, text)]
         return decode_symbols(
-            self.fs.map(sym, sizes[0]),
-            self.fs.map(text, sizes[1]),
-            self._header.encoding,
-            self._header.byte_order,
-            sym,
+            self.fs.map(sym, sizes[0]), self.fs.map(text, sizes[1]), self._header.encoding, self._header.byte_order, sym
         )
 
     def symbol_parts(self, size: int, most: int = SIZES.symbols) -> Iterator[tuple[int, pa.Array]]:

@@ -56,11 +56,7 @@ def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) 
             hint="merge the date again",
             phase="publish",
         )
-    steps = [
-        (output.stage_root / output.internal, output.target),
-        (staged.parent, final.parent),
-        (staged, final),
-    ]
+    steps = [(output.stage_root / output.internal, output.target), (staged.parent, final.parent), (staged, final)]
     for source, target in steps:
         if fs.stat(target, follow=False) is not None and target != final:
             continue

@@ -24,15 +24,7 @@ from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
 from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick
 from sparkhaven.writers.merge.plan.open_source import Columns
-from sparkhaven.writers.merge.plan.sort_keys import (
-    INT_NULL,
-    SortKey,
-    Words,
-    look_up,
-    ordinals,
-    rank_lut,
-    rank_ordinals,
-)
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, SortKey, Words, look_up, ordinals, rank_lut, rank_ordinals
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
 
 SAMPLE_ROWS = 1 << 16
