@@ -28,7 +28,6 @@ class CheckFinding:
     hint: str | None = None
 
     def to_json(self) -> dict[str, str]:
-        """The finding as one JSON object; absent parts are left out."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def text(self) -> str:

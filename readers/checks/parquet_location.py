@@ -52,7 +52,6 @@ def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool
 
 
 def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[CheckFinding]:
-    """The files of the indexes of a location, and files beside them that belong to none."""
     for name, state in sorted(expected.indexes.items()):
         try:
             yield from _file(fs, expected.directory / name, state, deep=deep)

@@ -62,7 +62,6 @@ def _unborn(place: TablePlace, name: str) -> str | None:
 
 
 def check_log(place: StreamPlace) -> Iterator[CheckFinding]:
-    """Findings of a readable commit log; reading a damaged one raises."""
     path = place.stream_log
     files = read_files(place, whole=True)
     removals = read_removals(place)

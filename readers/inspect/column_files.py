@@ -30,7 +30,6 @@ ROWS_AT_ONCE = 1 << 20
 
 
 def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """Prefix, committed rows and values of a ``.dat`` file."""
     prefix = column_header(fs, path)
     facts.update(
         byteOrder=prefix.byte_order,
@@ -103,7 +102,6 @@ def symbols(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]
 
 
 def symbol_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """Bytes of symbols, cut by the offsets beside them."""
     yield from _texts(fs, path.with_name(path.name.removesuffix(".bytes")), path, path, facts)
 
 
@@ -147,7 +145,6 @@ def _texts(fs: Fs, sym: Path, bytes_file: Path, subject: Path, facts: dict[str, 
 
 
 def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """Values of a blob column, through the ends in its ``.dat``."""
     record = record_beside(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None
     if committed is not None:

@@ -106,7 +106,6 @@ def _state(state: StreamState, removals: int) -> dict[str, Any]:
 
 
 def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """Locations that maintenance has emptied or deleted."""
     data = fs.read(path)
     if not data:
         facts["removals"] = []

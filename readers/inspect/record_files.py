@@ -102,7 +102,6 @@ def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
 
 
 def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """A merge record, and whether it is in its directory."""
     record = decode_record(fs.read(path), path)
     facts.update(
         table=record.table,
@@ -126,7 +125,6 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
 
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
-    """A validation result, and whether it is in its directory."""
     validated = decode_validation(fs.read(path), path)
     facts.update(
         table=validated.table,
@@ -151,7 +149,6 @@ def _misplaced(path: Path, noun: str, table: str, date: str, name: str) -> Itera
 
 
 def removed_note(fs: Fs, path: Path, facts: dict[str, object]) -> Iterator[CheckFinding]:
-    """A note of a removed stream, and whether it is beside the logs of its table."""
     (table, stream), note = decode_removed(fs.read(path), path)
     facts.update(table=table, stream=stream, **asdict(note))
     expected = (*table.split("."), ".streams", f"{stream}.removed")

@@ -48,8 +48,6 @@ class _Size:
 
 
 class LiveBackend:
-    """The opened tables and who follows them."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tables: dict[TableKey, LiveTable] = {}
@@ -82,7 +80,6 @@ class LiveBackend:
             release()
 
     def is_followed(self, key: TableKey) -> bool:
-        """Whether anybody subscribes to a table."""
         with self._lock:
             return key in self._places
 

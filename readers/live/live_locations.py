@@ -63,7 +63,6 @@ class Held:
         return self.shown.rows - self.place.first if self.shown else 0
 
     def column(self, fs: Fs, column: Column, checks: Checks | None) -> LiveColumn:
-        """The reader of one column, made on first use."""
         reader = self.columns.get(column.name)
         if reader is None:
             reader = self.columns.setdefault(column.name, LiveColumn(fs, self.directory, column, checks))
@@ -76,7 +75,6 @@ class Held:
         self.left = True
 
     def gone(self, message: str) -> SnapshotMovedError:
-        """The error for rows of an attached table that are no longer what they were."""
         return SnapshotMovedError(
             message,
             where=self.directory,

@@ -78,7 +78,6 @@ class LiveTable:
         self.publish()
 
     def places(self) -> list[LiveLocation]:
-        """All places that are shown, in the order in which they came."""
         with self._lock:
             return [location for location, held in self._shown.held.items() if held.shown]
 

@@ -34,7 +34,6 @@ class Merged:
         return self._rows.get((stream, key, since), 0)
 
     def note_rows(self, stream: str, key: LocationKey, since: int, rows: int) -> None:
-        """A location is left whose rows stay shown."""
         self._rows[stream, key, since] = max(rows, self.rows(stream, key, since))
 
     def note(self, record: MergeRecord) -> None:
@@ -192,7 +191,6 @@ class ShownPlaces:
         return self.merged.rows(stream, location_key, since) >= rows
 
     def unseen(self, value: str) -> SnapshotMovedError:
-        """The error for a date whose rows went into history before they were seen."""
         return SnapshotMovedError(
             "a date was merged with rows that this table has not seen",
             where=self._place.merges / value,

@@ -49,8 +49,6 @@ from sparkhaven.writers.exports.known_tree import known_tree, sums_of
 
 @frozen
 class Followed:
-    """What was done: dates whose leaf was written, and dates whose leaf was removed."""
-
     path: Path
     written: tuple[str, ...]
     removed: tuple[str, ...]

@@ -52,7 +52,6 @@ STRICT = AllowedConversions()
 
 
 def takes(kind: pa.DataType, column: Column, options: AllowedConversions = STRICT) -> bool:
-    """Whether values of a type may be values of a column."""
     return rule(source_of(kind), column_type(column)).takes(options.given())
 
 

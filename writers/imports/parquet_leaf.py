@@ -131,7 +131,6 @@ class LeafReader:
         return next(c for c in self._columns if c.name not in {stored.name for stored in self._schema.stored})
 
     def read(self, date: str) -> Iterator[LeafRows]:
-        """The rows of one partition value, in their order."""
         stored = self._schema.stored
         for index in range(self._file.num_row_groups):
             for values, count in self._batches(index, self._columns):

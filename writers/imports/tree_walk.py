@@ -108,7 +108,6 @@ class TreeWalk:
                 raise self._misfit(path, f"files *{SUFFIX}", "a directory: one level more", self._proposal(path))
 
     def metadata(self) -> Iterator[FoundLeaf]:
-        """The files that ``_metadata`` names, with their rows."""
         path = self.root / METADATA
         file, rows = open_foreign(self.fs, path), dict[str, int]()
         with foreign_damage(path):
@@ -141,7 +140,6 @@ class TreeWalk:
             yield self.leaf(self.root / name, self._value(values, self.root / name), count)
 
     def hive(self) -> Iterator[FoundLeaf]:
-        """The leaves that the Locations table names, with their rows."""
         tables = [name for name in LOCATIONS_TABLES if self.fs.stat(self.root / name) is not None]
         if len(tables) != 1:
             raise CorruptFileError(

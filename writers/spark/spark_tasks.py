@@ -81,7 +81,6 @@ def lacks_package(error: BaseException) -> SettingsError | None:
 
 
 def host_of(error: BaseException) -> str:
-    """The machine on which a task failed, from Spark's error message."""
     host = _HOST.search(str(error))
     return host[1] if host else "one of Spark's workers"
 

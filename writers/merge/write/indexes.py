@@ -54,7 +54,6 @@ def write_index(
 
 
 def key_array(column: Column, ranges: GroupRanges) -> pa.Array:
-    """The keys in the Arrow type of the column."""
     if pa.types.is_timestamp(column.type.arrow):
         return pa.array(ranges.keys, pa.int64()).cast(column.type.arrow)
     return pa.array(ranges.keys, column.type.arrow)
