@@ -44,8 +44,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.append.append_statistics import range_stats
-from sparkhaven.writers.append.column_values import column_values, nulls_like
+from sparkhaven.writers.append.column_values import column_values, nulls_like, range_stats
 from sparkhaven.writers.append.worker_cache import Ids, SymbolKey, WorkerCache, location_columns
 from sparkhaven.writers.task.target import StreamTarget
 

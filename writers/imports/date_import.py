@@ -40,8 +40,7 @@ from sparkhaven.writers.exports.leaves import WrittenLeaf, write_parquet_leaf
 from sparkhaven.writers.imports.column_leaf import open_leaf
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.imports.parquet_leaf import ExportedDigests
-from sparkhaven.writers.imports.tree_leaves import FoundTree
-from sparkhaven.writers.imports.tree_survey import Part, survey
+from sparkhaven.writers.imports.tree_leaves import FoundTree, Part, survey
 from sparkhaven.writers.merge.executor import Executor, ProgressExecutor
 from sparkhaven.writers.merge.plan.date_plan import Taken, plan_output
 from sparkhaven.writers.merge.plan.merge_pins import Pins

@@ -26,7 +26,7 @@ from sparkhaven.store.format.column.fixed import encode_fixed
 from sparkhaven.store.format.column.symbols import assign_numbers
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.lazy_compute import pc, positions
-from sparkhaven.writers.append.append_statistics import range_stats
+from sparkhaven.writers.append.column_values import range_stats
 assert assign_numbers(pa.array(["b", None, "a", "b"]), {"a": 0})[1] == ["b"]
 assert bytes(encode_fixed(pa.array([None, 2], pa.int16()), data_type("short"))) == b"\\x00\\x80\\x02\\x00"
 assert bytes(encode_values(pa.array([None, "b"]), "UTF_8", str)[1]) == b"b"

@@ -10,8 +10,7 @@ from sparkhaven.store.errors import InvalidNameError, MergeError, SettingsError,
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import newest
-from sparkhaven.writers.merge.plan.destinations import volumes
-from sparkhaven.writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
+from sparkhaven.writers.partitions import add_partition, ensure_writable, list_partitions, volumes, writable_names
 from tests.support.disks.contents import hidden
 from tests.support.writers.merge_cases import DAY, read_location
 from tests.support.writers.merge_runs import FS, make, merge

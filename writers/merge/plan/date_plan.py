@@ -39,7 +39,6 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_result import MergeOutcome
-from sparkhaven.writers.merge.plan.destinations import Volume, destination, stage_root, volumes
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
 from sparkhaven.writers.merge.plan.merge_inputs import all_inputs, has_all, history_of, unmerged
 from sparkhaven.writers.merge.plan.merge_pins import Pins, after_sync
@@ -47,7 +46,15 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, ch
 from sparkhaven.writers.merge.plan.merge_proof import add_proofs
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.sort_keys import SortKey
-from sparkhaven.writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
+from sparkhaven.writers.partitions import (
+    DEFAULT_PARTITION,
+    Volume,
+    destination,
+    ensure_writable,
+    stage_root,
+    volumes,
+    writable_names,
+)
 
 _EMPTY = "`sparkhaven stats` lists the dates. --allow-empty skips an empty one"
 

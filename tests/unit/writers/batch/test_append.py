@@ -26,8 +26,7 @@ from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.append.append import LocationAppender
-from sparkhaven.writers.append.append_statistics import range_stats
-from sparkhaven.writers.append.column_values import column_values
+from sparkhaven.writers.append.column_values import column_values, range_stats
 from sparkhaven.writers.append.worker_cache import SymbolCache, SymbolKey, WorkerCache
 from sparkhaven.writers.batch.task import bytes_of
 from sparkhaven.writers.task.decoding import LateRows, SplitNotes

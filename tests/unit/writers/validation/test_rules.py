@@ -12,10 +12,9 @@ from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.validations import RuleResult, Validation
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
-from sparkhaven.writers.validation import rule_evaluation
+from sparkhaven.writers.validation import date_validation
 from sparkhaven.writers.validation.date_rows import PASS, PassSizes, RowSet
-from sparkhaven.writers.validation.date_validation import validate_date
-from sparkhaven.writers.validation.rule_evaluation import DateRows, evaluate
+from sparkhaven.writers.validation.date_validation import DateRows, evaluate, validate_date
 from sparkhaven.writers.validation.rule_scope import Surroundings
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
@@ -180,7 +179,7 @@ def test_a_rule(many: dict[int, RuleResult], place: int) -> None:
 
 
 def test_every_rule_that_a_schema_may_have_is_evaluated_or_says_why_not() -> None:
-    assert set(rule_evaluation.RULES) == set(RULE_SPECS)
+    assert set(date_validation.RULES) == set(RULE_SPECS)
     tried = {name for name in RULE_SPECS if any(f"<{name} " in rule or f"<{name}/" in rule for rule, *_ in CASES)}
     elsewhere = {"assertSize", "assertFracNull", "assertAllValuesBetween", "assertAllValuesInDistinctSet"}
     assert {n for n in RULE_SPECS if RULE_SPECS[n].evaluated} == tried | elsewhere | {"assertColumnGrouped"}
