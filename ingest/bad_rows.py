@@ -91,7 +91,6 @@ def bad_row(
 
 
 def too_long(file: str, line: LongLine) -> BadRow:
-    """A line that was not read whole."""
     head = line.head.decode("utf-8", "replace")
     why = Refusal(Reason.LINE_TOO_LONG, "at most 16 MiB a line")
     return replace(bad_row(file, line.number, None, why, head, line.head), size=line.size)
@@ -240,7 +239,6 @@ def check_budget(
 def budget_error(
     rows: list[BadRow], bad: int, read: int, budget: BadRowBudget, before: tuple[int, int] = (0, 0)
 ) -> ErrorBudgetExceeded:
-    """The error that names the first bad rows with file, line, column, value and reason."""
     earlier = f", after {before[0]} of {before[1]} in the hour before" if before[1] else ""
     first = rows[:SHOWN]
     lines = "".join(f"\n    {row}" for row in first)

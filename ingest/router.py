@@ -226,7 +226,6 @@ def date_names(instants: Ints, rule: ValueRule) -> tuple[list[str], Ints]:
 
 
 def _local_units(instants: Ints, zone: ZoneTable, step: int) -> Ints:
-    """For each instant, in which step of so many seconds of local time it is."""
     return (instants // NS_PER_SECOND + zone.offset_s(instants)) // step
 
 

@@ -119,7 +119,6 @@ def run(demo: Demo, rows_a_second: int, seconds: float) -> list[Figure]:
 
 
 def _watched(console: Console, client: WatcherProcess, seconds: float) -> Iterator[int]:
-    """Prints a line a second; the rows of each look."""
     begun = time.monotonic()
     while (now := time.monotonic() - begun) < seconds:
         view = client.look()

@@ -212,7 +212,6 @@ def _portions(block: LineBlock, lines: int, max_line: int) -> Iterator[LineBlock
 
 
 def _too_long(block: LineBlock, max_line: int) -> list[int]:
-    """Indices of the lines of a block that have more bytes than a line may have."""
     if len(block.data) <= max_line:
         return []
     sizes = np.diff(block.ends) - 1

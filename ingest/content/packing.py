@@ -116,7 +116,6 @@ _ERRORS = (OSError, zlib.error, zstd.ZstdError, lzma.LZMAError, EOFError)
 
 
 def packing_of(head: bytes) -> Packing | None:
-    """The packing of a file by its first ``MAGIC_BYTES`` bytes."""
     return next((packing for packing in PACKINGS if packing.form.match(head)), None)
 
 
@@ -136,7 +135,6 @@ def unread_packing(path: str, head: bytes) -> str | None:
 
 
 def packing_of_name(path: str) -> Packing | None:
-    """The packing that the name of a file promises."""
     suffix = Path(path).suffix.lower()
     return next((packing for packing in PACKINGS if suffix in packing.suffixes), None)
 
@@ -171,7 +169,6 @@ def unpacked(pieces: Iterable[bytes], packing: Packing) -> Iterator[bytes]:
 
 
 def _plain(decoder: Any, portion: memoryview) -> Iterator[bytes]:
-    """What a slice gives, all of it."""
     plain = decoder.decompress(portion, ENOUGH)
     while plain:
         yield plain

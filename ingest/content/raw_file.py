@@ -102,7 +102,6 @@ class PlannedFile:
     split: FileId
 
     def stream(self) -> RawFile:
-        """The planned bytes from the first one on."""
         return RawFile(self.fs, self.split)
 
     def verify(self) -> Stat:

@@ -137,7 +137,6 @@ def _as_text(value: Any, target: Target, alias: bool) -> Value | Refusal:
 
 
 def _moment(value: Moment, target: Target, alias: bool) -> Value | Refusal:
-    """An Instant, or the number that was sent."""
     name = target.column.type.name
     if name == "Instant" and value.kind == "instant":
         return check_instant(value.ns, target, alias)

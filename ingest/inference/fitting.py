@@ -109,7 +109,6 @@ def _fitted(
 
 
 def _given(column: Column, settings: ColumnSettings) -> Reading:
-    """The reading that settings stand for."""
     form = TextForm(
         pattern=settings.get("format"),
         trim=settings.get("trim", False),
@@ -138,7 +137,6 @@ def _source(column: Column, sample: Sample, by_name: Mapping[str, str]) -> str |
 
 
 def _last(source: str) -> str:
-    """The name of a field inside the objects that it lies in."""
     return path_of(source)[-1]
 
 

@@ -127,7 +127,6 @@ def _column(sample: Sample, source: str, name: str, zone: str, blobs: Sequence[s
 
 
 def _no_symbols(facts: Facts, reading: Reading) -> str:
-    """Why texts get no symbol table, or nothing."""
     if facts.widest > WIDE:
         return f"texts have up to {facts.widest:,} characters"
     if reading.form is not None and set(facts.kinds) - {TEXT, WHOLE, FRACTION}:

@@ -67,7 +67,6 @@ class MaxPerTrigger(SettingsModel):
 
     @property
     def limit(self) -> Limit:
-        """As planners take it."""
         return Limit(self.bytes, self.rows, self.files)
 
 

@@ -83,7 +83,6 @@ def _target(spec: StreamSpec, column: Column, column_spec: ColumnSpec | None, st
 
 
 def _routing_only(spec: StreamSpec, schema: TableSchema) -> list[Column]:
-    """Columns for fields that are named by the partition rules and are not stored."""
     wanted: list[tuple[str, str]] = []
     if spec.partition.internal.kind == "column":
         wanted.append((spec.partition.internal.name, "String"))

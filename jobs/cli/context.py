@@ -153,7 +153,6 @@ def _finite(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    """The text of a value that JSON has no form for, like a path or an instant."""
     isoformat = getattr(value, "isoformat", None)
     return isoformat() if isoformat else str(value)
 

@@ -221,7 +221,6 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, consen
 
 
 def _trial_json(trial: Trial | None) -> dict[str, Any] | None:
-    """Counts of the rows that were tried, and the first ones that would be rejected."""
     if trial is None:
         return None
     return {"rows": trial.rows, "rejected": trial.rejected, "first": [str(row) for row in trial.first]}

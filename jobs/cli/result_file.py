@@ -30,7 +30,6 @@ class ResultFile:
         self.write(())
 
     def write(self, lines: Iterable[str]) -> None:
-        """Replaces what is in it."""
         self._fs.replace(self._path, "".join(f"{line}\n" for line in lines).encode(), sync=False)
 
 

@@ -130,7 +130,6 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """The beginning of a text, with a sign that it goes on."""
     used = 1
     for count, sign in enumerate(text):
         used += _cells_of(sign)

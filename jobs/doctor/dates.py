@@ -77,7 +77,6 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
 
 
 def _emptied(context: CheckContext, table: TableName) -> dict[str, int]:
-    """The dates with truncated locations, and the bytes of files that are left of them."""
     bytes_of: dict[str, int] = {}
     for of, _, state in context.streams():
         if of != table or isinstance(state, Exception):

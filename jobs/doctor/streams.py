@@ -174,7 +174,6 @@ def _lock(context: CheckContext, name: str, path: Path) -> Found:
 
 
 def _lock_owner(context: CheckContext, path: Path) -> dict[str, Any]:
-    """What the last owner has written into the lock file; nothing if it has another format."""
     if context.fs.stat(path) is None:
         return {}
     try:

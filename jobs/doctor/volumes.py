@@ -98,7 +98,6 @@ def file_systems(context: CheckContext) -> Iterator[Found]:
 
 
 def free_space(context: CheckContext) -> Iterator[Found]:
-    """Free bytes of each volume."""
     contents: dict[int, list[str]] = {}
     sizes: dict[int, tuple[Path, int]] = {}
     for path, parts in directories(context).items():
@@ -116,6 +115,5 @@ def free_space(context: CheckContext) -> Iterator[Found]:
 
 
 def _nearest(context: CheckContext, path: Path) -> Path:
-    """The directory itself, or its nearest parent that exists."""
     path = context.fs.resolve(path)
     return next((candidate for candidate in (path, *path.parents) if context.fs.stat(candidate) is not None), Path("/"))

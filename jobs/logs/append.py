@@ -113,7 +113,6 @@ def _typed(schema: TableSchema, rows: Sequence[LogRow]) -> pa.RecordBatch:
 def _open(
     fs: Fs, layout: Layout, table: LogTable, schema: TableSchema, run_id: str, clock: Callable[[], float]
 ) -> StreamLog:
-    """The first stream of the table that no process has locked, as a new generation."""
     number = 0
     while True:
         try:

@@ -21,7 +21,6 @@ TEXT_COLUMNS = frozenset({"RunId", "QueryId", "Message", "Arguments", "Measured"
 
 
 def named(table: TableName | str) -> LogRow:
-    """The columns that name a table."""
     parsed = table if isinstance(table, TableName) else TableName.parse(table)
     return {"Namespace": parsed.namespace, "TableName": parsed.table}
 

@@ -123,7 +123,6 @@ def read_merges(place: TablePlace) -> Merges:
 
 
 def _bytes(record: MergeRecord, earlier: set[str]) -> int:
-    """Bytes of the locations of a record, without those that an earlier merge has written."""
     outputs = (output for output in record.outputs if output.internal not in earlier)
     return sum(state.size for output in outputs for state in output.files.values())
 
@@ -158,7 +157,6 @@ def _of_disk(usage: DiskUse) -> dict[str, dict[Labels, float]]:
 
 
 def _open_files(place: TablePlace) -> int:
-    """Open files of this process in the intraday directory of the table, or in its namespace's history."""
     below = place.intraday, place.layout.system(place.table.namespace)
     own = Path("/proc/self/fd")
     opened = (place.fs.resolve(own / number) for number in place.fs.names(own))

@@ -35,7 +35,6 @@ class Drawings:
         self._kept: OrderedDict[str, str] = OrderedDict()
 
     def __call__(self, spec: dict[str, Any]) -> str:
-        """The SVG of a Vega-Lite specification."""
         key = json.dumps(spec, sort_keys=True)
         if key not in self._kept:
             self._kept[key] = self._draw(spec)

@@ -76,7 +76,6 @@ def _image(title: str, svg: str) -> Element:
 
 
 def _drawn(source: Element) -> Element:
-    """A drawing with shapes and texts only: without styles, scripts, links and namespaces."""
     copy = Element(source.tag.rpartition("}")[2], {k: v for k, v in source.attrib.items() if k in _ATTRIBUTES})
     copy.text = source.text
     for child in source:

@@ -70,7 +70,6 @@ def epochs(shown: Sequence[Point], start_ms: int, stop_ms: int, width: int = WID
 
 
 def _time_axis(start_ms: int, stop_ms: int) -> Spec:
-    """Times as short as they are clear; the date is in the title where all are of one."""
     clock = "%H:%M:%S" if stop_ms - start_ms < MINUTES_MS else "%H:%M"
     one_day = start_ms // DAY_MS == stop_ms // DAY_MS
     title = f"{moment(start_ms)[:10]}, UTC" if one_day else "UTC"

@@ -60,7 +60,6 @@ def _stream(facts: PageFacts, stream: StreamFacts, draw: Draw) -> list[Element]:
 
 
 def _responsive(title: str, draw: Draw, spec: Callable[..., pictures.Spec], numbers: Element) -> Element:
-    """A picture in two widths, of which the window chooses."""
     return picture(title, draw(spec()), numbers, narrow=draw(spec(width=pictures.NARROW)))
 
 

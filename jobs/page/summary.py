@@ -167,7 +167,6 @@ def heat(cells: Sequence[Cell]) -> Heat:
 
 
 def _places(runs: Sequence[DateSpan], dates: Iterable[str]) -> dict[str, int]:
-    """The place of each date's span."""
     numbers, number = {}, 0
     for date in sorted(dates):
         while date > runs[number].last:

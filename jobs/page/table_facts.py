@@ -49,7 +49,6 @@ class _Parts:
     errors: list[ErrorFacts] = field(default_factory=list)
 
     def read(self, subject: str, part: Callable[[], T]) -> T | None:
-        """A part; None, and an error, where it cannot be read."""
         try:
             return part()
         except (SparkhavenError, OSError) as error:
@@ -170,7 +169,6 @@ def _tier(date: DateStatus, rows: SourceRows) -> str:
 
 
 def _validations(place: TablePlace, dates: Sequence[DateStatus]) -> Iterator[ErrorFacts]:
-    """The rules that the newest dates whose validation has failed do not pass."""
     for date in [status for status in dates if status.validation is DateValidation.FAILED][-MOST_DATES:]:
         record = newest(place, date.value)
         validation = load_validation(place, record) if record else None

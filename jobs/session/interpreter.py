@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _ASK = "import sys, numpy, pyarrow, xxhash, sparkhaven.store; print('{}.{}'.format(*sys.version_info))"
 _SECONDS = 60
-_ASKED: dict[str, str | None] = {}
 
 
 def settle_interpreter(spark: SparkSession) -> None:
@@ -89,14 +89,9 @@ def refuse_remote(spark: SparkSession) -> None:
         )
 
 
+@cache
 def _trouble(program: str) -> str | None:
     """What is wrong with an interpreter, None if nothing is; asked once."""
-    if program not in _ASKED:
-        _ASKED[program] = _ask(program)
-    return _ASKED[program]
-
-
-def _ask(program: str) -> str | None:
     try:
         done = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -91,6 +91,5 @@ def rows_of(states: Iterable[StreamState], dates: Collection[str]) -> int:
 
 
 def _share(waiting: Waiting, limits: LocalLimits) -> float | None:
-    """Part of the limits; None if the feed does not tell."""
     parts = (waiting.bytes, limits.bytes), (waiting.rows, limits.rows)
     return max((amount / limit for amount, limit in parts if amount is not None), default=None)

@@ -135,7 +135,6 @@ def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
 
 
 def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any]) -> list[str]:
-    """The keys that the table at a location may have."""
     model: type[BaseModel] | None = StreamModel
     for step in loc:
         if model is StreamModel and step == "feed":

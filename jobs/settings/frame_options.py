@@ -140,7 +140,6 @@ def _rule(rule: Rule) -> object:
 
 
 def _table(name: str, options: object, where: Path) -> dict[str, Any]:
-    """A table of options by name; paths may be paths."""
     if not isinstance(options, Mapping):
         raise SettingsError(f"{name} is not a table of options", where=where, found=repr(options))
     return {key: str(option) if isinstance(option, Path) else option for key, option in options.items()}

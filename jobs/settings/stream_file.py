@@ -195,7 +195,6 @@ def _form(entry: ColumnModel) -> TextForm | None:
 
 
 def partition_of(model: PartitionModel) -> PartitionSpec:
-    """The routing that ``[partition]`` describes."""
     internal = model.internal
     if internal.column is not None:
         rule = InternalRule("column", internal.column)

@@ -9,8 +9,7 @@ from typing import Any
 from sparkhaven.jobs.logs.stream_rows import StreamRecorder
 from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.reports.metrics_sink import StreamSink
-from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
-from sparkhaven.jobs.streams.reports.progress import Progress
+from sparkhaven.jobs.streams.reports.progress import PartitionProgress, Progress, total_lag
 from sparkhaven.jobs.streams.reports.schema_watch import SchemaWatch
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.errors import SparkhavenError

@@ -91,7 +91,6 @@ def split_idle(
 
 
 def _idle(settings: StreamSettings, waiting: Waiting, progress: Progress, options: RunOptions) -> IdleRun:
-    """Reports what a new stream without input passes over, and its end."""
     name = settings.spec.stream
     for remark in remarks_of(waiting.counts, settings.feed.resume.remember_s):
         progress.remark(name, remark)

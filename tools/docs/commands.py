@@ -63,7 +63,6 @@ def _prose(text: str | None) -> str:
 
 
 def _epilog(text: str | None) -> str:
-    """Examples as a block of commands, the rest as sentences."""
     lines = [line.strip() for line in _prose(text).splitlines() if line.strip()]
     examples = [line for line in lines if line.startswith(f"{PROGRAM} ")]
     described = [line for line in lines if line not in examples and line not in ("Example:", "Examples:")]

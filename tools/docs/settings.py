@@ -73,7 +73,6 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _kind(hint: Any) -> str:
-    """What may be written, in words of TOML."""
     if _is(hint, Seconds):
         return "duration"
     if _is(hint, Bytes):
@@ -97,7 +96,6 @@ def _kind(hint: Any) -> str:
 
 
 def _is(hint: Any, kind: Any) -> bool:
-    """Whether a type is ``kind``, or that with more conditions."""
     return get_origin(hint) is Annotated and get_args(hint)[:2] == get_args(kind)
 
 

@@ -87,7 +87,6 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[Fil
 
 
 def _types(fs: Fs, feed: DeltaOptions) -> Mapping[str, str | None]:
-    """The columns of the table, with their types where those are simple."""
     return look(fs, Path(feed.path)).metadata.columns
 
 

@@ -52,7 +52,6 @@ def delta_source(stream: DeltaStream) -> type[DataSource]:
 
 
 def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
-    """The planner of a stream, at the position that its commit log has."""
     end = committed_ends(fs, stream).versions
     position, table_id = (end.stop, end.topic_id) if end else (None, "")
     return DeltaPlanner(fs, stream.feed, position, table_id, lambda file: _row_bytes(fs, file))

@@ -112,7 +112,6 @@ def _near(
 def _with_meta(
     rows: TypedRows, targets: Sequence[Target], split: FileId, clock: Clock, known_file: KnownFile
 ) -> TypedRows:
-    """Rows with the columns that come from the source position put in their places."""
     if not any(t.meta for t in targets):
         return rows
     payload = iter(rows.columns)

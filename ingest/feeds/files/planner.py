@@ -181,7 +181,6 @@ class FilePlanner:
                 self._too_old(file, ctime)
 
     def _too_old(self, file: FileId, ctime_ns: int) -> None:
-        """Reports a file that is never taken, once."""
         self._pending.pop(file.path, None)
         if self._reported.get(file.path, (None, 0))[0] != file:
             self._reported[file.path] = (file, ctime_ns)

@@ -235,7 +235,6 @@ def cost_of(files: Sequence[FileId], per_file: int = FILE_COST) -> int:
 def _pieces(
     files: Sequence[FileId], total: int, tasks: int, per_file: int, cuttable: Callable[[FileId], bool]
 ) -> Iterator[tuple[FileId, int]]:
-    """Files, or parts of them, with what they cost."""
     offset = 0
     for file in files:
         ends = (round(total * run / tasks) - offset - per_file for run in range(1, tasks))

@@ -206,7 +206,6 @@ def headers_of(texts: Sequence[str]) -> Headers:
 
 
 def _failed(message: Message, refusal: Refusal, source: str, headers: Sequence[str]) -> BadRow:
-    """The bad row of a message whose decoding raised an exception."""
     value = message.value()
     shown = (value or b"")[:MAX_VALUE].decode("utf-8", "replace")
     row = bad_row(source, message.offset(), None, refusal, shown, value or b"", unit="offset")
@@ -216,7 +215,6 @@ def _failed(message: Message, refusal: Refusal, source: str, headers: Sequence[s
 
 
 def _far(target: Target, block: Messages, source: str, index: int) -> BadRow:
-    """The bad row of a message whose timestamp no Instant holds."""
     refusal = out_of_range(True)
     shown = f"{block.times[index]} ms since 1970"
     return bad_row(source, int(block.offsets[index]), target.column.name, refusal, shown)

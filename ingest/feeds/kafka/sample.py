@@ -93,7 +93,6 @@ def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: 
 
 
 def _record(payload: bytes) -> Record | str:
-    """The object of a message, or why it is none."""
     record = record_of(payload)
     number = likely_frame(payload) if isinstance(record, str) else None
     if number is None:

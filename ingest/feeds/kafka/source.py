@@ -142,7 +142,6 @@ class TopicReader(RangeReader):
     def _rows(
         self, own: Limit, positions: Mapping[TopicPartition, Position], waiting: Mapping[TopicPartition, int]
     ) -> int | None:
-        """The most messages of this batch, by the limits in rows and in bytes."""
         if own.bytes is None or not any(waiting.values()):
             return own.rows
         message_bytes = self._sizes.bytes_per_message(positions, waiting)

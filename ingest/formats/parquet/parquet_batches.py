@@ -81,7 +81,6 @@ class ParquetFile:
 
     @property
     def writer(self) -> str:
-        """The program that wrote the file, as the footer has it."""
         return str(self._metadata.created_by or "")
 
     @property

@@ -165,7 +165,6 @@ def _texts(texts: pa.StringArray, target: Target) -> Typed:
 
 
 def _bytes(array: pa.BinaryArray, target: Target) -> Typed:
-    """Bytes as texts; those that are not UTF-8 are in doubt."""
     try:
         return _texts(array.cast(pa.string()), target)
     except pa.ArrowInvalid:
@@ -206,7 +205,6 @@ def _as_text(scalar: pa.Scalar, target: Target) -> Value | Refusal:
 
 
 def _counted(scalar: pa.Scalar, target: Target, alias: bool) -> Value | Refusal:
-    """A date, a time or a duration."""
     kind, count = scalar.type, scalar.value
     if target.column.type.name == "Instant":
         return local_instant(count * (DAY_NS if pa.types.is_date32(kind) else UNIT_NS["ms"]), target, alias)

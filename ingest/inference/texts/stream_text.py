@@ -88,7 +88,6 @@ def _table(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _feed_more(feed: Mapping[str, Any], fit: Fit) -> dict[str, Any]:
-    """Keys that the sample asks for and the feed does not have."""
     sample = fit.sample
     more: dict[str, Any] = {}
     if sample.form == "csv" and tuple(feed.get("null", [""])) != sample.null:
@@ -99,7 +98,6 @@ def _feed_more(feed: Mapping[str, Any], fit: Fit) -> dict[str, Any]:
 
 
 def _column(fitted: Fitted) -> str | None:
-    """The line of a column that needs one."""
     name = toml_key(fitted.column.name)
     if fitted.given is not None:
         return f"{name} = {toml_value(fitted.given)}"
@@ -119,7 +117,6 @@ def _column(fitted: Fitted) -> str | None:
 
 
 def _settings(column: str, source: str, reading: Reading) -> ColumnSettings:
-    """What ``[columns]`` says of a reading; nothing where the defaults do."""
     form = reading.form
     settings: ColumnSettings = {}
     if source != column:

@@ -63,7 +63,6 @@ def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
 
 
 def patterned(zone: str) -> list[Reading]:
-    """Instants by each pattern."""
     return [
         Reading("Instant", zone=None if "%z" in pattern else zone, form=TextForm(pattern=pattern))
         for pattern in PATTERNS

@@ -18,7 +18,6 @@ _MARKS = ((False, ",", "."), (True, ",", "."), (False, ".", ","), (True, ".", ",
 
 
 def numbers(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
-    """The type of a field of numbers."""
     if hints.moment(source):
         for unit in units(facts):
             words = f"{between(facts, 'numbers')}, instants in {unit} since 1970"

@@ -135,7 +135,6 @@ def _lossy(schema: TableSchema, names: list[str]) -> frozenset[str]:
 
 
 def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_run: bool) -> TableSchema:
-    """The definition of the table; one that is given is deployed first."""
     if path is None:
         return merged_schema(TablePlace(fs, cli.database(), table))
     definition = load_schema(fs, path).materialised().schema

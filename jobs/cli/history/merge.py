@@ -166,7 +166,6 @@ def merge(
 def _spark_executor(
     opened: ExitStack, layout: Layout, table: TableName, workers: int | None, verbose: bool
 ) -> Executor:
-    """Starts Spark, until ``opened`` is closed."""
     from sparkhaven.jobs.session.spark_session import build_session, end_session
     from sparkhaven.writers.spark.merge_executor import SparkExecutor
 

@@ -84,7 +84,6 @@ def page(
 
 
 def write(fs: Fs, collector: FactCollector, drawings: Drawings, out: Path, cli: CliContext) -> None:
-    """Writes the page into a file, which appears atomically."""
     if not out.absolute().parent.is_dir():
         raise SettingsError("no such directory", where=out.absolute().parent, hint="create it first")
     if out.is_dir():

@@ -140,7 +140,6 @@ def show_rows(names: list[str], rows: list[list[Any]], vertical: bool, hint: str
 
 
 def cell_text(value: object) -> object:
-    """A value of a table as it is shown: instants in ISO form."""
     isoformat = getattr(value, "isoformat", None)
     return isoformat() if isoformat else value
 
@@ -161,7 +160,6 @@ def note_set_aside(cli: CliContext, opened: Table) -> None:
 
 
 def pinned(opened: Table) -> str:
-    """The epochs of a snapshot in words."""
     if not opened.epochs:
         return "without streams"
     return "at " + ", ".join(f"{stream} epoch {epoch}" for stream, epoch in sorted(opened.epochs.items()))

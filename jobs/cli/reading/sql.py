@@ -97,7 +97,6 @@ def sql(
 
 
 def _read(scan: TableScan) -> dict[str, Any]:
-    """What was read of a table."""
     record: dict[str, Any] = {
         "table": scan.table.name,
         "epoch": scan.table.epochs,
@@ -122,7 +121,6 @@ def _written(batches: pa.RecordBatchReader, out: Path) -> int:
 
 
 def _first(batches: pa.RecordBatchReader, limit: int) -> tuple[int, list[list[Any]]]:
-    """The number of all rows, and the first ones."""
     rows = 0
     lines: list[list[Any]] = []
     for batch in batches:
@@ -146,7 +144,6 @@ def _number(value: object) -> object:
 
 
 def _pinned(tables: list[Table]) -> str:
-    """The snapshots of a query; one table without its name."""
     if len(tables) == 1:
         return f" {pinned(tables[0])}"
     return "; ".join(f" {opened_table.name} {pinned(opened_table)}" for opened_table in tables)

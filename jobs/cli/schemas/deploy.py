@@ -172,7 +172,6 @@ def _text_of(place: TablePlace, restore: int | None) -> bytes:
 
 
 def _version(versions: list[Version]) -> dict[str, Any]:
-    """The newest of some versions against the one before."""
     newest = versions[-1]
     columns = [column.name for column in newest.columns]
     shown: dict[str, Any] = {"version": newest.version, "columns": columns, "sha256": newest.sha256[:16]}

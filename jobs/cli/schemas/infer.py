@@ -176,7 +176,6 @@ def _check_names(proposal: Proposal, names: Sequence[str]) -> None:
 
 
 def _tell(cli: CliContext, sample: Sample, fit: Fit | None = None) -> None:
-    """What a person should know at once, on standard error."""
     if sample.unreadable:
         first = sample.unreadable[0]
         cli.note(
@@ -216,7 +215,6 @@ def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
 def _put(
     cli: CliContext, fs: Fs, text: str, out: Path | None, record: dict[str, Any], *, force: bool, dry_run: bool
 ) -> None:
-    """Writes the file, or prints what it would have."""
     exists = out is not None and fs.stat(out) is not None
     if exists and not force:
         raise SettingsError(

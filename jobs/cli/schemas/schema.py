@@ -69,7 +69,6 @@ def check(
 
 
 def _would_do(change: Deployment) -> str:
-    """What a start would do with a schema."""
     name, version = change.schema.full_name, change.schema.version
     if not change.written:
         return f"{name}: version {version} is deployed already"

@@ -121,7 +121,6 @@ def _rows(state: StreamState) -> int:
 
 
 def _shown(entry: EpochEntry) -> dict[str, object]:
-    """The fields of an entry that JSON shows in another form."""
     spans = {
         name: [[span.place, span.start, span.stop] for span in parts]
         for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))

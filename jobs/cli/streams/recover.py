@@ -164,7 +164,6 @@ def parse_location(text: str) -> LocationKey:
 def set_locations_aside(
     cli: CliContext, layout: Layout, name: str | None, stream: str | None, locations: list[str], *, dry_run: bool
 ) -> list[SetAside]:
-    """Sets the locations of ``--quarantine`` aside and reports each."""
     if not locations:
         return []
     if name is None or stream is None:

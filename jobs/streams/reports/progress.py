@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import Console
@@ -11,7 +12,6 @@ from rich.markup import escape
 
 from sparkhaven.ingest.feeds.base import DATA_FILES
 from sparkhaven.ingest.spec.feed_traits import FILES
-from sparkhaven.jobs.streams.reports.partition_progress import SHOWN
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.layout import TableName
@@ -19,6 +19,7 @@ from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import BatchProgress, StreamTotals
 
 NAMED = 10  # paths that a start names of what its recovery changed, without --verbose
+SHOWN = 3  # partitions in a line of progress, those with the most left first
 
 
 def taken(done: BatchOutcome | StreamTotals, unit: str) -> int:
@@ -62,7 +63,6 @@ class Progress:
         self.say(report.stream, text)
 
     def chosen(self, stream: str, local: bool, why: str) -> None:
-        """Reports where a run of available input takes place, and why."""
         self.say(stream, f"runs {'in this process, without Spark' if local else 'in Spark'}: {escape(why)}")
 
     def loss_window(self, stream: str, policy: CommitPolicy) -> None:
@@ -113,7 +113,6 @@ class Progress:
             self.say(stream, f"seconds: {parts}")
 
     def older(self, stream: str, line: str) -> None:
-        """Reports new files that are too old to be ingested."""
         self.say(stream, f"[yellow]{escape(line)}[/yellow]")
 
     def source(self, stream: str, reachable: bool, seconds: float, reason: str) -> None:
@@ -128,16 +127,13 @@ class Progress:
         self.say(stream, f"[red]stopped for {seconds:,.0f} s: {escape(_headline(error))}[/red]")
 
     def passed(self, stream: str, lines: Sequence[str]) -> None:
-        """Reports files of a feed that are not ingested, a line for each reason."""
         for line in lines:
             self.say(stream, f"[yellow]not ingested: {escape(line)}[/yellow]")
 
     def remark(self, stream: str, text: str) -> None:
-        """Prints a warning about the data."""
         self.say(stream, f"[yellow]{escape(text)}[/yellow]")
 
     def growing(self, stream: str, paths: Sequence[str]) -> None:
-        """Reports files that keep changing."""
         named = ", ".join(map(escape, paths))
         self.say(
             stream,
@@ -146,7 +142,6 @@ class Progress:
         )
 
     def warn(self, stream: str, error: Exception) -> None:
-        """Prints an error that does not stop the stream."""
         self.say(stream, f"[yellow]{escape(str(error))}[/yellow]")
 
     def stopped(self, stream: str, error: Exception) -> None:
@@ -154,11 +149,9 @@ class Progress:
         self.say(stream, f"[red]stopped: {escape(_headline(error))}[/red]")
 
     def restarts(self, stream: str, seconds: float) -> None:
-        """Reports that a failed stream is started again."""
         self.say(stream, f"[yellow]restarts in {seconds:g} s. Committed rows stay[/yellow]")
 
     def ended(self, stream: str, totals: StreamTotals) -> None:
-        """Reports the totals of a run."""
         rate = totals.rows / totals.seconds if totals.seconds else 0.0
         self.say(
             stream,
@@ -170,3 +163,35 @@ class Progress:
 def _headline(error: Exception) -> str:
     where = getattr(error, "where", None)
     return str(error).partition("\n")[0] + (f" ({where})" if where else "")
+
+
+@dataclass(slots=True)
+class PartitionProgress:
+    """The topic partitions of one stream, from batch to batch. ``before``: the positions when it was opened."""
+
+    before: Mapping[str, int]
+
+    def line(
+        self, positions: Mapping[str, int], ends: Mapping[str, int], seconds: float, *, shown: int | None = SHOWN
+    ) -> str:
+        """The topic partitions after a batch of ``seconds``, as text; "" for a source without any.
+
+        An end in ``ends`` that lies before the position is outdated and not shown. ``shown`` None: all.
+        """
+        now = {source: offset for source, offset in positions.items() if "/" in source}
+        lags = {source: ends[source] - offset for source, offset in now.items() if ends.get(source, -1) >= offset}
+        order = sorted(now, key=lambda source: (-lags.get(source, 0), source))[:shown]
+        texts = [self._text(source, now[source], lags.get(source), seconds) for source in order]
+        self.before = now
+        return "; ".join(texts) + (f", and {len(now) - len(order):,} more" if len(now) > len(order) else "")
+
+    def _text(self, source: str, offset: int, lag: int | None, seconds: float) -> str:
+        rate = (offset - self.before.get(source, offset)) / seconds if seconds else 0.0
+        end = "" if lag is None else f" of {offset + lag:,}, lag {lag:,}"
+        return f"{source} at {offset:,}{end}, {rate:,.0f}/s"
+
+
+def total_lag(positions: Mapping[str, int], ends: Mapping[str, int]) -> int | None:
+    """The lag of all topic partitions; None where the end of one is outdated."""
+    lags = [ends.get(source, -1) - offset for source, offset in positions.items() if "/" in source]
+    return sum(lags) if lags and min(lags) >= 0 else None

@@ -204,7 +204,6 @@ class FeedListing:
                 yield file
 
     def _listing(self, directory: Path, stat: Stat, above: SinkLog | None, now_ns: int) -> tuple[_Directory, bool]:
-        """Names in a directory, and whether they were read just now."""
         if directory in self._listed:  # a pattern with ** may come here twice
             return self._listed[directory], True
         before = self._directories.get(directory)

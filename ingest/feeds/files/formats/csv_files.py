@@ -51,7 +51,6 @@ def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[
 def _decode_from(
     csv_rows: CsvRows, blocks: Iterator[LineBlock], first: int, file: str, rejects: Rejects
 ) -> Iterator[tuple[TypedRows, Payload]]:
-    """Rows of the lines from the one with the number ``first`` on."""
     rest: LineBlock | None = None
     for whole in blocks:
         block = whole.after(first - 1) if first > 1 else whole

@@ -179,8 +179,6 @@ def _sizes(facts: MessageFacts) -> Longs:
 
 
 def _open(library: Librdkafka, feed: KafkaOptions, troubles: Troubles) -> _Handles:
-    """A consumer that jumps nowhere by itself."""
-
     def note(client: int, code: int, text: bytes | None, opaque: int) -> None:
         troubles.note(library.error(code, text).args[0])
 

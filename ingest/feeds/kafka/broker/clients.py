@@ -94,7 +94,6 @@ def make_admin(feed: KafkaOptions, troubles: Troubles) -> AdminClient:
 
 
 def refused(feed: KafkaOptions, words: str) -> SettingsError:
-    """What is wrong with the settings, in the words of librdkafka."""
     return SettingsError(
         "the Kafka client refuses its settings",
         where="feed.client",

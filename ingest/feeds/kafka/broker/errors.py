@@ -50,7 +50,6 @@ def end_before_position(topic: str, partition: int, ours: int, end: int) -> Spar
 
 
 def recreated(topic: str, our_id: str, their_id: str) -> SparkhavenError:
-    """The topic of that name is another one."""
     return PositionGapError(
         "the topic was recreated. Its topic id changed",
         where=topic,
@@ -61,7 +60,6 @@ def recreated(topic: str, our_id: str, their_id: str) -> SparkhavenError:
 
 
 def topic_gone(name: str) -> SparkhavenError:
-    """The topic or the partition does not exist."""
     return FeedSettingsError(
         "there is no such topic, or it has no such partition",
         where=name,
@@ -71,7 +69,6 @@ def topic_gone(name: str) -> SparkhavenError:
 
 
 def unreachable(problem: str, where: str, answer: str) -> SparkhavenError:
-    """Nothing came from the broker within the time."""
     return RetryableFeedError(
         problem,
         where=where,

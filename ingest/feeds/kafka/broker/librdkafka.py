@@ -118,7 +118,6 @@ class Librdkafka:
         return client
 
     def error(self, code: int, text: bytes | None = None) -> KafkaException:
-        """An error of the library as one of the Python client."""
         words = text if text is not None else self.err2str(code)
         return KafkaException(KafkaError(code, (words or b"").decode("utf-8", "replace")))
 

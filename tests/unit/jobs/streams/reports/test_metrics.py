@@ -15,8 +15,7 @@ from rich.console import Console
 from sparkhaven.jobs.cli.reading.stats import _show_stats
 from sparkhaven.jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
 from sparkhaven.jobs.streams.reports.metrics import Metrics, served
-from sparkhaven.jobs.streams.reports.partition_progress import PartitionProgress, total_lag
-from sparkhaven.jobs.streams.reports.progress import Progress, taken
+from sparkhaven.jobs.streams.reports.progress import PartitionProgress, Progress, taken, total_lag
 from sparkhaven.jobs.streams.reports.source_watch import SourceWatch
 from sparkhaven.readers.table_stats import _stream
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
