@@ -17,6 +17,7 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.decode_guard import exact_rows
 from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.values.coded_values import coded_value
 from sparkhaven.ingest.values.declared_numbers import number_value
 from sparkhaven.ingest.values.exact_values import check_integer, from_json
 from sparkhaven.ingest.values.instants import check_instant, local_instant
@@ -104,6 +105,8 @@ def from_binary(value: Any, target: Target, alias: bool = False, *, bytes_too: b
 
     ``bytes_too``: bytes may be texts in UTF-8.
     """
+    if (coding := target.column.type.coding) is not None:
+        return None if value is None else coded_value(value, coding)
     if isinstance(value, bytes | bytearray) and bytes_too:
         try:
             value = value.decode("utf-8")

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.values.coded_values import coded_json, coded_text
 from sparkhaven.ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
 from sparkhaven.ingest.values.json_text import plain_text
 from sparkhaven.ingest.values.refusals import Refusal, Value
@@ -90,6 +91,8 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
     if value is None:
         return None
     name = target.column.type.name
+    if (coding := target.column.type.coding) is not None:
+        return coded_json(value, coding)
     if target.as_text and not isinstance(value, str):
         value = plain_text(value)
     number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
@@ -138,6 +141,8 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
         if cleaned is None or isinstance(cleaned, Refusal):
             return cleaned
         text = cleaned
+    if (coding := target.column.type.coding) is not None:
+        return coded_text(text, coding)
     if name in INTEGER_BITS:
         if _INTEGER_TEXT.match(text) and len(text) < 4000:
             return check_integer(int(text), name, alias)

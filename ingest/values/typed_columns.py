@@ -34,6 +34,7 @@ from sparkhaven.ingest.values.arrow_columns import (
     try_cast,
     without,
 )
+from sparkhaven.ingest.values.coded_values import coded_texts, coded_tokens
 from sparkhaven.ingest.values.exact_values import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
 from sparkhaven.ingest.values.iso_texts import iso_instants
 from sparkhaven.ingest.values.text_forms import clean_texts, words
@@ -53,7 +54,9 @@ _BACKSLASH, _QUOTE, _NUL = 0x5C, 0x22, 0x00
 
 def json_tokens(tokens: pa.StringArray, target: Target) -> Typed:
     """Typed values of one field's JSON texts."""
-    name = target.column.type.name
+    name, coding = target.column.type.name, target.column.type.coding
+    if coding is not None:
+        return coded_tokens(tokens, coding)
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
         texts, doubt = _unquote(tokens)
         if target.as_text and doubt is not None:  # a number or a word is its own text
@@ -73,6 +76,8 @@ def csv_texts(texts: pa.StringArray, target: Target) -> Typed:
     """Typed values of one field's CSV texts; null texts are null already."""
     name = target.column.type.name
     texts, doubt = clean_texts(texts, target)
+    if (coding := target.column.type.coding) is not None:
+        return join(coded_texts(texts, coding), doubt)
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
         return join(_strings(texts, target), doubt)
     if name == "Boolean":

@@ -12,8 +12,7 @@
     }                                                                                                                  \
     return count
 
-/* Writes entry order[i] to place i, entries of 1, 2, 4 or 8 bytes. Returns count; less where an order is not below
- * total, -1 for another width. */
+/* Writes entry order[i] to place i, entries of any width. Returns count; less where an order is not below total. */
 int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count, void *out) {
     switch (width) {
     case 1:
@@ -25,8 +24,15 @@ int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint3
     case 8:
         IN_ORDER(uint64_t);
     default:
-        return -1;
+        break;
     }
+    for (int64_t i = 0; i < count; i++) {
+        if (UNLIKELY(order[i] >= (uint64_t)total)) {
+            return i;
+        }
+        memcpy((uint8_t *)out + i * width, (const uint8_t *)entries + (int64_t)order[i] * width, (size_t)width);
+    }
+    return count;
 }
 
 /* The same of ids, each looked up in a table; beyond it, as the null is, stands its last entry. */

@@ -17,6 +17,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import open_column, read_grouping
+from sparkhaven.store.types.codings.coded_bounds import coded_bounds
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -178,8 +179,11 @@ class SeenValues:
             plain = plain.filter(pc.fill_null(pc.invert(pc.is_nan(plain)), False)) if nans else plain
         if self._stats.low is None and self._stats.high is None:
             return
-        bounds = pc.min_max(plain)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if plain.null_count == len(plain):
+            return
+        coded = coded_bounds(plain)
+        bounds = pc.min_max(plain) if coded is None else {}
+        low, high = coded or (bounds["min"].as_py(), bounds["max"].as_py())
         if low is not None:
             self._low = low if self._low is None else min(self._low, low)
             self._high = high if self._high is None else max(self._high, high)

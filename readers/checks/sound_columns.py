@@ -67,6 +67,7 @@ class _Column:
     def __init__(self, fs: Fs, expected: Expected, column: Column, block: int) -> None:
         self._fs, self._expected, self._column, self._block = fs, expected, column, block
         self._path = expected.directory / column.files[0]
+        _need(column.type.coding is None)
         _need(expected.rows and all(name in expected.files for name in column.files))
         if column.kind is Kind.GROUPING:
             ranges = read_grouping(fs, expected.directory, column, expected.rows)

@@ -18,8 +18,8 @@ from dataclasses import replace
 from enum import StrEnum
 
 from sparkhaven.store.conversions.source_types import Group, SourceType
+from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, Kind
 
 INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 SIGNIFICANT = {"float": 24, "double": 53}
@@ -108,11 +108,6 @@ TABLE: dict[Group, dict[str, ConversionRule]] = {
 }
 
 
-def column_type(column: Column) -> str:
-    """The name of a column in the table."""
-    return PARTITION if column.kind is Kind.PARTITIONING else column.type.name
-
-
 def accepted(column: str) -> str:
     """What a column of this type takes without an option, for people."""
     cells = {word: TABLE[group].get(column, REFUSED) for group, word in _WORDS.items()}
@@ -132,6 +127,19 @@ _WORDS = {
     Group.DATE: "a date",
     Group.SPAN: "a time",
 }
+
+
+def column_rule(source: SourceType, kind: DataType) -> ConversionRule:
+    """What a column of a type takes of a source, also of a type with a codec."""
+    if kind.coding is None:
+        return rule(source, kind.name)
+    take = "exact" if source.group is Group.NULL else kind.coding.sources.get(source.group.value)
+    return REFUSED if take is None else ConversionRule(Take(take))
+
+
+def accepted_by(kind: DataType) -> str:
+    """What a column of a type takes without an option, for people."""
+    return accepted(kind.name) if kind.coding is None else kind.coding.domain
 
 
 def rule(source: SourceType, column: str) -> ConversionRule:

@@ -8,7 +8,8 @@ bytes      content
 0 .. 4     column id, ``i4`` little endian
 4          type tag (``TAGS``); 0 for null, which has no further bytes
 5 ..       8 bytes little endian for fixed types: integers sign-extended, char as code unit, Boolean 0 or 1,
-           Instant as ns, float widened to double, every NaN as ``7FF8000000000000``; UTF-8 for text
+           Instant as ns, float widened to double, every NaN as ``7FF8000000000000``; UTF-8 for text; of a type
+           with a codec the bytes that the codec makes
 =========  ============================================================================================
 
 The compiled core hashes where it can be used. Otherwise fixed values, 13 bytes each, are hashed as whole arrays by
@@ -29,6 +30,7 @@ from sparkhaven.store.digest.hashes import counted_sum, hash_sum
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.digests import Sum, fixed_sum, text_sum, value_sum
+from sparkhaven.store.types.codings.coding import entry_values, value_bytes
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
 
@@ -52,7 +54,12 @@ def _prefix(column: Column, tag: int) -> bytes:
     return struct.pack("<iB", column.id, tag)
 
 
+CODED = 11  # the tag of all types with a codec
+
+
 def _tag(column: Column) -> int:
+    if column.type.coding is not None:
+        return CODED
     try:
         return TAGS[column.type.name]
     except KeyError:
@@ -85,8 +92,25 @@ def _with_nulls(column: Column, hashed: Sum) -> int:
     return (total + digest_nulls(column, nulls)) % MODULUS
 
 
+def digest_bytes(column: Column, values: pa.Array) -> int:
+    """The digest of a column with a codec, from the bytes that it makes of values: large binary, null where null."""
+    hashed = text_sum(_prefix(column, CODED), values)
+    return plain_bytes(column, values) if hashed is None else _with_nulls(column, hashed)
+
+
+def plain_bytes(column: Column, values: pa.Array) -> int:
+    """The same without the compiled core."""
+    prefix, total = _prefix(column, CODED), digest_nulls(column, values.null_count)
+    for first in range(0, len(values), FEW):
+        for value in values.slice(first, FEW).to_pylist():
+            total += 0 if value is None else xxhash.xxh3_128_intdigest(prefix + value)
+    return total % MODULUS
+
+
 def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
+    if column.type.fixed is not None:
+        return digest_bytes(column, entry_values(entries, column.type.fixed))
     prefix = _prefix(column, _tag(column))
     null = column.type.null
     assert null is not None  # noqa: S101  every fixed-width type has one
@@ -174,6 +198,8 @@ def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.
 
 def digest_array(column: Column, array: pa.Array) -> int:
     """The digest of a column's values as Arrow: of the column's Arrow type, or a dictionary of it for text."""
+    if column.type.coding is not None:
+        return digest_bytes(column, value_bytes(array, column.type.coding))
     if column.storage is Storage.FIXED:
         return _digest_arrow_fixed(column, array)
     if pa.types.is_dictionary(array.type):

@@ -94,6 +94,11 @@ class Reason(StrEnum):
         "The column's field lies in an object, and another value stands in its place.",
         "Correct the row, or `from` of the column.",
     )
+    NO_VALUE_OF_TYPE = (
+        "not-a-value-of-the-type",
+        "The value is none of the column's type, like a text that is no date for a LocalDate.",
+        "Correct the value. The row says what is expected.",
+    )
     NULL_ALIAS = (
         "equals-the-null-value-of-the-type",
         "The value is the one that the column's type stores for null.",
@@ -119,8 +124,8 @@ class Reason(StrEnum):
     )
     NOT_EXACT = (
         "not-exactly-representable",
-        "A float or double does not hold the number exactly.",
-        "Set `lossy` for the column.",
+        "The column does not hold the value exactly: a float, a double, or a codec with fewer digits.",
+        "Set `lossy` for a float or double. Declare a codec with more digits for others.",
     )
     NOT_A_BOOLEAN = "not-a-boolean", "The text means neither true nor false.", "Set `true` and `false` for the column."
     NOT_0_OR_1 = "neither-0-nor-1", "A Boolean takes no other numbers than 0 and 1.", _ROW

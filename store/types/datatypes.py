@@ -1,26 +1,49 @@
 """The column types of a Deephaven schema, one row per type.
 
 A row gives the spellings that a ``.schema`` file may use, the Java name in prefixes, the fixed width in a
-``.dat`` file, the value that means null, and the Arrow type. Types whose ``stored`` flag is off are known to
-the schema language, but this release has no codec for them.
+``.dat`` file, the value that means null, and the Arrow type. Where a codec makes bytes of the values, it names the
+module that does so, and the type of a column depends on the codec's arguments: ``data_type`` takes them.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
 from sparkhaven.store.types.frozen import frozen
+
+if TYPE_CHECKING:
+    from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
 
 BYTE_NULL, SHORT_NULL, INT_NULL, LONG_NULL = -(2**7), -(2**15), -(2**31), -(2**63)
 CHAR_NULL = 0xFFFF
 BOOLEAN_NULL = -1
 FLOAT_NULL = -3.4028234663852886e38  # the largest negative float32
 DOUBLE_NULL = -1.7976931348623157e308  # the largest negative float64
+_CODECS = "io.deephaven.util.codec."
+_CODINGS = "sparkhaven.store.types.codings."
+
+
+@frozen
+class Origin:
+    """The arguments of ``data_type`` that give a type."""
+
+    spelling: str
+    codec: str | None = None
+    arguments: str | None = None
+    width: int | None = None
+    opaque: bool = False
 
 
 @frozen
 class DataType:
-    """One logical type: ``numpy`` is the little-endian dtype of an entry, ``null`` its sentinel."""
+    """One logical type, as a column has it.
+
+    ``numpy`` is the little-endian dtype of an entry, ``null`` its sentinel. ``coding``: what makes bytes of values
+    and null; None for plain numbers and texts.
+    """
 
     name: str
     java: str
@@ -30,14 +53,47 @@ class DataType:
     null: int | float | None = None
     groupable: bool = False
     stored: bool = False
+    coding: FixedCoding | BlobCoding | None = None
+    origin: Origin | None = None  # what gave it, where there is a coding
 
     @property
     def width(self) -> int:
         """Bytes per row in ``.dat``; 0 where the storage of the column decides (strings, blobs)."""
-        return int(self.numpy[-1]) if self.numpy else 0
+        return int(self.numpy[2:]) if self.numpy else 0
+
+    @property
+    def fixed(self) -> FixedCoding | None:
+        """The coding, where values have one width."""
+        return self.coding if self.coding is not None and self.coding.width else None
+
+    @property
+    def blob(self) -> BlobCoding | None:
+        """The coding, where values have any length."""
+        return None if self.coding is None or self.coding.width else self.coding  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (data_type, (self.spellings[0],))
+        return (_data_type_of, (self.origin or Origin(self.spellings[0]),))
+
+
+@frozen
+class CodedRow:
+    """A type whose values a codec makes bytes of: ``module`` has the codings, ``factory`` makes one of a codec.
+
+    ``codec`` is what a schema of ours gets that names none; None where the values are Java streams without one.
+    """
+
+    name: str
+    java: str
+    spellings: tuple[str, ...]
+    codec: str | None
+    module: str
+    factory: str = "coding"
+
+    def coding(self, codec: str, arguments: str, width: int | None) -> FixedCoding | BlobCoding:
+        """What a codec makes of values; ValueError says what is expected instead."""
+        factory = getattr(import_module(_CODINGS + self.module), self.factory)
+        made: FixedCoding | BlobCoding = factory(codec, arguments, width)
+        return made
 
 
 def _boxed(name: str, box: str) -> tuple[str, ...]:
@@ -47,6 +103,11 @@ def _boxed(name: str, box: str) -> tuple[str, ...]:
 def _row(name: str, java: str, spellings: tuple[str, ...], arrow: pa.DataType, *entry: object) -> DataType:
     numpy, null = entry if entry else (None, None)
     return DataType(name, java, spellings, arrow, numpy, null, True, True)  # type: ignore[arg-type]
+
+
+def _coded(java: str, codec: str | None, module: str, factory: str = "coding") -> CodedRow:
+    name = java.rpartition(".")[2]
+    return CodedRow(name, java, (name, java), None if codec is None else _CODECS + codec, module, factory)
 
 
 _INSTANT = ("Instant", "java.time.Instant", "DateTime", "com.illumon.iris.db.tables.utils.DBDateTime")
@@ -67,30 +128,78 @@ TYPES: tuple[DataType, ...] = (
         ("StringSet", "io.deephaven.stringset.StringSet", "com.illumon.iris.db.tables.libs.StringSet"),
         pa.list_(pa.string()),
     ),
-    DataType("BigDecimal", "java.math.BigDecimal", ("BigDecimal", "java.math.BigDecimal"), pa.string()),
-    DataType("BigInteger", "java.math.BigInteger", ("BigInteger", "java.math.BigInteger"), pa.string()),
-    DataType("LocalDate", "java.time.LocalDate", ("LocalDate", "java.time.LocalDate"), pa.date32()),
-    DataType("LocalTime", "java.time.LocalTime", ("LocalTime", "java.time.LocalTime"), pa.time64("ns")),
+)
+CODED: tuple[CodedRow, ...] = (
+    _coded("java.time.LocalDate", "LocalDateCodec", "local_date"),
+    _coded("java.time.LocalTime", "LocalTimeCodec", "local_time"),
+    _coded("java.math.BigDecimal", "BigDecimalCodec", "decimals", "decimal_coding"),
+    _coded("java.math.BigInteger", "BigIntegerCodec", "decimals", "integer_coding"),
+    _coded("java.util.Map", "StringDoubleMapCodec", "string_map"),
+    CodedRow("byte[]", "[B", ("byte[]",), None, "java_array", "bytes_coding"),
+    *(
+        CodedRow(f"{name}[]", f"[{letter}", (f"{name}[]",), None, "java_array", f"{name.lower()}_arrays")
+        for name, letter in zip(("boolean", "char", "short", "int", "long", "float", "double"), "ZCSIJFD", strict=True)
+    ),
+    CodedRow("String[]", "[Ljava.lang.String;", ("String[]", "java.lang.String[]"), None, "string_array"),
 )
 BY_NAME = {row.name: row for row in TYPES}
+NAMES = (*BY_NAME, *(row.name for row in CODED))
+SPELLINGS = (*(s for row in TYPES for s in row.spellings), *(s for row in CODED for s in row.spellings))
 _BY_SPELLING = {spelling: row for row in TYPES for spelling in row.spellings}
-_ARRAY_LETTERS = {"byte": "B", "char": "C", "short": "S", "int": "I", "long": "J", "float": "F", "double": "D"}
+_OPAQUE = ("byte_array", "opaque")  # module and factory
+_CODED_BY_SPELLING = {spelling: row for row in CODED for spelling in row.spellings}
 
 
-def data_type(spelling: str) -> DataType:
-    """The type of a ``dataType`` attribute: a row of the table, an array of one, or an unknown class as blob."""
+def coded_row(spelling: str) -> CodedRow | None:
+    """The row of a type with a codec: of an unknown class, one of opaque bytes; None for a type without one."""
+    if spelling in _BY_SPELLING:
+        return None
+    java = f"[L{data_type(spelling[:-2]).java};" if spelling.endswith("[]") else spelling
+    unknown = CodedRow(spelling, java, (spelling,), None, *_OPAQUE)
+    return _CODED_BY_SPELLING.get(spelling, unknown)
+
+
+def data_type(
+    spelling: str,
+    codec: str | None = None,
+    arguments: str | None = None,
+    width: int | None = None,
+    *,
+    opaque: bool = False,
+) -> DataType:
+    """The type of a ``dataType`` attribute with a codec: a row of the tables, or an unknown class as opaque bytes.
+
+    ``codec`` None: that of the row. ``opaque``: bytes of an unknown codec, which nobody looks into.
+    ValueError: the codec is not one of the type, or has other arguments; it says what is expected.
+    """
     row = _BY_SPELLING.get(spelling)
     if row is not None:
         return row
-    if spelling.endswith("[]"):
-        element = data_type(spelling[:-2])
-        letter = _ARRAY_LETTERS.get(element.name)
-        java = f"[{letter}" if letter else f"[L{element.java};"
-        arrow = pa.binary() if element.name == "byte" else pa.list_(element.arrow)
-        return DataType(f"{element.name}[]", java, (spelling,), arrow)
-    return DataType(spelling, spelling, (spelling,), pa.binary())
+    coded = coded_row(spelling)
+    assert coded is not None  # noqa: S101
+    if opaque:
+        coded = CodedRow(coded.name, coded.java, coded.spellings, None, *_OPAQUE)
+    codec = coded.codec if codec is None else codec
+    coding = coded.coding((codec or "").rpartition(".")[2], arguments or "", width)
+    fixed = coding.width
+    return DataType(
+        coded.name,
+        coded.java,
+        coded.spellings,
+        coding.arrow,
+        f"|S{fixed}" if fixed else None,
+        None,
+        coding.groupable,
+        True,
+        coding,
+        Origin(spelling, codec, arguments, width, opaque),
+    )
+
+
+def _data_type_of(origin: Origin) -> DataType:
+    return data_type(origin.spelling, origin.codec, origin.arguments, origin.width, opaque=origin.opaque)
 
 
 def is_known(spelling: str) -> bool:
-    """Whether a spelling is in the table, or an array over one that is (else it is kept as a blob)."""
-    return spelling in _BY_SPELLING or (spelling.endswith("[]") and is_known(spelling[:-2]))
+    """Whether a spelling is in the tables (else its values are kept as opaque bytes)."""
+    return spelling in SPELLINGS

@@ -28,6 +28,7 @@ class Storage(Enum):
 
     FIXED = "fixed"  # entries in .dat only
     SYMBOL = "symbol"  # int32 per row into .sym, which ends into .sym.bytes
+    SET = "set"  # 64 bits per row, one for each symbol of .sym and .sym.bytes
     BLOB = "blob"  # int64 end per row into .bytes
     NONE = "none"  # the partitioning column: no files
 
@@ -54,10 +55,10 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Bytes per row in ``.dat``: 4 for symbols, 8 for blobs, else the width of the type."""
+        """Bytes per row in ``.dat``: 4 for symbols, 8 for blobs and sets, else the width of the type."""
         if self.storage is Storage.SYMBOL:
             return 4
-        return 8 if self.storage is Storage.BLOB else self.type.width
+        return self.type.width if self.storage in (Storage.FIXED, Storage.NONE) else 8
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ class Column:
         name, storage = self.name, self.storage
         if storage is Storage.FIXED:
             return (f"{name}.dat",)
-        if storage is Storage.SYMBOL:
+        if storage in (Storage.SYMBOL, Storage.SET):
             return (f"{name}.dat", f"{name}.sym", f"{name}.sym.bytes")
         return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
 

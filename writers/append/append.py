@@ -208,7 +208,7 @@ class LocationAppender:
         symbols: dict[str, list[str]] = {}
         for column, current in self._columns.values():
             array = column_values(column, batches, current)
-            stats[column.name] = range_stats(array, self.rows)
+            stats[column.name] = range_stats(array, self.rows, texts=column.type.coding is None)
             base = self._base(column)
             if base.rows != self.rows:  # the column is newer than the location, or came back
                 array = pa.concat_arrays([nulls_like(array, self.rows - base.rows), array])

@@ -12,6 +12,7 @@ from sparkhaven.store.epochs.state.statistics import clipped
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import FEW, pc
 from sparkhaven.store.scan.column_file import nulls
+from sparkhaven.store.types.codings.coded_bounds import coded_bounds
 from sparkhaven.store.types.committed_columns import RangeStats, Scalar
 from sparkhaven.store.types.model import Column, Storage
 
@@ -23,7 +24,7 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch], name: str |
     Null where a batch has no such column; ``name``: what batches call it, by default its own. SchemaMismatchError:
     another type, a bug of the decoder.
     """
-    text = column.storage in (Storage.SYMBOL, Storage.BLOB)
+    text = column.type.name == "String"
     arrays = []
     for batch in batches:
         index = batch.schema.get_field_index(name or column.name)
@@ -66,8 +67,11 @@ def nulls_like(array: pa.Array, count: int) -> pa.Array:
     return pa.nulls(count, array.type)
 
 
-def range_stats(values: pa.Array, start: int) -> RangeStats:
-    """Statistics of ``values`` as rows ``[start, start + len)``; NaNs are counted apart and are no bound."""
+def range_stats(values: pa.Array, start: int, *, texts: bool = True) -> RangeStats:
+    """Statistics of ``values`` as rows ``[start, start + len)``; NaNs are counted apart and are no bound.
+
+    ``texts`` False: texts stand for numbers, whose order is another one, and have no bounds.
+    """
     base = RangeStats(start, start + len(values), nulls=values.null_count)
     if base.nulls == len(values):
         return base
@@ -78,13 +82,16 @@ def range_stats(values: pa.Array, start: int) -> RangeStats:
         bits = pa.py_buffer(np.packbits(used, bitorder="little"))
         return _strings(base, pc.filter(values.dictionary, pa.Array.from_buffers(pa.bool_(), len(used), [None, bits])))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
-        return _strings(base, values)
+        return _strings(base, values) if texts else base
     if pa.types.is_floating(kind):
         return _floats(base, values)
     if pa.types.is_timestamp(kind):
         numbers = values.view(pa.int64())
         return replace(_bounded(base, numbers), exact_us=_whole_microseconds(numbers))
-    return _bounded(base, values)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return _bounded(base, values)
+    bounds = coded_bounds(values)
+    return base if bounds is None else replace(base, low=bounds[0], high=bounds[1])
 
 
 def _bounded(base: RangeStats, values: pa.Array) -> RangeStats:

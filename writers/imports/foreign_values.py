@@ -14,10 +14,12 @@ import pyarrow as pa
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.conversion_table import (
     INTEGER_BITS,
+    PARTITION,
     ConversionRule,
     Take,
     accepted,
-    column_type,
+    accepted_by,
+    column_rule,
     rule,
 )
 from sparkhaven.store.conversions.plain_arrays import plain
@@ -28,6 +30,7 @@ from sparkhaven.store.format.column.fixed import sentinels
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, UnfitError
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 
@@ -51,8 +54,18 @@ class AllowedConversions:
 STRICT = AllowedConversions()
 
 
+def _rule(kind: pa.DataType, column: Column) -> ConversionRule:
+    source = source_of(kind)
+    return rule(source, PARTITION) if column.kind is Kind.PARTITIONING else column_rule(source, column.type)
+
+
+def accepted_of(column: Column) -> str:
+    """What a column takes, for people."""
+    return accepted(PARTITION) if column.kind is Kind.PARTITIONING else accepted_by(column.type)
+
+
 def takes(kind: pa.DataType, column: Column, options: AllowedConversions = STRICT) -> bool:
-    return rule(source_of(kind), column_type(column)).takes(options.given())
+    return _rule(kind, column).takes(options.given())
 
 
 def mapped(array: pa.Array, column: Column, name_row: Place, options: AllowedConversions = STRICT) -> pa.Array:
@@ -67,6 +80,8 @@ def mapped(array: pa.Array, column: Column, name_row: Place, options: AllowedCon
     bad = None
     if group is Group.NULL:
         return pa.nulls(len(array), target)
+    if column.type.coding is not None:
+        return _coded(array, column.type.coding, column, name_row)
     if group in (Group.TEXT, Group.UUID, Group.BYTES):
         converted = _texts(array, column, name_row)
     elif group in _COUNTED and name == "String":
@@ -170,6 +185,27 @@ def _inexact(column: Column, where: str, value: pa.Scalar, why: object) -> Schem
     )
 
 
+def _coded(array: pa.Array, coding: FixedCoding | BlobCoding, column: Column, name_row: Place) -> pa.Array:
+    try:
+        if group_is_text := (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+            array = array.cast(pa.string())
+        values, bad = coding.parse_all(array) if group_is_text else coding.convert(array)
+    except UnfitError:
+        raise refused_type(column, array.type, name_row(0)) from None
+    unstored = coding.encode(values)[-1]
+    for mask in (bad, unstored):
+        if mask is not None:
+            index = int(np.argmax(mask))
+            raise SchemaMismatchError(
+                f"value of column {column.name} cannot be stored",
+                where=name_row(index),
+                expected=coding.domain,
+                found=str(array[index])[:80],
+                hint="correct the value at its source, or declare a codec that can hold it",
+            )
+    return values
+
+
 def _shown(value: pa.Scalar) -> str:
     """A value as text; an instant or a date that no datetime reaches as its number."""
     kind = value.type
@@ -179,7 +215,8 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMismatchError:
-    cell: ConversionRule = rule(source_of(kind), column_type(column))
+    """The error for a column whose values can never be stored."""
+    cell: ConversionRule = _rule(kind, column)
     hint = "have the column written with another type, or declare it with one that has these values"
     if column.type.name == "Instant" and source_of(kind).group in (Group.LOCAL, Group.DATE):
         hint = "a date or a time without zone names no instant. Have it written adjusted to UTC"
@@ -190,7 +227,7 @@ def refused_type(column: Column, kind: pa.DataType, where: object) -> SchemaMism
     return SchemaMismatchError(
         f"column {column.name} has another type",
         where=where,
-        expected=f"{accepted(column_type(column))}, for {column.type.name}",
+        expected=f"{accepted_of(column)}, for {column.type.name}",
         found=kind,
         hint=hint,
     )

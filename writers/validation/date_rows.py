@@ -144,8 +144,8 @@ class RowSet:
         column = self.schema.column(name)
         if column is None:
             raise NotEvaluatedError(f"the table has no column {name}")
-        if not column.type.stored:
-            raise NotEvaluatedError(f"columns of type {column.type.name} are not stored by this release")
+        if not column.type.stored or column.type.coding is not None:
+            raise NotEvaluatedError(f"rules over columns of type {column.type.name} are not known to this release")
         return column
 
     def each(self) -> Iterator[RowSet]:

@@ -23,7 +23,7 @@ from sparkhaven.ingest.formats.parquet.value_texts import row_form, row_text
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, accepted, rule
+from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, accepted_by, column_rule
 from sparkhaven.store.conversions.source_types import INT64, Group, spark_source
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -117,12 +117,12 @@ def _lossy(spec: StreamSpec, targets: Iterable[Target]) -> frozenset[str]:
 
 def _check_type(schema: TableSchema, target: Target, spark_type: str, options: frozenset[str]) -> None:
     name, source = target.column.type.name, spark_source(spark_type)
-    if not rule(source, name).takes(options):
+    if not column_rule(source, target.column.type).takes(options):
         raise SchemaMismatchError(
             f"column {target.source} of the data frame cannot be stored as {name}",
             where=schema.full_name,
             column=target.column.name,
-            expected=f"{accepted(name)}, for {name}",
+            expected=f"{accepted_by(target.column.type)}, for {name}",
             found=spark_type,
             hint=_HINTS.get(source.group, "cast it in the query, for instance with to_timestamp or cast('bigint')"),
         )

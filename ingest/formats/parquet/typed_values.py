@@ -12,6 +12,7 @@ from sparkhaven.ingest.content.lines import is_utf8
 from sparkhaven.ingest.formats.parquet.value_texts import scalar_text, text_of, time_text
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, some, without
+from sparkhaven.ingest.values.coded_values import coded_column, coded_scalar
 from sparkhaven.ingest.values.declared_numbers import number_value
 from sparkhaven.ingest.values.exact_values import check_string, from_json, from_text
 from sparkhaven.ingest.values.instants import check_instant, local_instant
@@ -20,7 +21,7 @@ from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
 from sparkhaven.ingest.values.wire_values import DAY_NS
 from sparkhaven.store.conversions import number_arrays
-from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted, rule
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, accepted_by, column_rule
 from sparkhaven.store.conversions.plain_arrays import plain
 from sparkhaven.store.conversions.source_types import Group, source_of
 from sparkhaven.store.errors import SchemaMismatchError
@@ -67,7 +68,7 @@ def show(value: pa.Scalar) -> str:
 def check_type(target: Target, declared: pa.DataType, file: str, *, bytes_too: bool = False) -> None:
     """SchemaMismatchError for a type of which no value can ever fit the column, with the options that are set."""
     name, origin = target.column.type.name, source_of(declared)
-    cell, options = rule(origin, name), _options(target, bytes_too)
+    cell, options = column_rule(origin, target.column.type), _options(target, bytes_too)
     counted = name == "Instant" and target.unit != "iso" and origin.group in (Group.TEXT, Group.BYTES)
     if cell.takes(options) and not (counted and "quoted" not in options):
         return
@@ -76,7 +77,7 @@ def check_type(target: Target, declared: pa.DataType, file: str, *, bytes_too: b
         f"column {target.column.name} cannot be read from this Parquet column",
         where=file,
         column=target.column.name,
-        expected=f"{accepted(name)}, for {name}",
+        expected=f"{accepted_by(target.column.type)}, for {name}",
         found=f"{target.source}: {declared}",
         hint=_hint(lacking),
     )
@@ -111,6 +112,8 @@ def typed_values(column: SourceColumn, target: Target) -> Typed:
 
 def _typed(array: pa.Array, target: Target) -> Typed:
     name, group = target.column.type.name, source_of(array.type).group
+    if (coding := target.column.type.coding) is not None:
+        return coded_column(array, coding)
     if group is Group.NULL:
         return pa.nulls(len(array), target.column.type.arrow), None
     if group is Group.TEXT:
@@ -179,6 +182,8 @@ def exact_value(column: SourceColumn, row: int, target: Target, alias: bool) -> 
     if not scalar.is_valid:
         return None
     kind, name, group = scalar.type, target.column.type.name, source_of(scalar.type).group
+    if (coding := target.column.type.coding) is not None:
+        return coded_scalar(scalar, coding)
     if name == "String" and group not in (Group.TEXT, Group.BYTES):
         return _as_text(scalar, target)
     if group is Group.TIMESTAMP:

@@ -183,7 +183,7 @@ class ScanColumns:
 def _column(target: Target, formed: int, convert: Convert, room: TextRoom) -> _Column:
     name = target.column.type.name
     layout = ColumnLayout(kind=formed, last_lead=_ANY_LEAD, also=-1)
-    if target.form is not None:
+    if target.form is not None or target.column.type.coding is not None:
         return _Column(target, layout, None, convert, spare=room.spare)
     if name == "Instant" and target.unit == "iso":
         layout.kind = ISO

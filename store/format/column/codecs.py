@@ -1,7 +1,7 @@
-"""The table of codecs: encoders and decoders of the values of each type and storage.
+"""The table of storages: encoders and decoders of the values of each type and storage.
 
-One row per (storage, type). A type without a row is known to the schema language but not stored by this release;
-using such a column is an UnsupportedVersionError that names it.
+One row per storage of numbers, texts, and types with a codec. A column without a row is known to the schema language
+but not stored by this release; using it is an UnsupportedVersionError that names it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.column.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.format.column.charset import ValuePosition
+from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.fixed import decode_fixed, encode_fixed
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder, charset_of
 from sparkhaven.store.format.column.string_ends import WIDTH
@@ -111,6 +112,46 @@ def _open_fixed(region: Region) -> Reading:
     return read
 
 
+# --- codecs ------------------------------------------------------------------------------------------------
+
+
+def _encode_coded(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+    coding = column.type.fixed
+    assert coding is not None  # noqa: S101
+    return Encoded({column.name + DAT: encode_coded(array, coding, locate=_position_of(column, base))})
+
+
+def _open_coded(region: Region) -> Reading:
+    coding = region.column.type.fixed
+    assert coding is not None  # noqa: S101
+
+    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        return decode_coded(region.entries(start, stop), coding, region.where, first_row=start)
+
+    return read
+
+
+def _encode_coded_blobs(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+    coding, size = column.type.blob, base.size(column.name + BYTES)
+    assert coding is not None  # noqa: S101
+    ends, data = encode_coded_blobs(array, coding, size, locate=_position_of(column, base))
+    return Encoded({column.name + BYTES: data, column.name + DAT: ends})
+
+
+def _open_coded_blobs(region: Region) -> Reading:
+    coding, data = region.column.type.blob, region.companions[BYTES]
+    assert coding is not None  # noqa: S101
+    _require_last(region, data)
+
+    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        entries = region.entries(start, stop)
+        return decode_coded_blobs(
+            entries, data, _end(region, start), coding, region.order, region.where, first_row=start
+        )
+
+    return read
+
+
 # --- strings -----------------------------------------------------------------------------------------------
 
 
@@ -145,6 +186,18 @@ def _encode_blobs(column: Column, array: pa.Array, base: Base, alias: bool) -> E
 
 def _open_blobs(region: Region) -> Reading:
     data = region.companions[BYTES]
+    _require_last(region, data)
+
+    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        entries, first = region.entries(start, stop), _end(region, start)
+        return decode_blobs(
+            entries, data, first, charset_of(region.column), region.order, region.where, first_row=start
+        )
+
+    return read
+
+
+def _require_last(region: Region, data: pa.Buffer) -> None:
     last = _end(region, region.rows)
     if last != data.size:
         raise CorruptFileError(
@@ -154,14 +207,6 @@ def _open_blobs(region: Region) -> Reading:
             found=last,
             hint=HINT,
         )
-
-    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
-        entries, first = region.entries(start, stop), _end(region, start)
-        return decode_blobs(
-            entries, data, first, charset_of(region.column), region.order, region.where, first_row=start
-        )
-
-    return read
 
 
 def _end(region: Region, row: int) -> int:
@@ -180,10 +225,14 @@ ROWS = (
     Codec(Storage.BLOB, "String", _encode_blobs, _open_blobs),
 )
 _TABLE = {(row.storage, row.type): row for row in ROWS}
+_FIXED = Codec(Storage.FIXED, "a type with a codec", _encode_coded, _open_coded)
+_BLOB = Codec(Storage.BLOB, "a type with a codec", _encode_coded_blobs, _open_coded_blobs)
 
 
 def codec_for(column: Column) -> Codec:
     """The codec of a column; one whose type this release does not store is an UnsupportedVersionError."""
+    if column.type.coding is not None and column.storage in (Storage.FIXED, Storage.BLOB):
+        return _FIXED if column.storage is Storage.FIXED else _BLOB
     codec = _TABLE.get((column.storage, column.type.name))
     if codec is None:
         raise UnsupportedVersionError(

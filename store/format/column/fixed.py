@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_position
+from sparkhaven.store.format.column.coded import encode_coded
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.lazy_compute import null_mask
 from sparkhaven.store.native.checked_columns import count_nulls, valid_bits
@@ -53,6 +54,12 @@ def sentinels(array: pa.Array, data_type: DataType) -> Mask:
     if array.null_count:
         mask &= ~null_mask(array)
     return mask
+
+
+def encode_entries(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
+    """The entries of a column of one width, also of a codec's; raises as ``encode_fixed`` and ``encode_coded``."""
+    data = encode_fixed(array, data_type) if data_type.fixed is None else encode_coded(array, data_type.fixed)
+    return np.frombuffer(data, data_type.numpy)
 
 
 def encode_fixed(

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from struct import Struct
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
-from sparkhaven.store.format.java import modified_utf8
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.layout import LocationKey, check_partition
+from sparkhaven.store.types.codings import modified_utf8
 from sparkhaven.store.types.frozen import frozen
 
 MAGIC = 0xDB2BB2DB

@@ -7,7 +7,7 @@ from struct import error as StructError
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.format.java import modified_utf8
+from sparkhaven.store.types.codings import modified_utf8
 
 HINT = "inspect the file, then restore it from a copy or rebuild the location"
 U2 = Struct(">H")

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Any
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.java import modified_utf8
 from sparkhaven.store.format.java.classes import HASH_MAP, LINKED_HASH_MAP, LONGS, java_class
 from sparkhaven.store.format.java.java_values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
+from sparkhaven.store.types.codings import modified_utf8
 
 STREAM_HEADER = b"\xac\xed\x00\x05"
 FIRST_HANDLE = 0x7E0000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.column.charset import BY_CODE, BY_NAME
 from sparkhaven.store.format.java.classes import DB_DATE_TIME, STRING_SET
-from sparkhaven.store.types.datatypes import DataType, data_type
+from sparkhaven.store.types.datatypes import DataType, coded_row, data_type
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
@@ -81,13 +81,33 @@ def _record(column: Column) -> ColumnDefinition:
     )
 
 
-def _type(java: str) -> DataType:
-    """A class back to a type: by its whole name, by the simple name in another package, as an array, or unknown."""
+def _spelling(java: str) -> str:
+    """A class as a schema spells it: by its whole name, by the simple name in another package, as an array."""
     if java.startswith("[L"):
-        return data_type(java[2:-1].removeprefix("java.lang.") + "[]")
+        return java[2:-1].removeprefix("java.lang.") + "[]"
     if java.startswith("[") and java[1:] in _ARRAYS:
-        return data_type(_ARRAYS[java[1:]] + "[]")
-    return data_type(_SIMPLE_NAMES.get(java.rpartition(".")[2], java))
+        return _ARRAYS[java[1:]] + "[]"
+    return _SIMPLE_NAMES.get(java.rpartition(".")[2], java)
+
+
+def _type(java: str) -> DataType:
+    return data_type(_spelling(java))
+
+
+def _stored_type(record: ColumnDefinition) -> DataType:
+    """The type of a column by its class and codec.
+
+    A codec that is not one of the class makes bytes that nobody looks into, as does a class whose values would be
+    streams, where they have a codec with us.
+    """
+    form = _spelling(record.data_type), record.codec, record.codec_args, record.codec_width
+    row = coded_row(form[0])
+    if row is None:
+        return data_type(form[0])
+    try:
+        return data_type(*form, opaque=record.codec is None and row.codec is not None)
+    except ValueError:
+        return data_type(*form, opaque=True)
 
 
 def charset_name(record: ColumnDefinition) -> str | None:
@@ -108,16 +128,16 @@ def charset_name(record: ColumnDefinition) -> str | None:
 def _column(record: ColumnDefinition, number: int) -> Column:
     if record.kind == COLUMN_TYPES[-1]:
         raise UnsupportedVersionError(f"column {record.name} is virtual, which has no data on disk")
-    type_, kind = _type(record.data_type), Kind(record.kind)
+    type_, kind = _stored_type(record), Kind(record.kind)
     text = type_.java == _STRING
     if kind is Kind.PARTITIONING:
         storage = Storage.NONE
     elif text:
         storage = Storage.BLOB if record.var_size else Storage.SYMBOL
-    elif type_.width or record.codec_width or type_.name == "StringSet":
+    elif type_.width:
         storage = Storage.FIXED
     else:
-        storage = Storage.BLOB
+        storage = Storage.SET if type_.name == "StringSet" else Storage.BLOB
     return Column(
         record.name,
         type_,

@@ -11,7 +11,6 @@ from struct import Struct
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.format.java import modified_utf8
 from sparkhaven.store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUMN, TABLE_DEFINITION
 from sparkhaven.store.format.java.java_values import RESET, Descriptor, JArray, JClass, JObject, OpaqueBytes
 from sparkhaven.store.format.java.object_reader import HINT, Reader
@@ -22,6 +21,7 @@ from sparkhaven.store.format.table.definition import (
     Definition,
     charset_name,
 )
+from sparkhaven.store.types.codings import modified_utf8
 from sparkhaven.store.types.frozen import frozen
 
 _OBJECT, _CLASS, _NEW_CLASS = 0xFE, 0xFF, 0x01

@@ -1,13 +1,14 @@
 """``<NS>.<Table>.history.json``: every deployed version of a schema, with the ids that its columns were given.
 
-One JSON object: ``format`` (2), ``versions``, and ``crc32``, the CRC-32 of that list as compact JSON. A version has
-``version`` (1, 2, ... without gaps), ``sha256`` (of the bytes of the schema file), ``columns`` [[id, name, type,
+One JSON object: ``format`` (2 or 3), ``versions``, and ``crc32``, the CRC-32 of that list as compact JSON. A version
+has ``version`` (1, 2, ... without gaps), ``sha256`` (of the bytes of the schema file), ``columns`` [[id, name, type,
 storage, charset or null, kind], ...], and where there are any ``dropped``, the ids of columns that a command dropped
 with it, and ``schema``, the text of the file. Format 1 has no ``format``, ``dropped`` and ``schema``; a column that
-is gone there was dropped by nobody. Files from before ``crc32`` lack it.
+is gone there was dropped by nobody. Files from before ``crc32`` lack it. Format 3 is written where a column has
+a codec: behind its kind stands [codec or null, arguments or null, width or null].
 
-An id belongs to one type, storage and charset for ever; from format 2 on its name may change. That is checked too: a
-reader finds the column of a file by its name, and compares the id.
+An id belongs to one type, storage, charset and codec for ever; from format 2 on its name may change. That is checked
+too: a reader finds the column of a file by its name, and compares the id.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
-FORMAT = 2
+FORMAT, CODECS = 2, 3
+Codec = tuple[str | None, str | None, int | None]
 
 
 @frozen
@@ -34,22 +36,29 @@ class ColumnVersion:
     storage: str
     encoding: str | None
     kind: str
+    codec: Codec | None = None
 
     @staticmethod
     def of(column: Column, number: int) -> ColumnVersion:
         """The record of a column under an id."""
         stored = (column.type.name, column.storage.value, column.encoding, column.kind.name)
-        return ColumnVersion(number, column.name, *stored)
+        codec = (column.codec, column.codec_args, column.codec_width)
+        return ColumnVersion(number, column.name, *stored, None if codec == (None, None, None) else codec)
 
     @property
-    def identity(self) -> tuple[str, str, str, str | None]:
+    def identity(self) -> tuple[str, str, str, str | None, Codec | None]:
         """A column of a version: its name, and how its values are stored."""
         return (self.name, *self.stored)
 
     @property
-    def stored(self) -> tuple[str, str, str | None]:
+    def stored(self) -> tuple[str, str, str | None, Codec | None]:
         """How values are stored, which an id has for ever."""
-        return (self.type, self.storage, self.encoding)
+        return (self.type, self.storage, self.encoding, self.codec)
+
+    def to_json(self) -> list[object]:
+        """The column as the file has it."""
+        codec = [] if self.codec is None else [list(self.codec)]
+        return [self.id, self.name, self.type, self.storage, self.encoding, self.kind, *codec]
 
 
 @frozen
@@ -81,13 +90,14 @@ def encode_history(history: Sequence[Version]) -> bytes:
         {
             "version": v.version,
             "sha256": v.sha256,
-            "columns": [[c.id, c.name, c.type, c.storage, c.encoding, c.kind] for c in v.columns],
+            "columns": [column.to_json() for column in v.columns],
             **({"dropped": list(v.dropped)} if v.dropped else {}),
             **({"schema": v.text} if v.text is not None else {}),
         }
         for v in history
     ]
-    content = {"format": FORMAT, "versions": versions, "crc32": _crc(versions)}
+    coded = any(column.codec is not None for version in history for column in version.columns)
+    content = {"format": CODECS if coded else FORMAT, "versions": versions, "crc32": _crc(versions)}
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -96,7 +106,7 @@ def decode_history(data: bytes, where: object) -> list[Version]:
     try:
         content = json.loads(data)
         stated = content.get("format", 1)
-        if stated not in (1, FORMAT):
+        if stated not in (1, FORMAT, CODECS):
             raise _newer(where, stated)
         versions = [_version(entry) for entry in content["versions"]]
         if ("crc32" in content or stated > 1) and content["crc32"] != _crc(content["versions"]):
@@ -146,7 +156,7 @@ def _newer(where: object, stated: object) -> UnsupportedVersionError:
     return UnsupportedVersionError(
         "schema history has a form that this release cannot read",
         where=where,
-        expected=f"format 1 or {FORMAT}",
+        expected=f"format 1 to {CODECS}",
         found=repr(stated),
         hint="a newer release wrote it. Read the table with that release",
     )
@@ -157,7 +167,7 @@ def _crc(versions: Any) -> int:
 
 
 def _version(entry: Any) -> Version:
-    columns = tuple(ColumnVersion(*column) for column in entry["columns"])
+    columns = tuple(_column(column) for column in entry["columns"])
     if type(entry["version"]) is not int or any(type(c.id) is not int or c.id < 0 for c in columns):
         raise ValueError("version and ids are whole numbers")
     texts = [text for c in columns for text in (c.name, c.type, c.storage, c.kind)]
@@ -167,6 +177,18 @@ def _version(entry: Any) -> Version:
     if any(type(number) is not int for number in dropped) or not isinstance(text, str | None):
         raise ValueError("dropped columns are ids, a schema is a text")
     return Version(entry["version"], entry["sha256"], columns, dropped, text)
+
+
+def _column(entry: Any) -> ColumnVersion:
+    *form, codec = entry if len(entry) > 6 else (*entry, None)
+    if codec is not None:
+        codec_class, arguments, width = codec
+        texts = isinstance(codec_class, str | None) and isinstance(arguments, str | None)
+        if not texts or not (width is None or type(width) is int):
+            raise ValueError("a codec is a name, arguments and a width")
+        codec = codec_class, arguments, width
+    number, name, kind, storage, encoding, role = form
+    return ColumnVersion(number, name, kind, storage, encoding, role, codec)
 
 
 def _require_order(versions: Sequence[Version], *, names_change: bool) -> None:

@@ -96,5 +96,9 @@ def _labelled(column: Column, names: Mapping[int, tuple[str, ...]]) -> Column:
 
 
 def _recorded(record: ColumnVersion) -> Column:
-    form = data_type(record.type), Kind[record.kind], Storage(record.storage)
-    return Column(record.name, *form, record.id, record.encoding)
+    codec = record.codec or (None, None, None)
+    try:
+        kind = data_type(record.type, *codec)
+    except ValueError:  # of another release, or in a definition that was read
+        kind = data_type(record.type, *codec, opaque=True)
+    return Column(record.name, kind, Kind[record.kind], Storage(record.storage), record.id, record.encoding, *codec)

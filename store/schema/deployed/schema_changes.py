@@ -280,7 +280,7 @@ def refuse_conflicts(
                 f"add a column of another name in its place, and drop this one: `sparkhaven schema deploy {name}"
                 f" --drop {old.name}`"
             )
-            refuse(element, _stored(ColumnVersion.of(old, 0), old), _stored(ColumnVersion.of(column, 0), column), hint)
+            refuse(element, _stored(ColumnVersion.of(old, 0)), _stored(ColumnVersion.of(column, 0)), hint)
     partitioning = next((c.name for c in deployed.columns if c.kind.name == "PARTITIONING"), None)
     if partitioning is not None and partitioning not in elements:
         refuse(file.root, f"{partitioning} as Partitioning column", "none", "make a new table")
@@ -307,15 +307,15 @@ def refuse_taken_names(file: SchemaFile, name: str, ids: Mapping[str, int], hist
 def _kept_form(column: Column) -> tuple[object, ...]:
     """What the files of a column were written by."""
     component = column.component.name if column.component else None
-    stored = ColumnVersion.of(column, 0).stored
-    return (*stored, column.codec, column.codec_args, column.codec_width, component)
+    return (*ColumnVersion.of(column, 0).stored, component)
 
 
 def _retired(gone: Retired) -> str:
     return f"{_stored(gone.record)}, a retired column of version {gone.version}"
 
 
-def _stored(record: ColumnVersion, column: Column | None = None) -> str:
+def _stored(record: ColumnVersion) -> str:
     charset = f" in {record.encoding}" if record.encoding else ""
-    codec = f" by {column.codec} {column.codec_args or ''}".rstrip() if column is not None and column.codec else ""
+    name, arguments, _ = record.codec or (None, None, None)
+    codec = f" by {name} {arguments or ''}".rstrip() if name else ""
     return f"{record.name}: {record.type}, stored as {record.storage}{charset}{codec}"

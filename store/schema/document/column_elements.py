@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from sparkhaven.store.errors import InvalidNameError
@@ -11,27 +10,12 @@ from sparkhaven.store.schema.document.vocabulary import COLUMN_TYPES, SYMBOL_TAB
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.suggestions import meant
-from sparkhaven.store.types.datatypes import TYPES, DataType, data_type, is_known
+from sparkhaven.store.types.datatypes import NAMES, SPELLINGS, DataType, coded_row, data_type, is_known
 from sparkhaven.store.types.model import CHARSETS, Column, Kind, Storage
 
 DEFAULT_CHARSET = "UTF_8"
 RESERVED = ("i", "ii", "k")
 _KINDS = {None: Kind.NORMAL, "Normal": Kind.NORMAL, "Partitioning": Kind.PARTITIONING, "Grouping": Kind.GROUPING}
-_SPELLINGS = tuple(spelling for row in TYPES for spelling in row.spellings)
-
-# simple class name of a built-in codec -> types that it fits, form of its arguments
-_CODECS: dict[str, tuple[tuple[str, ...], re.Pattern[str], str]] = {
-    "LocalDateCodec": (("LocalDate",), re.compile(r"(Compact|Full)?"), "Compact, Full or nothing"),
-    "LocalTimeCodec": (("LocalTime",), re.compile(r"[0-9]?"), "digits of the fraction, 0 to 9, or nothing"),
-    "BigDecimalCodec": (
-        ("BigDecimal",),
-        re.compile(r"([1-9]\d{0,4},\d{1,5}(,(true|false|allowRounding))?)?"),
-        "precision,scale[,allowRounding] or nothing",
-    ),
-    "BigIntegerCodec": (("BigInteger",), re.compile(r"([1-9]\d{0,4})?"), "precision or nothing"),
-    "ByteArrayCodec": (("byte[]",), re.compile(r"([1-9]\d{0,8}(,notNull)?)?"), "length[,notNull] or nothing"),
-    "SimpleByteArrayCodec": (("byte[]",), re.compile(r""), "nothing"),
-}
 
 
 def is_identifier(name: str) -> bool:
@@ -95,8 +79,8 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
     kind = _KINDS[one_of(element, "columnType", COLUMN_TYPES, findings)]
     symbols = one_of(element, "symbolTable", SYMBOL_TABLES, findings)
     charset = one_of(element, "encoding", CHARSETS, findings)
-    kind_of_value = data_type(spelling)
     _check_known(element, spelling, findings)
+    kind_of_value = _type(element, spelling, findings)
     _check_role(element, kind, kind_of_value, findings)
     text = kind_of_value.name == "String"
     symbol = text and symbols != "None"
@@ -110,17 +94,17 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
             if symbol
             else "it has no effect: remove it",
         )
-    width = _width(element, kind_of_value, findings)
     if kind is Kind.PARTITIONING:
         storage = Storage.NONE
-    elif kind_of_value.numpy is not None or width is not None:
+    elif kind_of_value.numpy is not None:
         storage = Storage.FIXED
-    elif symbol or kind_of_value.name == "StringSet":
+    elif symbol:
         storage = Storage.SYMBOL
     else:
-        storage = Storage.BLOB
+        storage = Storage.SET if kind_of_value.name == "StringSet" else Storage.BLOB
     component = element.attributes.get("componentType") or (spelling[:-2] if spelling.endswith("[]") else None)
     stringy = text or kind_of_value.name == "StringSet"
+    coding, origin = kind_of_value.coding, kind_of_value.origin
     return Column(
         name=name,
         type=kind_of_value,
@@ -128,9 +112,9 @@ def _column(element: Element, number: int, findings: FindingCollector) -> Column
         storage=storage,
         id=number,
         encoding=(charset or DEFAULT_CHARSET) if stringy else None,
-        codec=element.attributes.get("objectCodec"),
-        codec_args=element.attributes.get("objectCodecArguments"),
-        codec_width=width,
+        codec=None if origin is None else origin.codec,
+        codec_args=None if origin is None else origin.arguments,
+        codec_width=coding.width if coding is not None else None,
         component=None if component is None else data_type(component),
         spelling=spelling,
     )
@@ -153,9 +137,9 @@ def _check_known(element: Element, spelling: str, findings: FindingCollector) ->
         findings.add(
             "W118",
             element,
-            expected="a type that is known: " + ", ".join(row.name for row in TYPES) + ", or an array of one",
+            expected="a type that is known: " + ", ".join(NAMES),
             found=spelling,
-            hint=meant(spelling, _SPELLINGS) or "values are handed out as bytes and never interpreted",
+            hint=meant(spelling, SPELLINGS) or "values are handed out as bytes and never interpreted",
         )
 
 
@@ -172,60 +156,42 @@ def _check_role(element: Element, kind: Kind, data_type: DataType, findings: Fin
         findings.add(
             "E115",
             element,
-            expected="String, Instant, Boolean, char or a number",
+            expected="String, Instant, Boolean, char, or a number without a codec",
             found=element.attributes["dataType"],
             hint="group by another column, or make this one Normal",
         )
 
 
-def _width(element: Element, data_type: DataType, findings: FindingCollector) -> int | None:
-    """Fixed width that ``objectWidth`` or the arguments of a built-in codec give, or None; E117 when unfit."""
+def _type(element: Element, spelling: str, findings: FindingCollector) -> DataType:
+    """The type with the codec that the element names; E117 where the two do not go together."""
     attributes = element.attributes
     present = [a for a in ("objectCodec", "objectCodecArguments", "objectWidth") if a in attributes]
+    row = coded_row(spelling)
     if not present:
-        return None
-
-    def refuse(expected: str, shown: str, hint: str) -> None:
-        findings.add("E117", element, expected=expected, found=shown, hint=hint)
-
-    if data_type.numpy is not None or data_type.name in ("String", "StringSet"):
-        shown = f"{present[0]} on {attributes['dataType']}"
-        refuse("no codec: the type has its own storage", shown, "remove the attribute, or change dataType")
-        return None
+        return data_type(spelling)
+    codec, arguments = attributes.get("objectCodec"), attributes.get("objectCodecArguments")
     stated = attributes.get("objectWidth")
-    if stated is not None and not re.fullmatch(r"[1-9]\d{0,8}", stated):
-        refuse("objectWidth of at least 1", f'"{stated}"', "leave it out for values of varying length")
-        return None
-    codec = attributes.get("objectCodec", "").rpartition(".")[2]
-    arguments = attributes.get("objectCodecArguments", "")
-    width: int | None = None
-    if codec in _CODECS:
-        fits, form, shape = _CODECS[codec]
-        if data_type.name not in fits:
-            refuse(f"{codec} on {' or '.join(fits)}", attributes["dataType"], "take the codec of this type")
-            return None
-        if not form.fullmatch(arguments):
-            refuse(f"arguments: {shape}", f'"{arguments}"', f"correct objectCodecArguments of {codec}")
-            return None
-        width = _builtin_width(codec, arguments)
-        if stated is not None and width is not None and int(stated) != width:
-            refuse(f"objectWidth {width}, as {codec} writes it", stated, "leave objectWidth out")
-            return None
-    elif codec == "" and "objectCodecArguments" in attributes:
-        refuse("objectCodec beside objectCodecArguments", "no objectCodec", "name the codec class")
-        return None
-    return width if stated is None else int(stated)
-
-
-def _builtin_width(codec: str, arguments: str) -> int | None:
-    if codec == "LocalDateCodec":
-        return 3 if arguments == "Compact" else 5
-    if codec == "LocalTimeCodec":
-        fraction = math.ceil(int(arguments or "9") * math.log2(10))
-        return math.ceil((1 + 5 + 6 + 6 + fraction) / 8)  # null flag, hour, minute, second, fraction
-    if codec == "SimpleByteArrayCodec" or not arguments:
-        return None
-    first, *rest = arguments.split(",")
-    if codec == "ByteArrayCodec":
-        return int(first) + (0 if rest else 1)
-    return math.ceil(int(first) * math.log2(10) / 8) + 1
+    if row is None:
+        shown, hint = f"{present[0]} on {spelling}", "remove the attribute, or change dataType"
+        expected = "no codec: the type has its own storage"
+    elif stated is not None and not re.fullmatch(r"[1-9]\d{0,6}", stated):
+        expected, shown = "objectWidth of at least 1", f'"{stated}"'
+        hint = "leave it out for values of varying length"
+    elif codec is None and arguments is not None:
+        expected, shown, hint = "objectCodec beside objectCodecArguments", "no objectCodec", "name the codec class"
+    else:
+        width = None if stated is None else int(stated)
+        try:
+            made = data_type(spelling, codec, arguments, width)
+        except ValueError as error:
+            given = (codec or "no codec").rpartition(".")[2]
+            expected, shown = str(error), f'{given} "{arguments or ""}" on {spelling}'
+            hint = "take a codec of this type, and its arguments"
+        else:
+            if width is None or (made.coding is not None and made.coding.width == width):
+                return made
+            has = made.coding.width if made.coding is not None else None
+            expected = f"objectWidth {has}, as the codec writes it" if has else "no objectWidth: the codec has none"
+            shown, hint = stated or "", "leave objectWidth out"
+    findings.add("E117", element, expected=expected, found=shown, hint=hint)
+    return data_type(spelling)

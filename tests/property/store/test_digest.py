@@ -251,6 +251,6 @@ def test_order_does_not_count_but_number_column_and_null_do() -> None:
 
 
 def test_a_type_without_codec_is_named() -> None:
-    col = Column("C", data_type("LocalDate"), Kind.NORMAL, Storage.FIXED, 1)
-    with pytest.raises(SchemaMismatchError, match="LocalDate"):
+    col = Column("C", data_type("StringSet"), Kind.NORMAL, Storage.SET, 1)
+    with pytest.raises(SchemaMismatchError, match="StringSet"):
         digest_entries(col, np.zeros(1, "<i4"))

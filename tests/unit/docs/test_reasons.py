@@ -38,6 +38,7 @@ no-whole-day
 not-a-boolean
 not-a-finite-number
 not-a-number
+not-a-value-of-the-type
 not-an-instant
 not-avro
 not-exactly-representable

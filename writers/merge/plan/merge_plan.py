@@ -107,7 +107,8 @@ class MergePlan:
         """Grouping columns ascending, then the sort columns that are not among them."""
         groups = tuple(SortKey(c.name) for c in self.schema.grouping)
         names = {key.column for key in groups}
-        return groups + tuple(key for key in self.options.sort or () if key.column not in names)
+        sort = [key for key in self.options.sort or () if key.column not in names]
+        return groups + tuple(word for key in sort for word in key.words(self.column(key.column).type))
 
     def column(self, name: str) -> Column:
         column = self.schema.column(name)
@@ -120,7 +121,7 @@ class MergePlan:
 
     def row_cost(self) -> int:
         """Peak bytes per row in a worker: ordering, or the widest column."""
-        keys = sum(8 if self.column(key.column).width == 8 else 4 for key in self.ordering)
+        keys = sum(8 if self.column(key.column).width >= 8 else 4 for key in self.ordering)
         return max(ORDER_BYTES + keys, 8 + self._column_cost())
 
     def _column_cost(self) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sparkhaven.store.digest.column_digest import (
     add,
     digest_array,
+    digest_bytes,
     digest_counted_texts,
     digest_entries,
     digest_nulls,
@@ -22,6 +23,7 @@ from sparkhaven.store.digest.column_digest import (
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.merges.merge_records import Proof
 from sparkhaven.store.native.gather import count_ids
+from sparkhaven.store.types.codings.coding import large_binary
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.writers.merge.plan.merge_source import decode_texts
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
@@ -61,6 +63,12 @@ class Digests:
 
         Returns the number of nulls. CorruptFileError: bytes at ``where`` are no text.
         """
+        if column.type.coding is not None:
+            ends = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
+            null = np.diff(ends) == 0
+            whole = large_binary(ends, np.frombuffer(values.buffers()[2], np.uint8), null if null.any() else None)
+            self._add(column, digest_bytes(column, whole))
+            return int(np.count_nonzero(null))
         digest_and_nulls = digest_values(column, values) if charset_of(column) == "UTF_8" else None
         if digest_and_nulls is None:
             texts = decode_texts(values, charset_of(column), where)

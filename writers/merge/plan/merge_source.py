@@ -101,7 +101,9 @@ class ColumnSource:
         column = self.column
         dtype = np.dtype({Storage.SYMBOL: "<i4", Storage.BLOB: "<i8"}.get(column.storage, column.type.numpy))
         if self._header is None:
-            null = {Storage.SYMBOL: -(2**31), Storage.BLOB: 0}.get(column.storage, column.type.null)
+            coding = column.type.fixed
+            null = coding.null if coding is not None else column.type.null
+            null = {Storage.SYMBOL: -(2**31), Storage.BLOB: 0}.get(column.storage, null)
             return np.full(stop - first, null, dtype)
         width = dtype.itemsize
         start, length = self._header.data_offset + first * width, (stop - first) * width

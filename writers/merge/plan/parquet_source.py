@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.format.column.blobs import encode_blobs
-from sparkhaven.store.format.column.fixed import encode_fixed
+from sparkhaven.store.format.column.coded import encode_coded_blobs
+from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
@@ -67,8 +68,7 @@ class ParquetSource(ColumnSource):
             return self._ids(first, stop)
         if self.column.storage is Storage.BLOB:
             return self.ends(first, stop)[1:]
-        values = encode_fixed(self._file.read(first, stop), self.column.type)
-        return np.frombuffer(values, self.column.type.numpy)
+        return encode_entries(self._file.read(first, stop), self.column.type)
 
     def symbols(self) -> pa.Array:
         """The distinct texts, sorted: the symbol table that a column file would have."""
@@ -106,9 +106,15 @@ class ParquetSource(ColumnSource):
         if self.absent:
             return np.zeros(stop - first + 1, np.int64), memoryview(b"")
         prefix = f"{self._rows.found.path}, row "
-        ends, data = encode_blobs(
-            self._file.read(first, stop), charset_of(self.column), 0, locate=lambda n: prefix + str(first + n)
-        )
+        values, coding = self._file.read(first, stop), self.column.type.blob
+
+        def locate(index: int) -> str:
+            return prefix + str(first + index)
+
+        if coding is not None:
+            ends, data = encode_coded_blobs(values, coding, 0, locate=locate)
+        else:
+            ends, data = encode_blobs(values, charset_of(self.column), 0, locate=locate)
         return np.concatenate((np.zeros(1, np.int64), np.frombuffer(ends, f"<i{WIDTH}"))), data
 
     def texts(self, first: int, stop: int) -> pa.Array:

@@ -17,9 +17,10 @@ import pyarrow as pa
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.texts import rank_texts, take_texts, texts_ordered
+from sparkhaven.store.types.codings.coding import FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Storage, TableSchema
+from sparkhaven.store.types.model import Column, Storage, TableSchema
 
 Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
@@ -34,6 +35,7 @@ class SortKey:
 
     column: str
     descending: bool = False
+    word: int = 0  # of the eight bytes each that the values of a codec take in sorting order
 
     @staticmethod
     def parse(text: str, schema: TableSchema) -> SortKey:
@@ -44,12 +46,17 @@ class SortKey:
             raise SettingsError(
                 "sort direction is not known", expected="asc or desc", found=repr(text), hint="write Column:desc"
             )
-        if column is None or column.storage is Storage.NONE or not column.type.stored:
-            names = ", ".join(c.name for c in schema.stored if c.type.stored)
+        if column is None or not sortable(column):
+            names = ", ".join(c.name for c in schema.stored if sortable(c))
             raise SettingsError(
                 "cannot sort by this column", where=schema.full_name, expected=f"one of {names}", found=repr(name)
             )
         return SortKey(name, direction == "desc")
+
+    def words(self, type_: DataType) -> tuple[SortKey, ...]:
+        """The keys that order a column together: one, but for values of a codec that have more than seven bytes."""
+        count = 1 if type_.fixed is None else -(-(type_.width + 1) // 8)
+        return tuple(SortKey(self.column, self.descending, word) for word in range(count))
 
     def __str__(self) -> str:
         return f"{self.column}:desc" if self.descending else self.column
@@ -62,11 +69,22 @@ def parse_sort(text: str | None, schema: TableSchema) -> tuple[SortKey, ...] | N
     return () if text.strip() == "none" else tuple(SortKey.parse(part.strip(), schema) for part in text.split(","))
 
 
-def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False) -> Words:
+def sortable(column: Column) -> bool:
+    """Whether rows can be put in order by a column: numbers, texts, dates, times, decimals of one width."""
+    if column.type.coding is not None:
+        return column.type.fixed is not None and column.type.fixed.ordered
+    return column.type.stored and column.storage is not Storage.NONE
+
+
+def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False, word: int = 0) -> Words:
     """Entries of a fixed-width column as unsigned integers of the same width, in sorting order.
 
-    ``raw`` holds the entries as they lie in the file (little endian, sentinels for null).
+    ``raw`` holds the entries as they lie in the file (little endian, sentinels for null). Those of a codec give words
+    of eight bytes, of which ``word`` is wanted.
     """
+    if type_.fixed is not None:
+        coded = _coded_ordinals(raw, type_.fixed, word)
+        return ~coded if descending else coded
     if type_.name == "Boolean":
         words: Words = np.where(raw == BOOLEAN_NULL, 0, np.where(raw == 0, 1, 2)).astype(np.uint8)
     elif type_.name == "char":
@@ -78,6 +96,19 @@ def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False
         top = unsigned.type(1 << (8 * raw.dtype.itemsize - 1))
         words = np.ascontiguousarray(raw).view(unsigned) ^ top  # the null, the smallest value, becomes 0
     return ~words if descending else words
+
+
+def _coded_ordinals(raw: npt.NDArray[Any], coding: FixedCoding, word: int) -> Words:
+    octets = np.ascontiguousarray(raw).view(np.uint8).reshape(-1, coding.width)
+    null = null_entries(octets, coding)
+    first, last = max(8 * word - 1, 0), min(8 * word + 7, coding.width)
+    lead = 1 if word == 0 else 0  # a byte that is 0 for null only
+    words = np.zeros((len(octets), 8), np.uint8)
+    words[:, lead : lead + last - first] = octets[:, first:last]
+    words[:, :lead] = 1
+    if null is not None:
+        words[null] = 0
+    return words.view(">u8").reshape(-1).astype(np.uint64)
 
 
 def _float_ordinals(raw: npt.NDArray[Any]) -> Words:

@@ -96,7 +96,7 @@ class ColumnWriter:
                 gather(entries, self.order[low:high], picked)
             else:
                 gather_ids(entries, self.order[low:high], lut, picked)
-            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, picked.data.cast("B"))
+            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, picked.view(np.uint8).data)
         self._written(path, (stop - start) * column.width)
 
     def _written(self, path: Path, size: int) -> None:

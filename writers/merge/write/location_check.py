@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.format.column.coded import decode_coded
 from sparkhaven.store.format.column.prefix import prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.io.fs import Fs
@@ -19,6 +20,7 @@ from sparkhaven.store.scan.column_file import OVR, read_grouping
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.writers.append.column_values import range_stats
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.plan.merge_source import ColumnSource, MergeSource
@@ -65,7 +67,7 @@ def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
     crc = 0
     for first, stop in source.source.blocks(plan.options.sizes.rows):
         entries = source.entries(first, stop)
-        crc = crc32(entries.data.cast("B"), crc)
+        crc = crc32(entries.view(np.uint8).data, crc)
         reader.block(first, stop, entries)
     if task.finished.grouped.get(column.name):
         reader.check_groups(fs, rows)
@@ -170,6 +172,9 @@ def text_stats(first: int, stop: int, nulls: int, low: str, high: str) -> RangeS
 
 
 def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeStats:
+    """Statistics of raw entries of a fixed-width column."""
+    if column.type.fixed is not None:
+        return range_stats(decode_coded(pa.py_buffer(entries), column.type.fixed, f"column {column.name}"), first)
     null = entries == entries.dtype.type(column.type.null)
     nulls, stop = int(np.count_nonzero(null)), first + len(entries)
     nans = int(np.count_nonzero(np.isnan(entries))) if entries.dtype.kind == "f" else 0

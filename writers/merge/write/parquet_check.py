@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import add, digest_array
 from sparkhaven.store.errors import ValidationFailedError
-from sparkhaven.store.format.column.fixed import encode_fixed
+from sparkhaven.store.format.column.fixed import encode_entries
 from sparkhaven.store.format.index.row_set import decode_rows
 from sparkhaven.store.format.parquet.location_files import NAME, ROW_SET, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
@@ -196,7 +196,7 @@ def _blocks(batches: pa.RecordBatchReader, kind: pa.DataType, rows: int) -> Iter
 
 def _stats(array: pa.Array, column: Column, first: int) -> RangeStats:
     if column.storage is Storage.FIXED:
-        return fixed_stats(np.frombuffer(encode_fixed(array, column.type), column.type.numpy), column, first)
+        return fixed_stats(encode_entries(array, column.type), column, first)
     stop, nulls = first + len(array), array.null_count
     if column.storage is Storage.BLOB or nulls == len(array):
         return RangeStats(first, stop, nulls)
@@ -207,7 +207,7 @@ def _stats(array: pa.Array, column: Column, first: int) -> RangeStats:
 def _words(array: pa.Array, column: Column) -> npt.NDArray[Any]:
     """Numbers that are equal where values are: null is a value, and all NaN are one."""
     if column.storage is Storage.FIXED:
-        return ordinals(np.frombuffer(encode_fixed(array, column.type), column.type.numpy), column.type)
+        return ordinals(encode_entries(array, column.type), column.type)
     coded = array.cast(pa.string()).dictionary_encode().indices
     return pc.fill_null(coded, -1).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.expressions.formula.evaluation import Formula
+from sparkhaven.store.format.column.coded import decode_coded
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.types.frozen import frozen
@@ -156,7 +157,7 @@ class Keys:
         column = self.plan.column(key.column)
         if ranked(self.plan, column):
             return rank_ordinals(entries, descending=key.descending)
-        return ordinals(entries, column.type, descending=key.descending)
+        return ordinals(entries, column.type, descending=key.descending, word=key.word)
 
     def _destination(self, index: int, first: int, stop: int, pick: Pick) -> Words:
         assert self._formula is not None  # noqa: S101
@@ -198,6 +199,8 @@ class Keys:
 
 def to_arrow(raw: npt.NDArray[Any], column: Column) -> pa.Array:
     """Raw entries of a fixed-width column as an Arrow array with validity."""
+    if column.type.fixed is not None:
+        return decode_coded(pa.py_buffer(raw), column.type.fixed, f"column {column.name}")
     null = raw == raw.dtype.type(column.type.null)
     if column.type.name == "Boolean":
         return pa.array(raw != 0, pa.bool_(), mask=null)

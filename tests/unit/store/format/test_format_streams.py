@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import CorruptFileError, FormatError, UnsupportedVersionError
-from sparkhaven.store.format.java import modified_utf8
 from sparkhaven.store.format.java.classes import ALL_CLASSES
 from sparkhaven.store.format.java.java_values import (
     JByte,
@@ -27,6 +26,7 @@ from sparkhaven.store.format.java.java_values import (
 )
 from sparkhaven.store.format.java.object_reader import Reader, loads
 from sparkhaven.store.format.java.object_writer import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
+from sparkhaven.store.types.codings import modified_utf8
 
 LONGS = b"\x72\x00\x02[J" + struct.pack(">Q", ALL_CLASSES["[J"].suid) + b"\x02\x00\x00\x78\x70"
 

@@ -33,7 +33,7 @@ def test_a_lost_schema_file_comes_back_from_a_history_without_texts(tmp_path: Pa
 
 
 def test_a_history_of_a_newer_form_is_refused(tmp_path: Path) -> None:
-    data = encode_history([]).replace(b'"format": 2', b'"format": 3')
+    data = encode_history([]).replace(b'"format": 2', b'"format": 4')
     with pytest.raises(UnsupportedVersionError, match="form that this release cannot read"):
         decode_history(data, tmp_path)
 

@@ -93,7 +93,7 @@ def test_rules_that_are_well_formed() -> None:
     date_ = '<Column name="Date" dataType="String" columnType="Partitioning"/>'
     head = '<Table namespace="N" name="T" storageType="NestedPartitionedOnDisk">'
     file = parse_schema(f"{head}{date_}{text}<Validator>{GOOD}</Validator></Table>".encode(), "N.T.schema")
-    assert [(f.code, f.element) for f in file.findings] == [("W120", 'Column "R"')]
+    assert not file.findings
     assert len(file.schema.rules) == 17
     assert file.schema.rules[-2].attributes == {"column1": "A", "column2": "D"}
 

@@ -1,0 +1,225 @@
+"""What a codec is to the rest: values of a column as Arrow has them, to the bytes of its files, and back.
+
+A type whose values a codec makes bytes of has one module here, with a subclass of ``FixedCoding`` or ``BlobCoding`` and
+a function ``coding`` that makes it of the codec's name and arguments. A row of ``store.types.datatypes`` names the
+module. Bytes are those of Deephaven's codecs: integers are big-endian, whatever the byte order of the file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Mask = npt.NDArray[np.bool_]
+Octets = npt.NDArray[np.uint8]
+Ends = npt.NDArray[np.int64]
+
+
+class Unfit(Enum):
+    """Why a value cannot be one of a column."""
+
+    NO_VALUE = "not a value of the type"
+    OVERFLOW = "outside the range"
+    NOT_EXACT = "cannot be held exactly"
+
+
+class UnfitError(ValueError):
+    """A value that a column cannot hold, and what it would have to be."""
+
+    def __init__(self, why: Unfit, expected: str) -> None:
+        super().__init__(expected)
+        self.why, self.expected = why, expected
+
+
+class Coding(ABC):
+    """The values of one column.
+
+    ``sources``: group of ``store.conversions.source_types`` -> ``exact`` or ``checked``, for what a typed source gives.
+    ``json``: what of JSON is a value, beside null.
+    """
+
+    sources: ClassVar[Mapping[str, str]] = {}
+    json: ClassVar[str] = "string"
+    groupable: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of values."""
+
+    @property
+    @abstractmethod
+    def domain(self) -> str:
+        """What a value is, for people."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int | None:
+        """Bytes per row in ``.dat``; None: values lie in ``.bytes``, and ``.dat`` has their ends."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Any:
+        """The value that a text writes, as ``pa.array`` takes it. UnfitError: it writes none."""
+
+    def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
+        """The values of texts, and which of them are in doubt: those ``parse`` decides. None: none is."""
+        return self.by_value(texts)
+
+    def by_value(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
+        """The same one by one, for what is rare."""
+        values: list[Any] = []
+        doubt = np.zeros(len(texts), np.bool_)
+        for index, text in enumerate(texts.to_pylist()):
+            try:
+                values.append(None if text is None else self.parse(text))
+            except UnfitError:
+                values.append(None)
+                doubt[index] = True
+        return pa.array(values, self.arrow), doubt if doubt.any() else None
+
+    def from_json(self, value: Any) -> Any:
+        """The value of a JSON value other than null: a text, a number (int or Decimal), a list or a dict.
+
+        UnfitError: it is none.
+        """
+        if isinstance(value, str):
+            return self.parse(value)
+        raise UnfitError(Unfit.NO_VALUE, self.domain)
+
+    def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
+        """Values of a typed source in the column's Arrow type, and which of them it cannot hold."""
+        if array.type == self.arrow:
+            return array, None
+        raise UnfitError(Unfit.NO_VALUE, self.domain)
+
+
+class FixedCoding(Coding):
+    """Values of one width. Bytes compare as values do where ``ordered``: null apart, which sorts first."""
+
+    ordered: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Bytes per row in ``.dat``."""
+
+    @property
+    @abstractmethod
+    def null(self) -> bytes:
+        """The bytes that mean null; none where nothing does."""
+
+    @abstractmethod
+    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
+        """Bytes of shape (rows, width), and the rows whose values cannot be stored. Those of nulls mean nothing."""
+
+    @abstractmethod
+    def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
+        """Values of entries of shape (rows, width), and the rows whose bytes stand for none. ``null``: null rows."""
+
+
+class BlobCoding(Coding):
+    """Values of any length. No bytes at all are null."""
+
+    @property
+    def width(self) -> None:
+        return None
+
+    @abstractmethod
+    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
+        """Ends of the values, counted from 0, their bytes, and the rows whose values cannot be stored."""
+
+    @abstractmethod
+    def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
+        """Values by their ``len(ends) - 1`` ranges in ``data``, and the rows whose bytes stand for none."""
+
+
+def big_endian(numbers: npt.NDArray[np.int64], width: int) -> Octets:
+    """The low ``width`` bytes of numbers, most significant first, as (rows, width)."""
+    words = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+    return np.ascontiguousarray(words[:, 8 - width :])
+
+
+def from_big_endian(entries: Octets) -> npt.NDArray[np.int64]:
+    """Numbers without a sign of bytes of shape (rows, at most 7), most significant first."""
+    words = np.zeros((len(entries), 8), np.uint8)
+    words[:, 8 - entries.shape[1] :] = entries
+    return words.view(">i8").reshape(-1).astype(np.int64)
+
+
+def plain_numbers(array: pa.Array, kind: Any) -> npt.NDArray[Any]:
+    """The values of an array of numbers, dates or times without a copy; those of nulls mean nothing."""
+    dtype = np.dtype(kind)
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def numbers_as(values: npt.NDArray[Any], arrow: pa.DataType, null: Mask | None) -> pa.Array:
+    """Numbers as an array of a type of their width."""
+    bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    missing = 0 if null is None else int(np.count_nonzero(null))
+    return pa.Array.from_buffers(arrow, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))], missing)
+
+
+def of_values(mask: Mask, array: pa.Array) -> Mask | None:
+    """The mask without the rows that are null, or None if it marks nothing."""
+    return some(mask & np.asarray(array.is_valid()) if array.null_count and mask.any() else mask)
+
+
+def some(mask: Mask) -> Mask | None:
+    """The mask, or None if it marks nothing."""
+    return mask if mask.any() else None
+
+
+def null_entries(octets: Octets, coding: FixedCoding) -> Mask | None:
+    """Which entries of shape (rows, width) mean null; None where the codec has no null."""
+    if not coding.null:
+        return None
+    null = np.frombuffer(coding.null, np.uint8)
+    alike: Mask = octets[:, 0] == null[0]
+    if len(null) > 1 and alike.any():
+        rows = np.flatnonzero(alike)
+        alike[rows] = (octets[rows] == null).all(axis=1)
+    return alike
+
+
+def entry_values(entries: npt.NDArray[Any], coding: FixedCoding) -> pa.Array:
+    """Entries as they lie in a file as large binary, null where they mean null."""
+    octets = np.ascontiguousarray(entries).view(np.uint8).reshape(-1, coding.width)
+    null = null_entries(octets, coding)
+    if null is None or not null.any():
+        return large_binary(np.arange(len(octets) + 1, dtype=np.int64) * coding.width, octets, None)
+    ends = np.zeros(len(octets) + 1, np.int64)
+    np.cumsum(np.where(null, 0, coding.width), out=ends[1:])
+    return large_binary(ends, octets[~null], null)
+
+
+def value_bytes(array: pa.Array, coding: FixedCoding | BlobCoding) -> pa.Array:
+    """The bytes that a codec makes of values, as large binary. UnfitError: it cannot store one of them."""
+    null = ~np.asarray(array.is_valid()) if array.null_count else None
+    if isinstance(coding, FixedCoding):
+        entries, bad = coding.encode(array)
+        if null is not None and coding.null:
+            entries[null] = np.frombuffer(coding.null, np.uint8)
+        values = entry_values(entries, coding)
+    else:
+        ends, data, bad = coding.encode(array)
+        values = large_binary(np.concatenate([np.zeros(1, np.int64), ends]), data, null)
+    if bad is not None:
+        raise UnfitError(Unfit.NO_VALUE, coding.domain)
+    return values
+
+
+def large_binary(ends: Ends, data: Octets, null: Mask | None) -> pa.Array:
+    """Values by their ends (one more than values, from 0) in ``data``."""
+    bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    buffers = [bitmap, pa.py_buffer(np.ascontiguousarray(ends)), pa.py_buffer(np.ascontiguousarray(data))]
+    missing = 0 if null is None else int(np.count_nonzero(null))
+    return pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers, missing)

@@ -1,0 +1,316 @@
+"""BigDecimal and BigInteger, by ``BigDecimalCodec`` and ``BigIntegerCodec``.
+
+With ``precision,scale`` (of a BigInteger ``precision``) values have one width: a byte 1 for 0 and above or 0 below it,
+then the magnitude of value x 10^scale, whose bits are inverted below 0. Null is 00, then FF: a zero below zero. Without
+arguments they are blobs: the scale in four bytes, then the unscaled value as two's complement, as few bytes as hold
+it and without trailing zeros of the decimal (a BigInteger has scale 0). Arrow has decimals, or texts without arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.lazy_compute import pc
+from sparkhaven.store.types.codings.coding import (
+    BlobCoding,
+    Coding,
+    Ends,
+    FixedCoding,
+    Mask,
+    Octets,
+    Unfit,
+    UnfitError,
+    of_values,
+    some,
+)
+from sparkhaven.store.types.frozen import frozen
+
+DECIMAL_CODEC = "io.deephaven.util.codec.BigDecimalCodec"
+INTEGER_CODEC = "io.deephaven.util.codec.BigIntegerCodec"
+MOST_DIGITS = 76  # of an Arrow decimal
+LONGEST = 10_000  # digits of a number without bounds, and the largest scale
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\Z", re.ASCII)
+_PLAIN = r"^[+-]?[0-9]+(\.[0-9]+)?$"
+_EXACT = Context(prec=3 * LONGEST, Emax=10**9, Emin=-(10**9))
+
+
+def decimal_coding(codec: str, arguments: str, width: int | None) -> FixedDecimals | FreeDecimals:
+    """By the codec's simple name and arguments; ValueError says what is expected instead."""
+    parts = re.fullmatch(r"(?:([1-9]\d{0,4}),(\d{1,5})(?:,(true|false|allowRounding))?)?", arguments)
+    if codec != "BigDecimalCodec" or parts is None:
+        raise ValueError("BigDecimalCodec with precision,scale[,allowRounding], or nothing")
+    if not arguments:
+        return FreeDecimals(whole=False)
+    precision, scale = int(parts[1]), int(parts[2])
+    if precision > MOST_DIGITS or scale > precision:
+        raise ValueError(f"BigDecimalCodec with a precision of at most {MOST_DIGITS}, and a scale not above it")
+    return FixedDecimals(precision, scale, rounds=parts[3] in ("true", "allowRounding"))
+
+
+def integer_coding(codec: str, arguments: str, width: int | None) -> FixedDecimals | FreeDecimals:
+    """By the codec's simple name and arguments; ValueError says what is expected instead."""
+    if codec != "BigIntegerCodec" or not re.fullmatch(r"([1-9]\d{0,4})?", arguments):
+        raise ValueError("BigIntegerCodec with a precision, or nothing")
+    if not arguments:
+        return FreeDecimals(whole=True)
+    if int(arguments) > MOST_DIGITS:
+        raise ValueError(f"BigIntegerCodec with a precision of at most {MOST_DIGITS}")
+    return FixedDecimals(int(arguments), 0)
+
+
+class _Numbers(Coding):
+    """What both forms take of texts and JSON."""
+
+    sources: ClassVar[Mapping[str, str]] = {"whole": "checked", "decimal": "checked", "text": "checked"}
+    json = "number"
+
+    def _fit(self, number: Decimal) -> Any:
+        raise NotImplementedError
+
+    def parse(self, text: str) -> Any:
+        """The number that a text writes, whatever its exponent."""
+        if not _NUMBER.match(text) or len(text) > LONGEST:
+            raise UnfitError(Unfit.NO_VALUE, self.domain)
+        return self._fit(Decimal(text))
+
+    def from_json(self, value: Any) -> Any:
+        """Of a number as it is written, or of a text with one."""
+        if isinstance(value, str):
+            return self.parse(value)
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise UnfitError(Unfit.NO_VALUE, self.domain)
+        return self._fit(Decimal(value))
+
+
+@frozen
+class FixedDecimals(_Numbers, FixedCoding):
+    """Numbers of at most so many digits, ``scale`` of them behind the point. ``rounds``: others are rounded."""
+
+    precision: int
+    scale: int
+    rounds: bool = False
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """decimal128 up to 38 digits, decimal256 above."""
+        wide = self.precision > 38
+        return pa.decimal256(self.precision, self.scale) if wide else pa.decimal128(self.precision, self.scale)
+
+    @property
+    def domain(self) -> str:
+        """What a value is."""
+        if not self.scale:
+            return f"a whole number of at most {self.precision} digits"
+        return f"a number of at most {self.precision} digits, {self.scale} of them behind the point"
+
+    @property
+    def width(self) -> int:
+        """Bytes per row."""
+        return math.ceil(self.precision * math.log2(10) / 8) + 1
+
+    @property
+    def null(self) -> bytes:
+        """The bytes of null."""
+        return b"\x00" + b"\xff" * (self.width - 1)
+
+    @property
+    def _octets(self) -> int:
+        """Bytes of a value in Arrow."""
+        return 32 if self.precision > 38 else 16
+
+    def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
+        """``array``: of ``arrow``, whose values have no more digits than that."""
+        size, width = self._octets, self.width
+        buffer = array.buffers()[1]
+        if buffer is None or not len(array):
+            return np.zeros((len(array), width), np.uint8), None
+        words = np.frombuffer(buffer, "<u8", len(array) * size // 8, array.offset * size).reshape(-1, size // 8)
+        below = (words[:, -1] >> np.uint64(63)).astype(np.bool_)
+        if below.any():
+            words = _added(words, below, -1)
+        octets = np.ascontiguousarray(words[:, ::-1]).astype(">u8").view(np.uint8).reshape(-1, size)
+        entries = np.empty((len(array), width), np.uint8)
+        kept = min(width - 1, size)
+        entries[:, 0] = ~below
+        entries[:, 1 : width - kept] = np.where(below, 0xFF, 0)[:, None]
+        entries[:, width - kept :] = octets[:, size - kept :]
+        bad = None
+        if kept < size:
+            sign = np.where(below, np.uint8(0xFF), np.uint8(0))
+            bad = of_values((octets[:, : size - kept] != sign[:, None]).any(axis=1), array)
+        return entries, bad
+
+    def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
+        """Of ``arrow``; a sign other than 0 and 1, and more digits than the precision, are bad."""
+        size, width, count = self._octets, self.width, len(entries)
+        below = entries[:, 0] == 0
+        bad = entries[:, 0] > 1
+        kept = min(width - 1, size)
+        octets = np.empty((count, size), np.uint8)
+        octets[:, : size - kept] = np.where(below, 0xFF, 0)[:, None]
+        octets[:, size - kept :] = entries[:, width - kept :]
+        words = np.ascontiguousarray(octets.view(">u8").reshape(-1, size // 8)[:, ::-1]).astype("<u8")
+        if below.any():
+            words = _added(words, below, 1)
+        bad |= _beyond(words, self.precision)
+        if null is not None:
+            bad &= ~null
+        bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+        missing = 0 if null is None else int(np.count_nonzero(null))
+        return pa.Array.from_buffers(self.arrow, count, [bitmap, pa.py_buffer(words)], missing), some(bad)
+
+    def _fit(self, number: Decimal) -> Decimal:
+        if number and number.adjusted() > self.precision:
+            raise UnfitError(Unfit.OVERFLOW, self.domain)
+        unit = Decimal(1).scaleb(-self.scale)
+        fitted = number.quantize(unit, ROUND_HALF_UP, _EXACT) if number.adjusted() > -LONGEST else unit * 0
+        if fitted != number and not self.rounds:
+            raise UnfitError(Unfit.NOT_EXACT, self.domain)
+        if len(fitted.as_tuple().digits) > self.precision and fitted:
+            raise UnfitError(Unfit.OVERFLOW, self.domain)
+        return fitted or abs(fitted)  # not -0
+
+    def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
+        """Of plain numbers: at most 18 digits each are read together, others as Arrow casts them."""
+        texts = texts.cast(pa.string())
+        plain = pc.match_substring_regex(texts, _PLAIN)
+        doubt = ~np.asarray(plain.fill_null(True))
+        chosen = pc.if_else(plain, texts, None) if doubt.any() else texts
+        point = pc.find_substring(chosen, ".")
+        lengths = pc.binary_length(chosen)
+        behind = np.asarray(pc.if_else(pc.less(point, 0), 0, pc.subtract(pc.subtract(lengths, point), 1)).fill_null(0))
+        digits = np.asarray(pc.subtract(lengths, pc.if_else(pc.less(point, 0), 0, 1)).fill_null(0))
+        far = (behind > self.scale) | (digits - behind > self.precision - self.scale)
+        if far.any():
+            doubt |= far
+            chosen = pc.if_else(pa.array(far), None, chosen)
+        return chosen.cast(self.arrow), some(doubt)
+
+    def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
+        """Of whole numbers and decimals of any width."""
+        if array.type == self.arrow:
+            return array, None
+        if not (pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
+            return super().convert(array)
+        try:
+            wide = array.cast(pa.decimal256(MOST_DIGITS, 0)) if pa.types.is_integer(array.type) else array
+            return wide.cast(self.arrow), None
+        except pa.ArrowInvalid:
+            return self.by_value(array.cast(pa.string()))
+
+
+def _added(words: npt.NDArray[np.uint64], rows: Mask, step: int) -> npt.NDArray[np.uint64]:
+    """Numbers of little-endian words of shape (rows, words), 1 or -1 added to some of them."""
+    result = words.copy()
+    carry = rows.copy()
+    for index in range(words.shape[1]):
+        word = result[:, index]
+        word[carry] += np.uint64(1) if step > 0 else np.uint64(2**64 - 1)
+        carry &= word == (0 if step > 0 else np.uint64(2**64 - 1))
+        if not carry.any():
+            break
+    return result
+
+
+def _beyond(words: npt.NDArray[np.uint64], precision: int) -> Mask:
+    """Which numbers have more digits than so many."""
+    below = (words[:, -1] >> np.uint64(63)).astype(np.bool_)
+    magnitudes = np.where(below[:, None], ~words, words)  # one less, where below 0
+    limit = 10**precision
+    more = np.zeros(len(words), np.bool_)
+    equal = np.ones(len(words), np.bool_)
+    for index in range(words.shape[1] - 1, -1, -1):
+        bound = np.uint64(limit >> (64 * index) & (2**64 - 1))
+        more |= equal & (magnitudes[:, index] > bound)
+        equal &= magnitudes[:, index] == bound
+    return more | (equal & ~below)
+
+
+@frozen
+class FreeDecimals(_Numbers, BlobCoding):
+    """Numbers of any length; ``whole``: a BigInteger. Arrow has them as plain decimal texts."""
+
+    whole: bool
+
+    arrow = pa.string()
+
+    @property
+    def domain(self) -> str:
+        """What a value is."""
+        return f"a {'whole ' if self.whole else ''}number of at most {LONGEST} digits"
+
+    def _fit(self, number: Decimal) -> str:
+        if number and abs(number.adjusted()) > LONGEST:
+            raise UnfitError(Unfit.OVERFLOW, self.domain)
+        if self.whole and number != number.to_integral_value():
+            raise UnfitError(Unfit.NOT_EXACT, self.domain)
+        return plain_text(number)
+
+    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
+        """``array``: plain decimal texts."""
+        parts = [b"" if text is None else encoded_number(Decimal(text), self.whole) for text in array.to_pylist()]
+        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
+        return ends, np.frombuffer(b"".join(parts), np.uint8), None
+
+    def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
+        """Plain decimal texts; fewer than five bytes, and a scale beyond all bounds, are bad."""
+        texts: list[str | None] = []
+        bad = np.zeros(len(ends) - 1, np.bool_)
+        octets = memoryview(data)
+        for index in range(len(ends) - 1):
+            value = octets[ends[index] : ends[index + 1]]
+            number = None
+            if len(value) > 4:
+                scale = int.from_bytes(value[:4], "big", signed=True)
+                if abs(scale) <= 2 * LONGEST and not (self.whole and scale):
+                    number = Decimal(int.from_bytes(value[4:], "big", signed=True)).scaleb(-scale, _EXACT)
+            bad[index] = bool(len(value)) and number is None
+            texts.append(None if number is None else plain_text(number))
+        return pa.array(texts, self.arrow), some(bad)
+
+    def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
+        """One by one: a number without bounds has no other form."""
+        return self.by_value(texts.cast(pa.string()))
+
+    def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
+        """Of whole numbers, decimals, and texts."""
+        if pa.types.is_integer(array.type) or pa.types.is_decimal(array.type):
+            return self.by_value(array.cast(pa.string()))
+        return super().convert(array)
+
+
+def plain_text(number: Decimal) -> str:
+    """The number without exponent and trailing zeros, as BigDecimal's ``stripTrailingZeros().toPlainString()``."""
+    text = f"{number:f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "+0", "") else text
+
+
+def encoded_number(number: Decimal, whole: bool) -> bytes:
+    """Scale and unscaled value, without trailing zeros of a decimal."""
+    try:
+        sign, digits, exponent = number.as_tuple()
+        unscaled = int("".join(map(str, digits)) or "0")
+    except InvalidOperation:
+        raise UnfitError(Unfit.NO_VALUE, "a finite number") from None
+    scale = -int(exponent)
+    if whole:
+        unscaled, scale = unscaled * 10 ** max(-scale, 0), 0
+    elif not unscaled:
+        scale = 0
+    else:
+        while unscaled % 10 == 0:
+            unscaled, scale = unscaled // 10, scale - 1
+    if sign:
+        unscaled = -unscaled
+    size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+    return scale.to_bytes(4, "big", signed=True) + unscaled.to_bytes(size, "big", signed=True)

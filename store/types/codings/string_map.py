@@ -1,0 +1,159 @@
+"""Maps of texts to numbers, Booleans or texts, by ``StringDoubleMapCodec`` and its like.
+
+A value is the number of entries in four bytes, then of each the length of its key in four bytes, the key in UTF-8, and
+the value: a number or Boolean in its own width, null as the null value of its type; a text as a key is written.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkhaven.store.types.codings.coding import BlobCoding, Ends, Mask, Octets, Unfit, UnfitError, some
+from sparkhaven.store.types.frozen import frozen
+
+_VALUES: dict[str, tuple[pa.DataType, str, Any]] = {
+    "Boolean": (pa.bool_(), ">b", -1),
+    "Double": (pa.float64(), ">d", -1.7976931348623157e308),
+    "Float": (pa.float32(), ">f", -3.4028234663852886e38),
+    "Int": (pa.int32(), ">i", -(2**31)),
+    "Long": (pa.int64(), ">q", -(2**63)),
+    "String": (pa.string(), "", None),
+}
+CODECS = tuple(f"String{kind}MapCodec" for kind in _VALUES)
+
+
+def coding(codec: str, arguments: str, width: int | None) -> StringMaps:
+    """By the codec's simple name and arguments; ValueError says what is expected instead."""
+    if codec not in CODECS or arguments:
+        raise ValueError(f"{', '.join(CODECS[:-1])} or {CODECS[-1]}, without arguments")
+    return StringMaps(codec.removeprefix("String").removesuffix("MapCodec"))
+
+
+@frozen
+class StringMaps(BlobCoding):
+    """Maps of texts to one kind of values."""
+
+    kind: str
+
+    sources = {"nested": "checked"}
+    json = "object"
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """A map."""
+        return pa.map_(pa.string(), _VALUES[self.kind][0])
+
+    @property
+    def domain(self) -> str:
+        """What a value is."""
+        return f"a map of texts to {self.kind}"
+
+    def parse(self, text: str) -> Any:
+        """No text writes a map."""
+        raise UnfitError(Unfit.NO_VALUE, self.domain)
+
+    def from_json(self, value: Any) -> Any:
+        """Of an object whose values are of the kind, or null."""
+        if not isinstance(value, dict):
+            raise UnfitError(Unfit.NO_VALUE, self.domain)
+        return [(key, None if entry is None else self._checked(entry)) for key, entry in value.items()]
+
+    def _checked(self, value: Any) -> Any:
+        kind, _, null = _VALUES[self.kind]
+        if self.kind in ("String", "Boolean"):
+            if not isinstance(value, str if self.kind == "String" else bool):
+                raise UnfitError(Unfit.NO_VALUE, self.domain)
+            return value
+        if isinstance(value, bool | str | list | dict):
+            raise UnfitError(Unfit.NO_VALUE, self.domain)
+        if pa.types.is_integer(kind):
+            if value != int(value):
+                raise UnfitError(Unfit.NOT_EXACT, self.domain)
+            if not null < value < -null:
+                raise UnfitError(Unfit.OVERFLOW, self.domain)
+            return int(value)
+        with np.errstate(over="ignore"):
+            number = float(value) if self.kind == "Double" else float(np.float32(float(value)))
+        if not math.isfinite(number) or number == null:
+            raise UnfitError(Unfit.OVERFLOW, self.domain)
+        return number
+
+    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
+        """``array``: a map. A value equal to the null value of its kind is bad."""
+        _, form, null = _VALUES[self.kind]
+        bad = np.zeros(len(array), np.bool_)
+        parts = []
+        for index, entries in enumerate(array.to_pylist()):
+            if entries is None:
+                parts.append(b"")
+                continue
+            out = bytearray(struct.pack(">i", len(entries)))
+            for key, value in entries:
+                out += _sized(key)
+                if not form:
+                    bad[index] |= value is None
+                    out += _sized(value or "")
+                else:
+                    bad[index] |= value is not None and value == null
+                    out += struct.pack(form, null if value is None else value)
+            parts.append(bytes(out))
+        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)[1:]
+        return ends, np.frombuffer(b"".join(parts), np.uint8), some(bad)
+
+    def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
+        """A map; bytes that end early, or go on behind the last entry, are bad."""
+        octets = bytes(data)
+        values: list[list[tuple[str, Any]] | None] = []
+        bad = np.zeros(len(ends) - 1, np.bool_)
+        for index in range(len(ends) - 1):
+            value = octets[ends[index] : ends[index + 1]]
+            try:
+                values.append(self._entries(value) if value else None)
+            except (ValueError, struct.error):
+                values.append(None)
+                bad[index] = True
+        return pa.array(values, self.arrow), some(bad)
+
+    def _entries(self, data: bytes) -> list[tuple[str, Any]]:
+        _, form, null = _VALUES[self.kind]
+        (count,), position = struct.unpack_from(">i", data), 4
+        if not 0 <= count <= len(data):
+            raise ValueError("more entries than bytes")
+        entries = []
+        for _ in range(count):
+            key, position = _text_at(data, position)
+            if form:
+                (value,), position = struct.unpack_from(form, data, position), position + struct.calcsize(form)
+                value = None if value == null else bool(value) if self.kind == "Boolean" else value
+            else:
+                value, position = _text_at(data, position)
+            entries.append((key, value))
+        if position != len(data):
+            raise ValueError("bytes after the last entry")
+        return entries
+
+    def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
+        """Of maps whose keys and values are of the kind."""
+        if array.type != self.arrow and pa.types.is_map(array.type):
+            try:
+                return array.cast(self.arrow), None
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                raise UnfitError(Unfit.NOT_EXACT, self.domain) from None
+        return super().convert(array)
+
+
+def _sized(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">i", len(data)) + data
+
+
+def _text_at(data: bytes, position: int) -> tuple[str, int]:
+    (length,), start = struct.unpack_from(">i", data, position), position + 4
+    if not 0 <= length <= len(data) - start:
+        raise ValueError("text beyond the value")
+    return data[start : start + length].decode(), start + length
