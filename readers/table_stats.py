@@ -170,7 +170,9 @@ def disk_use(place: TablePlace, *, most: int | None = None, partly: bool = True)
             sizes, slice_ = _sizes(place.fs, directory), live.get(directory)
             used, files[volume] = used + sum(sizes.values()), files[volume] + len(sizes)
             wasted += _waste(slice_, sizes)
-            if slice_ is not None and _is_short(slice_, sizes):
+            if slice_ is not None and any(
+                sizes.get(name, 0) < physical_size(name, state.size) for name, state in slice_.files.items()
+            ):
                 short.add(directory)
         else:
             used += _bytes(live[directory]) if directory in live else 0
@@ -286,10 +288,6 @@ def _directories(place: TablePlace) -> Iterator[Path]:
 
 def _sizes(fs: Fs, directory: Path) -> dict[str, int]:
     return {name: stat.size for name, stat in stats_below(fs, directory)}
-
-
-def _is_short(live: Slice, sizes: Mapping[str, int]) -> bool:
-    return any(sizes.get(name, 0) < physical_size(name, state.size) for name, state in live.files.items())
 
 
 def _waste(live: Slice | None, sizes: Mapping[str, int]) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from pathlib import Path
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding
 from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE
 from sparkhaven.store.epochs.state.tombstone import DOOMED
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
@@ -23,7 +21,7 @@ def check_intraday_directories(
     for internal in place.fs.names(root):
         if internal in (".streams", ".set-aside"):
             continue
-        for value in place.fs.names(root / internal) if _is_dir(place.fs, root / internal) else [None]:
+        for value in place.fs.names(root / internal) if place.fs.is_dir(root / internal) else [None]:
             key = LocationKey(internal, value or "")
             names = place.fs.names(root / internal / value) if value else []
             moved = list(_set_aside(place, key, names, aside))
@@ -84,8 +82,3 @@ def check_history_directories(
     for name in place.fs.names(writable):
         if place.fs.stat(writable / name) is None:
             yield finding("error", writable / name, "link of a writable storage partition is broken")
-
-
-def _is_dir(fs: Fs, path: Path) -> bool:
-    stat = fs.stat(path)
-    return stat is not None and stat.is_dir

@@ -104,12 +104,9 @@ def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
 def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     record = decode_record(fs.read(path), path)
     facts.update(
-        table=record.table,
-        value=record.value,
-        generation=record.generation,
-        phase=record.phase,
-        complete=record.complete,
-        source=record.source,
+        {name: getattr(record, name) for name in ("table", "value", "generation", "phase", "complete", "source")}
+    )
+    facts.update(
         rowsIn=sum(source.rows for source in record.inputs),
         rowsOut=sum(output.rows for output in record.outputs),
         proofHolds=record.proof.holds if record.proof else None,
@@ -126,18 +123,9 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFin
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
     validated = decode_validation(fs.read(path), path)
-    facts.update(
-        table=validated.table,
-        value=validated.value,
-        generation=validated.generation,
-        rows=validated.rows,
-        passed=validated.passed,
-        epochs=validated.epochs,
-        binding=validated.binding,
-        tolerant=validated.tolerant,
-        timeMs=validated.time_ms,
-        results=[asdict(rule_result) for rule_result in validated.results],
-    )
+    names = ("table", "value", "generation", "rows", "passed", "epochs", "binding", "tolerant")
+    facts.update({name: getattr(validated, name) for name in names})
+    facts.update(timeMs=validated.time_ms, results=[asdict(rule_result) for rule_result in validated.results])
     name = f"{validated.generation}.validation"
     yield from _misplaced(path, "validation result", validated.table, validated.value, name)
 

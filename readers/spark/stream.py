@@ -165,7 +165,8 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         """Slices of the rows that came between two offsets, in the order of the plan of a batch query."""
         selection = Selection.of(self._options.dates, self._options.sources)
         states = {state.stream: state for state in table.snapshot.streams}
-        keys = [key for state in states.values() for key in state.locations] if _needs_names(selection) else []
+        compared = bool(selection.sources) or not all(map(is_well_formed, selection.values or ()))  # with the table's
+        keys = [key for state in states.values() for key in state.locations] if compared else []
         for source in selection.sources or ():
             refuse_ambiguous_source(self._place.table, source, {key.internal for key in keys})
         refuse_malformed(selection.values or (), {key.value for key in keys}, new=True)  # a date may still come
@@ -183,10 +184,6 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                     directory = self._place.intraday_location(key)
                     rows, newer = (added.start, added.stop, loc.rows), loc.schema_version > self._schema.version
                     yield Slice("intraday", stream, key, directory, *rows, loc.files, loc.stats, newer)
-
-
-def _needs_names(selection: Selection) -> bool:
-    return bool(selection.sources) or not all(map(is_well_formed, selection.values or ()))
 
 
 def _all_added(

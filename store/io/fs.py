@@ -133,6 +133,10 @@ class Fs(Durability):
             raise
         return Stat.of(status)
 
+    def is_dir(self, path: Path) -> bool:
+        stat = self.stat(path)
+        return stat is not None and stat.is_dir
+
     def entries(self, path: Path) -> list[tuple[str, Stat]]:
         """Names in a directory, sorted, and what they are, links followed; a missing directory, or a file, has none."""
         return [(name, Stat.of(status)) for name, status in present(path, self.names(path))]

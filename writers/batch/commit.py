@@ -226,6 +226,7 @@ def commit_record(
     gaps: tuple[OffsetRange, ...] = (),
 ) -> int:
     """Step 7, the commit point. Returns the new epoch; errors as ``StreamLog.commit``."""
+    notes = collected.notes
     batch = Batch(
         query_id=query_id,
         batch_id=batch_id,
@@ -233,16 +234,12 @@ def commit_record(
         reports=tuple(collected.reports[key] for key in sorted(collected.reports)),
         schema_version=target.schema.version,
         rows=collected.rows,
-        counts={**collected.notes.counts, **_rejected(collected.notes)},
+        counts={**notes.counts, **({REJECTED: notes.rejected_rows} if notes.rejected_rows else {})},
         ranges=collected.ranges,
         gaps=gaps,
     )
     with fs.during("commit-record"):
         return log.commit(batch)
-
-
-def _rejected(notes: SplitNotes) -> dict[str, int]:
-    return {REJECTED: notes.rejected_rows} if notes.rejected_rows else {}
 
 
 def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:

@@ -21,8 +21,7 @@ from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_
 
 def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests: Mapping[str, int]) -> None:
     """ValidationFailedError: a leaf does not hold the rows and values that were written."""
-    stat = fs.stat(path)
-    if stat is not None and stat.is_dir:
+    if fs.is_dir(path):
         _compare(path, columns, rows, digests, {column.name: _of_files(fs, path, column) for column in columns})
         return
     with duckdb_reader(partial(_wrong, path)) as connection:

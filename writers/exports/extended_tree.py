@@ -106,7 +106,7 @@ class _Follow:
         with fs.during("extended-publish"):
             for leaf in stale:
                 fs.mkdirs((root / leaf.path).parent)
-                if (stat := fs.stat(root / leaf.path)) is not None and stat.is_dir:
+                if fs.is_dir(root / leaf.path):
                     fs.remove_tree(root / leaf.path)
                 fs.rename(self.target.stage / leaf.path, root / leaf.path)
             directories = {(root / leaf.path).parent for leaf in stale}
@@ -179,8 +179,7 @@ class _Follow:
                     clear(fs, root / name)
                 continue
             path = root / name
-            stat = fs.stat(path)
-            if stat is None or not stat.is_dir:
+            if not fs.is_dir(path):
                 if name not in named:
                     clear(fs, path)
                 continue

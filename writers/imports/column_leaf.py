@@ -80,7 +80,6 @@ def open_leaf(
     fs: Fs, leaf: FoundLeaf, schema: TableSchema, value: str | None = None, options: AllowedConversions = STRICT
 ) -> LeafReader | ColumnLeafReader:
     """The reader of a leaf; ``value``: that of rows which have none."""
-    stat = fs.stat(leaf.path)
-    if stat is not None and stat.is_dir:
+    if fs.is_dir(leaf.path):
         return ColumnLeafReader(fs, leaf, schema)
     return LeafReader(fs, leaf, schema, value, options)

@@ -33,7 +33,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.imports.column_leaf import open_leaf
 from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions
-from sparkhaven.writers.imports.tree_walk import FoundLeaf, TreeWalk, is_directory, is_parquet, nested_leaves, visible
+from sparkhaven.writers.imports.tree_walk import FoundLeaf, TreeWalk, is_parquet, nested_leaves, visible
 from sparkhaven.writers.imports.value_template import ValueTemplate
 
 
@@ -62,8 +62,7 @@ def find_tree(
     TableNotFoundError: no such directory, or nothing in it. SettingsError: it does not fit the layout, or no layout
     is recognised. CorruptFileError: what describes the tree contradicts it.
     """
-    stat = fs.stat(root)
-    if stat is None or not stat.is_dir:
+    if not fs.is_dir(root):
         raise TableNotFoundError(
             "no such directory", where=root, expected="a tree of Parquet files", hint="check --from"
         )
@@ -135,7 +134,7 @@ def _layout(fs: Fs, root: Path, schema: TableSchema, word: str) -> TreeLayout:
         return "metadata"
     shown = visible(names)
     flat = any(is_parquet(fs, root / name) for name in shown)
-    kv = any("=" in name and is_directory(fs, root / name) for name in shown)
+    kv = any("=" in name and fs.is_dir(root / name) for name in shown)
     nested = any(fs.stat(leaf) is not None for leaf in nested_leaves(fs, root, schema))
     layouts: dict[TreeLayout, bool] = {"flat": flat, "kv": kv, "nested": nested}
     recognised = [name for name, is_it in layouts.items() if is_it]

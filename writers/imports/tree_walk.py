@@ -219,15 +219,14 @@ class TreeWalk:
         return value if self.raw_values else unquote(value, errors="strict")
 
     def _is_file(self, path: Path) -> bool:
-        if is_directory(self.fs, path):
+        if self.fs.is_dir(path):
             return False
         if not is_parquet(self.fs, path):
             raise self._misfit(path, "Parquet files", _kind(self.fs, path))
         return True
 
     def _is_dir(self, path: Path) -> bool:
-        stat = self.fs.stat(path)
-        if stat is None or not stat.is_dir:
+        if not self.fs.is_dir(path):
             raise self._misfit(path, f"directories {' and '.join(sorted(self.template.keys))}=<value>", path.name)
         return True
 
@@ -239,11 +238,6 @@ class TreeWalk:
             found=found,
             hint=hint or "move it out of the tree, or name another directory or --layout",
         )
-
-
-def is_directory(fs: Fs, path: Path) -> bool:
-    stat = fs.stat(path)
-    return stat is not None and stat.is_dir
 
 
 def is_parquet(fs: Fs, path: Path) -> bool:

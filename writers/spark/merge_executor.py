@@ -35,7 +35,9 @@ class SparkExecutor:
 
         Raises what ``run`` raises for workers that cannot run tasks.
         """
-        self._check()
+        if not self._checked:
+            check_workers(self._context, self._root, self._marker)
+            self._checked = True
         return self._slots()
 
     @property
@@ -67,11 +69,6 @@ class SparkExecutor:
             if failure is not None:
                 raise failure
             yield result
-
-    def _check(self) -> None:
-        if not self._checked:
-            check_workers(self._context, self._root, self._marker)
-            self._checked = True
 
 
 def _attempt(fn: Callable[[T], R], task: T) -> tuple[R | None, SparkhavenError | OSError | None]:

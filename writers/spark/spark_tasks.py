@@ -71,11 +71,16 @@ def lacks_package(error: BaseException) -> SettingsError | None:
     summary = error_summary(error)
     if "ModuleNotFoundError" not in summary and "PYTHON_VERSION_MISMATCH" not in summary:
         return None
+    return lacking(host_of(error), summary)
+
+
+def lacking(where: str, found: str) -> SettingsError:
+    """The error for a worker whose Python lacks packages."""
     return SettingsError(
         "a worker's Python lacks packages of sparkhaven",
-        where=host_of(error),
+        where=where,
         expected=f"the packages of {sys.executable}, which runs the driver",
-        found=summary,
+        found=found,
         hint=PYTHON_HINT,
     )
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import Split
-from sparkhaven.store.errors import CommitError, SparkhavenError, carried_error
+from sparkhaven.store.errors import CommitError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scratch.batch_plan import planned_rows
 from sparkhaven.writers.append.worker_cache import WorkerCache
@@ -115,7 +115,8 @@ def run_stream(
         batches.close()  # a batch that runs here outlives the JVM; it must end before the log is released
         if batches.error is None and not batches.refused:
             target.check_generation(fs)  # a lost lock is the cause, whatever error Spark met first
-            raise _translated(error) from error
+            ended = CommitError("Spark ended the stream", found=error_summary(error), hint=GO_ON)
+            raise jvm_gone(error) or carried_error(str(error)) or ended from error
     if batches.error is not None:
         raise jvm_gone(batches.error) or batches.error
     status = query.status["message"]
@@ -237,12 +238,3 @@ def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Ta
     _, attempt = task_number()
     for task in tasks:
         yield run_task(fs, _CACHE, target, decode, replace(task, attempt=attempt))
-
-
-def _translated(error: Exception) -> SparkhavenError:
-    """The sparkhaven error inside one of Spark's, or a CommitError with a summary of it."""
-    return (
-        jvm_gone(error)
-        or carried_error(str(error))
-        or CommitError("Spark ended the stream", found=error_summary(error), hint=GO_ON)
-    )

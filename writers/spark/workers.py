@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.native.library import sources
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.spark.spark_tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
+from sparkhaven.writers.spark.spark_tasks import PYTHON_HINT, error_summary, host_of, jvm_gone, lacking
 from sparkhaven.writers.spark.task_slots import is_local
 from sparkhaven.writers.task.target import unseen
 
@@ -59,7 +59,7 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
     another Python version or another sparkhaven, or lacks packages. CommitError: it does not see the root. ``warn`` is
     called with other versions of packages and of a clock that differs; default: Python's warnings.
     """
-    if _same_here(context):
+    if is_local(context.master) and shutil.which(context.pythonExec) == sys.executable:
         return
     tell = warn or (lambda error: warnings.warn(str(error), stacklevel=2))
     content = marker.read_bytes()
@@ -84,13 +84,8 @@ def require_capable(root: Path, workers: Sequence[Worker]) -> None:
     """Raises what ``check_workers`` raises, for the workers' answers."""
     for worker in workers:
         if worker.missing:
-            raise SettingsError(
-                "a worker's Python lacks packages of sparkhaven",
-                where=f"{worker.python} on {worker.host}",
-                expected=f"the packages of {sys.executable}, which runs the driver",
-                found=f"Python {worker.version} without {', '.join(worker.missing)}",
-                hint=PYTHON_HINT,
-            )
+            missing = f"Python {worker.version} without {', '.join(worker.missing)}"
+            raise lacking(f"{worker.python} on {worker.host}", missing)
         if not worker.sees:
             raise unseen(root, worker.host)
 
@@ -154,10 +149,6 @@ def cannot_run(context: SparkContext, error: BaseException) -> SettingsError:
         found=error_summary(error),
         hint=PYTHON_HINT,
     )
-
-
-def _same_here(context: SparkContext) -> bool:
-    return is_local(context.master) and shutil.which(context.pythonExec) == sys.executable
 
 
 def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]]]:

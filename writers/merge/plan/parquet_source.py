@@ -75,7 +75,9 @@ class ParquetSource(ColumnSource):
         if self._table is None:
             parquet = self._rows.found
             groups = range(len(parquet.firsts) - 1) if parquet.has(self.column) else ()
-            parts = [sorted_symbols([_used(parquet.group(group, self.column))]) for group in groups]
+            coded = (parquet.group(group, self.column) for group in groups)
+            # texts that rows have; the dictionary of a row group may have more
+            parts = [sorted_symbols([c.dictionary.take(c.indices.unique().drop_null())]) for c in coded]
             self._table = sorted_symbols(parts or [pa.array([], pa.string())])
         return self._table
 
@@ -119,7 +121,3 @@ class ParquetSource(ColumnSource):
 
     def texts(self, first: int, stop: int) -> pa.Array:
         return self._file.read(first, stop)
-
-
-def _used(coded: pa.Array) -> pa.Array:
-    return coded.dictionary.take(coded.indices.unique().drop_null())

@@ -74,7 +74,8 @@ class PublishPhase:
             write_index(place, [_merge_of(history) for history in published])
         with place.fs.during("merge-record"):
             now_ms = int(self._clock() * 1000)
-            switched = [_switched(_merge_of(history), now_ms) for history in published]
+            merges = map(_merge_of, published)
+            switched = [replace(r, phase=MergePhase.RECORD, run=replace(r.run, switched_ms=now_ms)) for r in merges]
             store_records(place, switched)
         recorded = [history.after(record) for history, record in zip(published, switched, strict=True)]
         closed = iter(self.tidy(recorded))
@@ -140,11 +141,6 @@ def destinations_of(record: MergeRecord) -> list[Destination]:
     """The destinations that a record's own run wrote and that have rows."""
     written = {output.internal for output in record.outputs}
     return [destination for destination in record.run.destinations if destination.internal in written]
-
-
-def _switched(record: MergeRecord, now_ms: int) -> MergeRecord:
-    """The record from which on readers use the merge."""
-    return replace(record, phase=MergePhase.RECORD, run=replace(record.run, switched_ms=now_ms))
 
 
 def _merge_of(history: DateHistory) -> MergeRecord:

@@ -20,7 +20,7 @@ from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
 from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.gather import gather, gather_ids
-from sparkhaven.store.native.texts import TextRows, take_texts
+from sparkhaven.store.native.texts import TextRows
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
@@ -140,7 +140,7 @@ class ColumnWriter:
                     found=source.encoding,
                 )
             block = source.blobs(first, stop)
-            parts.append(block if chosen is None else _taken(block, chosen))
+            parts.append(block if chosen is None else picked(block, chosen))
         for block in parts:
             for low in range(0, len(block), self.sizes.chunk_rows):
                 self.digests.encoded(column, block.slice(low, self.sizes.chunk_rows), f"column {column.name}")
@@ -170,11 +170,6 @@ class ColumnWriter:
             end, low = end + size, low + written
         self._written(text, end - first)
         self._written(dat, (stop - start) * column.width)
-
-
-def _taken(values: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
-    taken = take_texts(values, rows)
-    return values.take(pa.array(rows)) if taken is None else taken
 
 
 def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:

@@ -131,7 +131,9 @@ class Keys:
             elif lead and number == 0:
                 words.append(self._destination(index, first, stop, pick))
             else:
-                words.append(self._word(index, self.plan.ordering[number - lead], first, stop, pick))
+                key = self.plan.ordering[number - lead]
+                entries = self._entries(index, self.plan.column(key.column), first, stop, pick)
+                words.append(self._as_words(key, entries))
         return words
 
     def all_words(self, *, keep: bool = False) -> list[Words] | None:
@@ -149,9 +151,6 @@ class Keys:
     def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
         start = self.plan.offset(index) - self.plan.sources[index].start
         return np.arange(first + start, stop + start, dtype=np.uint64)
-
-    def _word(self, index: int, key: SortKey, first: int, stop: int, pick: Pick) -> Words:
-        return self._as_words(key, self._entries(index, self.plan.column(key.column), first, stop, pick))
 
     def _as_words(self, key: SortKey, entries: npt.NDArray[Any]) -> Words:
         column = self.plan.column(key.column)
