@@ -21,8 +21,7 @@ from benchmarks.figures import add_record, record
 from benchmarks.scratch import scratch
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.retention import Retention
-from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Durability
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Durability, Retention
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName

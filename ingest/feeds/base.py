@@ -21,7 +21,7 @@ from sparkhaven.ingest.spec.feed_traits import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, Target
 from sparkhaven.ingest.values.refusals import Refusal, attempted
 from sparkhaven.ingest.values.typed_rows import TypedRows
-from sparkhaven.store.epochs.state.file_positions import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

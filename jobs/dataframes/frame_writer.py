@@ -12,8 +12,7 @@ from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, qu
 from sparkhaven.jobs.session.interpreter import refuse_remote
 from sparkhaven.jobs.settings.frame_options import FrameOptions, Rule, frame_options
 from sparkhaven.jobs.streams.budget import ErrorBudget
-from sparkhaven.store.epochs.retention import DEFAULTS
-from sparkhaven.store.epochs.state.commit_policy import Durability
+from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Durability
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

@@ -15,8 +15,7 @@ from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS, StreamSpec
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.stream_file import partition_of
 from sparkhaven.jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
-from sparkhaven.store.epochs.retention import DEFAULTS
-from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout, TableName, check_stream

@@ -12,8 +12,7 @@ from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import Count, PathText, Seconds, SettingsModel
 from sparkhaven.ingest.settings.units import parse_instant_ns
 from sparkhaven.ingest.spec.stream_spec import DEFAULT_BOUND_S, BadRowBudget, Unit
-from sparkhaven.store.epochs.retention import DEFAULTS
-from sparkhaven.store.epochs.state.commit_policy import SYNC_SECONDS, CommitPolicy, Durability
+from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, SYNC_SECONDS, CommitPolicy, Durability
 
 BUDGET = BadRowBudget()
 META = "^(topic|partition|offset|timestamp|receive_time|key|file|line|header:.+)$"

@@ -33,7 +33,7 @@ from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.commit_policy import Retention
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

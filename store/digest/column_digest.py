@@ -145,34 +145,29 @@ def _digest_small(column: Column, tag: int, entries: npt.NDArray[Any]) -> int:
 
 
 def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any) -> int:
-    total = 0
-    if entries.dtype.kind == "f":
-        values = entries
-        missing = entries == null
-        count = int(np.count_nonzero(missing))
-        if count:
-            total, values = digest_nulls(column, count), entries[~missing]
+    missing = entries == null
+    count = int(np.count_nonzero(missing))
+    total, values = (digest_nulls(column, count), entries[~missing]) if count else (0, entries)
+    if not len(values):
+        return total
+    if values.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one, which is all the same here
             words = values.astype(np.float64)
-        nan = np.isnan(words)
-        if nan.any():
-            words[nan] = np.nan
-            bits = words.view(np.int64)
-            bits[nan] = 0x7FF8000000000000
-        return total + hash_sum(_prefix(column, tag), words.view(np.uint64))
-    low, high = entries.min(), entries.max()
-    if low == null:
-        missing = entries == null
-        count = int(np.count_nonzero(missing))
-        total, entries = digest_nulls(column, count), entries[~missing]
-        if not len(entries):
-            return total
-        low = entries.min()
-    if int(high) - int(low) < min(FEW, len(entries)) // 2:
-        counts = np.bincount((entries - low).astype(np.intp))
+        return total + hash_sum(_prefix(column, tag), _one_nan(words).view(np.uint64))
+    low, high = values.min(), values.max()
+    if int(high) - int(low) < min(FEW, len(values)) // 2:
+        counts = np.bincount((values - low).astype(np.intp))
         present = np.flatnonzero(counts)
         return total + counted_sum(_prefix(column, tag), present + np.int64(low), counts[present])
-    return total + hash_sum(_prefix(column, tag), entries.astype(np.int64).view(np.uint64))
+    return total + hash_sum(_prefix(column, tag), values.astype(np.int64).view(np.uint64))
+
+
+def _one_nan(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The bits of numbers, which are changed in place: every NaN is the same."""
+    nan = np.isnan(numbers)
+    bits = numbers.view(np.int64)
+    bits[nan] = 0x7FF8000000000000
+    return bits
 
 
 def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
@@ -232,9 +227,7 @@ def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
     prefix = _prefix(column, _tag(column))
     if pa.types.is_floating(valid.type):
         numbers = valid.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
-        nan = np.isnan(numbers)
-        words = numbers.view(np.int64)
-        words[nan] = 0x7FF8000000000000
+        words = _one_nan(numbers)
     else:
         if pa.types.is_timestamp(valid.type):
             valid = valid.cast(pa.timestamp("ns", "UTC"))

@@ -25,8 +25,6 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
-COMPACT_BYTES = 1 << 20
-LEAST_WORK = 50
 BYTES_A_UNIT = 4096  # bytes copied in the time to apply one record to one location
 PIECE = 1 << 18
 

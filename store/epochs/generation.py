@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.recovery.recover import (
 from sparkhaven.store.epochs.recovery.removed_stream import begin_anew, remove_empty
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
-from sparkhaven.store.epochs.retention import DEFAULTS, Retention
+from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs

@@ -10,7 +10,7 @@ from sparkhaven.store.epochs.compaction import Compacted, Compaction, is_due
 from sparkhaven.store.epochs.files.head import Head, HeadWriter, Mark
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import fold_removals, write_removals
-from sparkhaven.store.epochs.retention import Retention
+from sparkhaven.store.epochs.state.commit_policy import Retention
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, EpochConflictError, phase_of

@@ -32,7 +32,7 @@ from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
 from sparkhaven.store.epochs.state.tombstone import RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
 from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.log_frames import FRAME, Frame, frame, refuse_damage, scan
+from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, scan
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -159,8 +159,8 @@ class Pin:
         scanned = scan(data, 0)
         if data[: FRAME.size] != self._mark or not scanned.frames or scanned.beyond:
             return None
-        mark_at = self._last
-        self._last, self._mark = _mark(scanned.frames[-1], mark_at)
+        newest = scanned.frames[-1]
+        self._last, self._mark = self._last + newest.offset, frame(newest.payload)[: FRAME.size]
         rollbacks = (
             decode(part.payload, self._log) for part in scanned.frames[1:] if ROLLBACK in written(part.payload)
         )
@@ -172,11 +172,6 @@ class Pin:
         refuse_damage(rollbacks.found, self._log)
         self._last, self._mark = rollbacks.found.last
         return *rollbacks.folded, *rollbacks.logged
-
-
-def _mark(last: Frame, start: int) -> tuple[int, bytes]:
-    """Offset of a frame that was read from ``start`` on, and its length and checksum."""
-    return start + last.offset, frame(last.payload)[: FRAME.size]
 
 
 def left(directory: Path, rows: int) -> SnapshotMovedError:

@@ -21,8 +21,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sparkhaven.store.io.file_lock import Lock
-from sparkhaven.store.io.open_files import MAP_FROM, Opened, shorter
+from sparkhaven.store.io.open_files import MAP_FROM, Lock, Opened, shorter
 from sparkhaven.store.io.stat import Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
 from sparkhaven.store.io.system_errors import in_phase, naming

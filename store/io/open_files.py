@@ -1,10 +1,11 @@
-"""Files that are open for reading."""
+"""Open files: to be read, or locked. An advisory lock is one of the open file, not of its name."""
 
 from __future__ import annotations
 
 import mmap
 import os
 from pathlib import Path
+from types import TracebackType
 
 from sparkhaven.store.errors import CorruptFileError
 
@@ -72,3 +73,40 @@ def shorter(path: Path, expected: int, found: int) -> CorruptFileError:
         found=f"{found} bytes",
         hint="run `sparkhaven verify --deep`, then restore the file or roll back",
     )
+
+
+class Lock:
+    """An exclusive advisory lock on an open file or directory; released by ``release``, the end of a ``with``, or
+    process death.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptors = [descriptor]
+        self.path = path
+
+    @property
+    def held(self) -> bool:
+        return bool(self._descriptors)
+
+    @property
+    def inode(self) -> int:
+        """The locked inode; the name may lead to another one if the file was replaced."""
+        return os.fstat(self._descriptors[-1]).st_ino
+
+    def add(self, other: Lock) -> None:
+        """Holds ``other`` too, as the newest; both are released together. ``other`` holds nothing from then on."""
+        self._descriptors += other._descriptors
+        other._descriptors = []
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Releases the lock; idempotent."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
-from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, generations, load_record
+from sparkhaven.store.merges.merge_records import MergeRecord, generations, load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -76,11 +76,8 @@ def current_names(record: MergeRecord, schema: TableSchema) -> MergeRecord:
         digests_in=renamed(record.proof.digests_in, labels),
         digests_out=renamed(record.proof.digests_out, labels),
     )
-    return replace(record, outputs=tuple(_output(output, labels) for output in record.outputs), proof=proof)
-
-
-def _output(output: MergeOutput, labels: Mapping[str, str]) -> MergeOutput:
-    return replace(output, digests=renamed(output.digests, labels), stats=renamed(output.stats, labels))
+    outputs = (replace(o, digests=renamed(o.digests, labels), stats=renamed(o.stats, labels)) for o in record.outputs)
+    return replace(record, outputs=tuple(outputs), proof=proof)
 
 
 def renamed(values: Mapping[str, V], labels: Mapping[str, str]) -> dict[str, V]:

@@ -21,7 +21,7 @@ from sparkhaven.ingest.settings.base_model import (
     given_keys,
 )
 from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
-from sparkhaven.store.epochs.state.file_positions import DEFAULT_MAX_FILE_AGE_S
+from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 
 FILE_DIALECT = ("header", "skip_lines", "comment", *DIALECT)
 

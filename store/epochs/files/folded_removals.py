@@ -27,7 +27,8 @@ _ENTRY = struct.Struct("<IIqqqqqqIB")
 
 def encode_folded(removals: Sequence[Removal]) -> bytes:
     """The payload of these removals, without those that a later one supersedes."""
-    kept = _needed(removals)
+    deleted = {(r.key, r.since, r.made_ms) for r in removals if r.phase == RemovalPhase.DELETE}
+    kept = [r for r in removals if r.phase == RemovalPhase.DELETE or (r.key, r.since, r.made_ms) not in deleted]
     internals, values, proofs = Numbering(), Numbering(), Numbering()
     entries = [
         _ENTRY.pack(
@@ -100,11 +101,6 @@ def _first(text: bytes, where: object) -> Mapping[str, Any]:
         return dict(folded)
     except BROKEN as error:
         raise _damaged(where, error) from error
-
-
-def _needed(removals: Sequence[Removal]) -> list[Removal]:
-    deleted = {(r.key, r.since, r.made_ms) for r in removals if r.phase == RemovalPhase.DELETE}
-    return [r for r in removals if r.phase == RemovalPhase.DELETE or (r.key, r.since, r.made_ms) not in deleted]
 
 
 def _damaged(where: object, error: Exception) -> CorruptFileError:

@@ -38,7 +38,6 @@ from sparkhaven.store.framing.log_frames import FRAME, HEAD_MAGIC, ByteSource
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.frozen import frozen
 
-HEAD_BYTES = 1 << 16  # some hundred small epochs: a reader decodes them in milliseconds, each time it opens the table
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
 
 

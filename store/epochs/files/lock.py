@@ -37,8 +37,8 @@ def take_leased_lock(fs: Fs, path: Path, generation: int, *, pause: Callable[[fl
     LockLostError: another process has opened the stream since, or holds the lock for a minute. A preview of a recovery
     holds it for a moment, without a new generation.
     """
-    pauses = iter(COMMIT_LOCK_PAUSES)
-    while True:
+
+    def take() -> Lock | None:
         _require_generation(fs, path, generation)
         lock = fs.lock(path)
         if lock is not None:
@@ -47,25 +47,32 @@ def take_leased_lock(fs: Fs, path: Path, generation: int, *, pause: Callable[[fl
             except BaseException:
                 lock.release()
                 raise
+        return lock
+
+    lock = _once_free(take, pause)
+    if lock is None:
+        raise lock_lost(fs, path, "another process has held the stream for a minute")
+    return lock
+
+
+def _once_free(take: Callable[[], Lock | None], pause: Callable[[float], None]) -> Lock | None:
+    """A lock that is tried again and again; None if it is not free within a minute."""
+    for seconds in COMMIT_LOCK_PAUSES:
+        if (lock := take()) is not None:
             return lock
-        wait = next(pauses, None)
-        if wait is None:
-            raise lock_lost(fs, path, "another process has held the stream for a minute")
-        pause(wait)
+        pause(seconds)
+    return take()
 
 
 def _require_generation(fs: Fs, path: Path, generation: int) -> None:
-    owner = _owner(fs, path)
-    if owner.get("generation") != generation:
-        pid, host = owner.get("pid"), owner.get("host")
-        raise LockLostError(
+    if _owner(fs, path).get("generation") != generation:
+        raise lock_lost(
+            fs,
+            path,
             "another process has opened the stream since this write began",
-            where=path,
             expected=f"generation {generation}",
-            found=f"process {pid} on {host}, generation {owner.get('generation')}" if owner else "no owner",
+            unknown="no owner",
             hint="write again when that process has ended. Nothing of this write was committed",
-            pid=pid,
-            host=host,
         )
 
 
@@ -80,18 +87,15 @@ def take_commit_lock(fs: Fs, path: Path, *, pause: Callable[[float], None] = tim
     A commit, a compaction, a removal and an opening hold it one at a time. So a process that was suspended while
     holding it is not overtaken, even if the stream's lock file was deleted.
     """
-    pauses = iter(COMMIT_LOCK_PAUSES)
-    while (commit_lock := lock_commits(fs, path)) is None:
-        wait = next(pauses, None)
-        if wait is None:
-            raise LockLostError(
-                "another process holds the commit lock of this stream",
-                where=path,
-                expected="free within a minute",
-                found="still locked",
-                hint="it may be suspended. End it (`fuser` on the file names it), then restart. Delete no lock file",
-            )
-        pause(wait)
+    commit_lock = _once_free(lambda: lock_commits(fs, path), pause)
+    if commit_lock is None:
+        raise LockLostError(
+            "another process holds the commit lock of this stream",
+            where=path,
+            expected="free within a minute",
+            found="still locked",
+            hint="it may be suspended. End it (`fuser` on the file names it), then restart. Delete no lock file",
+        )
     return commit_lock
 
 
@@ -214,20 +218,20 @@ def in_progress(fs: Fs, path: Path) -> bool:
         return False  # without the kernel's list the caller reports the file
 
 
-def lock_lost(fs: Fs, path: Path, what: str) -> LockLostError:
+def lock_lost(
+    fs: Fs,
+    path: Path,
+    what: str,
+    *,
+    expected: str = "a stream that no other process holds",
+    unknown: str = "an owner that has not written the lock file yet",
+    hint: str = "stop that process, or wait until it ends. A stream has one writer",
+) -> LockLostError:
     """A LockLostError with the owner in the lock file, if any; ``pid`` and ``host`` are attributes."""
     owner = _owner(fs, path)
     pid, host = owner.get("pid"), owner.get("host")
-    known = f"process {pid} on {host}, generation {owner.get('generation')}"
-    return LockLostError(
-        what,
-        where=path,
-        expected="a stream that no other process holds",
-        found=known if owner else "an owner that has not written the lock file yet",
-        hint="stop that process, or wait until it ends. A stream has one writer",
-        pid=pid,
-        host=host,
-    )
+    known = f"process {pid} on {host}, generation {owner.get('generation')}" if owner else unknown
+    return LockLostError(what, where=path, expected=expected, found=known, hint=hint, pid=pid, host=host)
 
 
 def _owner(fs: Fs, path: Path) -> dict[str, object]:

@@ -125,13 +125,8 @@ def read_removals(place: StreamPlace, start: int = 0) -> Removals:
     file = _opened(place.fs, path)
     size = file.base + file.source.size if file else 0
     if size < start:
-        raise CorruptFileError(
-            "removals that the stream has applied are missing",
-            where=path,
-            expected=f"{start} bytes or more",
-            found=f"{size} bytes",
-            hint="restore log, checkpoint and removals from one copy. Nothing was changed or deleted",
-        )
+        what = "removals that the stream has applied are missing"
+        raise _damaged(path, what, f"{start} bytes or more", f"{size} bytes")
     if file is None:
         return Removals((), 0, 0)
     base, offset = file.base, max(start - file.base, HEADER.size)
@@ -199,17 +194,16 @@ def _opened(fs: Fs, path: Path) -> _File | None:
         return _File(source, 0, HEADER.size, REMOVALS_MAGIC_1)
     base = number & ((1 << _BASE) - 1)
     if first != _header(base):
-        raise CorruptFileError(
-            "the header of the removals is damaged",
-            where=path,
-            expected="a number with its checksum",
-            found=f"{number:#x}",
-            hint="restore log, checkpoint and removals from one copy. Nothing was changed or deleted",
-        )
+        raise _damaged(path, "the header of the removals is damaged", "a number with its checksum", f"{number:#x}")
     opening = source.read(HEADER.size, FRAME.size + len(OPENING))
     folded = opening[FRAME.size :] == OPENING
     end = HEADER.size + (FRAME.size + FRAME.unpack_from(opening)[0] if folded else 0)
     return _File(source, base, end, REMOVALS_MAGIC)
+
+
+def _damaged(path: Path, what: str, expected: str, found: str) -> CorruptFileError:
+    hint = "restore log, checkpoint and removals from one copy. Nothing was changed or deleted"
+    return CorruptFileError(what, where=path, expected=expected, found=found, hint=hint)
 
 
 def _header(base: int) -> bytes:

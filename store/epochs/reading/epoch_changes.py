@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sparkhaven.store.epochs.reading.log_reader import LogFiles, read_files
 from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.epochs.state.replay import chain
@@ -40,7 +38,11 @@ class EpochChanges:
         self._anew = f"start with a new checkpoint, at `earliest`, `latest` or a kept epoch ({listed})"
         self._records = chain(files.records, files.epoch, None, files.path)
         self.floor = files.epoch
-        self.steps = tuple(self._steps())
+        self.steps = tuple(
+            Step(r.epoch, r.batch.rows, r.batch.time_ms) if isinstance(r, CommitRecord) else Step(r.epoch, 0, r.time_ms)
+            for r in self._records
+            if isinstance(r, CommitRecord | RollbackRecord)
+        )
 
     @classmethod
     def of(cls, place: StreamPlace) -> EpochChanges:
@@ -94,13 +96,6 @@ class EpochChanges:
             found="another location, or none",
             hint=f"merged rows are in history. Read the date {key.value} with spark.read, then {self._anew}",
         )
-
-    def _steps(self) -> Iterator[Step]:
-        for record in self._records:
-            if isinstance(record, CommitRecord):
-                yield Step(record.epoch, record.batch.rows, record.batch.time_ms)
-            elif isinstance(record, RollbackRecord):
-                yield Step(record.epoch, 0, record.time_ms)
 
     def _not_kept(self, epoch: int) -> SnapshotMovedError:
         if epoch < self.floor:

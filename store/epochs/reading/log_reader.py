@@ -180,11 +180,7 @@ def _from_head(
         return None
     if end.last[1] == b"":
         end = Survey(end.end, end.rest, end.beyond, head.mark)
-    return Newest(opened, head.state, head.removals, records, _itself, end, offset, head)
-
-
-def _itself(record: Record) -> Record:
-    return record
+    return Newest(opened, head.state, head.removals, records, lambda record: record, end, offset, head)
 
 
 def _files(opened: OpenedFiles) -> LogFiles:

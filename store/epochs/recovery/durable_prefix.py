@@ -44,8 +44,10 @@ def first_lost(
         for report in commit.batch.reports:
             directory = place.intraday_location(report.key)
             base = durable.get(report.key)
-            if report.base_epoch == 0 and not _has_definition(place.fs, directory):
-                lost.append(commit.epoch)
+            if report.base_epoch == 0:
+                definition = place.fs.stat(directory / TABLE_DEFINITION)
+                if definition is None or not definition.size:
+                    lost.append(commit.epoch)
             for name, state in report.files.items():
                 before = base.files.get(name) if base and report.base_epoch else None
                 trail = trails.setdefault(directory / name, _Trail(before))
@@ -78,11 +80,6 @@ def first_unwritten(
     unsynced.sync(place.fs)
     place.fs.drop_cached(paths)
     return first_lost(place, durable, commits)
-
-
-def _has_definition(fs: Fs, directory: Path) -> bool:
-    stat = fs.stat(directory / TABLE_DEFINITION)
-    return stat is not None and stat.size > 0
 
 
 def _first_bad(fs: Fs, path: Path, trail: _Trail) -> int | None:

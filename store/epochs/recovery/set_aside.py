@@ -1,4 +1,4 @@
-"""Damaged locations that were set aside: excluded from reads, with nothing deleted.
+"""Locations that a log has and the disk has not: damaged ones that were set aside, with nothing deleted.
 
 ``<internal>/<value>/.set-aside-<Table>-<since>``       the directory, renamed in place
 ``.set-aside/<internal>/<value>/<Table>-<since>.json``  its note: stream, epochs, rows, reason, time, path
@@ -7,6 +7,9 @@
 the location is recorded in the removals, as a delete whose proof names the place. If it is interrupted, the stream
 still does not open, and the same call completes it. *Reader.* As long as the note exists, a read that needs those rows
 is an error. To accept their loss, move the directory and its note out of the tree.
+
+Others were merged and deleted after the log was copied. History has their rows, so nothing is lost; a log that was
+restored from before the removal has to forget them.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from pathlib import Path
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.tombstone import Removal, RemovalPhase
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.layout import LocationKey, check_stream
-from sparkhaven.store.merges.merge_records import lock_table, merged_rows, newest
+from sparkhaven.store.layout import LocationKey, TableName, check_stream
+from sparkhaven.store.merges.merge_records import MergeInput, lock_table, merged_rows, newest
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.frozen import frozen
 
@@ -156,3 +160,24 @@ def _read(fs: Fs, path: Path) -> SetAside:
             hint="restore it from a copy, or move it out of the tree with what it names to accept the loss",
         ) from error
     return note
+
+
+def gone_after_merge(place: TablePlace, location: LocationState | None, taken: MergeInput) -> bool:
+    """Whether a merge has all rows of a location whose directory is not there, and that was not set aside."""
+    if location is None or location.truncated or location.since != taken.since or taken.rows < location.rows:
+        return False
+    directory = place.intraday_location(location.key)
+    return place.fs.stat(directory) is None and place.fs.stat(aside_of(directory, location.since)) is None
+
+
+def words_of(table: TableName, key: LocationKey, taken: MergeInput, log: Path) -> tuple[str, str, str, str]:
+    """What to say of a log that has such a location: the error, what was expected and found, and what to do."""
+    return (
+        f"the commit log of stream {taken.stream!r} is older than the removal of {key.internal}/{key.value}. History"
+        " has its rows",
+        f"a log and removals without {key.internal}/{key.value}, whose directory is gone since its merge",
+        f"{taken.rows} rows of it in {log}",
+        f"stop the stream. Restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent}."
+        f" Without one, `sparkhaven recover {table} {taken.stream} --from-locations` goes on with the rows of history."
+        " Nothing was changed or deleted",
+    )

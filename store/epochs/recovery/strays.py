@@ -25,7 +25,6 @@ from sparkhaven.store.epochs.recovery.directory_plan import Moved, Settlement
 from sparkhaven.store.epochs.recovery.resume import Resumed
 from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.table.table_size import published
@@ -118,16 +117,10 @@ class _Origins:
 
     def _bound(self) -> int:
         if self._largest is None:
-            self._largest = max(LEAST_BYTES, _largest(self._resumed.state))
+            locations = self._resumed.state.locations.values()
+            sizes = (sum(physical_size(name, f.size) for name, f in location.files.items()) for location in locations)
+            self._largest = max([LEAST_BYTES, *sizes])
         return self._largest
-
-
-def _largest(state: StreamState) -> int:
-    sizes = (
-        sum(physical_size(name, file.size) for name, file in location.files.items())
-        for location in state.locations.values()
-    )
-    return max(sizes, default=0)
 
 
 def _free_name(fs: Fs, directory: Path, generation: int) -> Path:

@@ -16,8 +16,8 @@ from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start,
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.reading.stream_state import known_state
-from sparkhaven.store.epochs.recovery.deleted import gone_after_merge
 from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
+from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.tombstone import Named, Removal, RemovalPhase

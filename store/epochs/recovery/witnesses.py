@@ -20,8 +20,8 @@ from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, walk_locati
 from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.recovery.deleted import gone_after_merge, words_of
 from sparkhaven.store.epochs.recovery.named_epochs import named_by_head, named_by_ledger
+from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge, words_of
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.epochs.state.tombstone import Named
@@ -159,7 +159,7 @@ class Witnesses:
         state = self._states.get(stream)
         if state is None:
             yield from self._without_log(stream, path, epoch)
-        elif epoch > state.epoch and not self._may_have_lost(state):
+        elif epoch > state.epoch and (state.syncs_each_batch or state.boot_id == self._place.fs.boot_id()):
             again = self._again(stream, lambda now: now.epoch >= epoch)
             if again is None:
                 yield from self._without_log(stream, path, epoch)
@@ -233,9 +233,6 @@ class Witnesses:
         )
 
     # --- what they share -------------------------------------------------------------------------------
-
-    def _may_have_lost(self, state: StreamState) -> bool:
-        return not state.syncs_each_batch and state.boot_id != self._place.fs.boot_id()
 
     def _again(self, stream: str, enough: Callable[[StreamState], bool]) -> StreamState | None:
         """The newest state of a stream, read after the witness; one read before serves where it is ``enough``."""

@@ -35,7 +35,6 @@ from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.types.frozen import frozen
 
 NO_HORIZON = -(2**63)
-DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
 CLOCK_ALLOWANCE_S = 3600.0  # accepted difference between the clocks of machines
 
 

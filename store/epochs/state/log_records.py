@@ -103,7 +103,9 @@ Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
 
 
 def encode(record: Record) -> bytes:
-    value = _common(record) | _own(record)
+    time_ms = record.batch.time_ms if isinstance(record, CommitRecord) else record.time_ms
+    common = {"n": record.n, "epoch": record.epoch, "generation": record.generation, "time": time_ms}
+    value = common | _own(record)
     if not isinstance(record, CommitRecord):
         return dump(value)
     value["reports"], packed = encode_reports(record.batch.reports)
@@ -136,11 +138,6 @@ def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
     return record
 
 
-def _common(record: Record) -> dict[str, Any]:
-    time_ms = record.batch.time_ms if isinstance(record, CommitRecord) else record.time_ms
-    return {"n": record.n, "epoch": record.epoch, "generation": record.generation, "time": time_ms}
-
-
 def _own(record: Record) -> dict[str, Any]:
     match record:
         case OpenRecord():
@@ -166,11 +163,8 @@ def _own(record: Record) -> dict[str, Any]:
                 "rows": batch.rows,
                 "schema": batch.schema_version,
                 "counts": batch.counts,
-                **{
-                    name: part
-                    for name, part in (("ranges", _ranges(batch.ranges)), ("gaps", _ranges(batch.gaps)))
-                    if part
-                },
+                **({"ranges": _ranges(batch.ranges)} if batch.ranges else {}),
+                **({"gaps": _ranges(batch.gaps)} if batch.gaps else {}),
             }
         case RollbackRecord():
             changed = [[key.internal, key.value] for key in record.changed]

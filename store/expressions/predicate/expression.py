@@ -33,7 +33,7 @@ from sparkhaven.store.expressions.predicate.nodes import (
 )
 from sparkhaven.store.expressions.predicate.pruning import TRUE, outcomes
 from sparkhaven.store.expressions.predicate.repair import repaired
-from sparkhaven.store.expressions.predicate.syntax import compared, parse
+from sparkhaven.store.expressions.predicate.syntax import parse
 from sparkhaven.store.expressions.tokens import Token, columns_of
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.types.committed_columns import RangeStats
@@ -66,7 +66,8 @@ def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
     """``left sign right``, whatever the columns are called. Raises SchemaParseError where they cannot be compared."""
     text = f"{left.name} {sign} {right.name}"
     try:
-        return Predicate(text, compared(sign, left, right))
+        sides = comparable(column_node(left), column_node(right), Token("sign", sign, 1))
+        return Predicate(text, PredicateNode(sign, Sort.BOOLEAN, sides))
     except PredicateError as error:
         raise _unusable(text, error, error.hint) from None
 

@@ -78,12 +78,6 @@ def parse(text: str, columns: Iterable[Column]) -> PredicateNode:
     return node
 
 
-def compared(sign: str, left: Column, right: Column) -> PredicateNode:
-    """The comparison of two columns. Raises PredicateError where their types cannot be compared."""
-    token = Token("sign", sign, 1)
-    return PredicateNode(sign, Sort.BOOLEAN, comparable(column_node(left), column_node(right), token))
-
-
 def _refused(character: int, sign: str) -> PredicateError:
     hint = _OTHER_SPELLINGS.get(sign)
     expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"

@@ -69,11 +69,7 @@ _BOXES: dict[str, tuple[Struct, Callable[[Any], Any]]] = {
 _ELEMENTS = {"[Z": "?", "[B": ">i1", "[C": ">u2", "[S": ">i2", "[I": ">i4", "[J": ">i8", "[F": ">f4", "[D": ">f8"}
 
 
-class _Unfinished:
-    """Placeholder of a value that is still being read."""
-
-
-_UNFINISHED = _Unfinished()
+_UNFINISHED = object()  # in the place of a value that is still being read
 
 
 class Reader(StreamCursor):
@@ -96,15 +92,25 @@ class Reader(StreamCursor):
             0x70: lambda: None,
             0x71: self._reference,
             0x73: self._object,
-            0x74: self._string,
+            0x74: lambda: self._kept(self._utf()),
             0x75: self._array,
-            0x76: self._class_token,
-            0x7C: self._long_string,
+            0x76: lambda: self._kept(JClass(self._descriptor())),
+            0x7C: lambda: self._kept(self._text(self._number(_I8))),
         }
 
-    def _keep(self, value: Any) -> int:
-        self._handles.append(value)
+    def _slot(self) -> int:
+        """The handle of a value that is still being read."""
+        self._handles.append(_UNFINISHED)
         return len(self._handles) - 1
+
+    def _kept(self, value: Any) -> Any:
+        self._handles.append(value)
+        return value
+
+    def _deeper(self, offset: int) -> None:
+        if self._depth >= MAX_DEPTH:
+            raise self.fail("values are nested too deeply", offset, expected=f"at most {MAX_DEPTH} levels")
+        self._depth += 1
 
     def header(self) -> None:
         if self.data[:4] != STREAM_HEADER:
@@ -119,9 +125,7 @@ class Reader(StreamCursor):
         read = self._readers.get(tag)
         if read is None:
             raise self.fail("unexpected type tag", offset, expected="a value", found=f"tag {tag:02X}")
-        if self._depth >= MAX_DEPTH:
-            raise self.fail("values are nested too deeply", offset, expected=f"at most {MAX_DEPTH} levels")
-        self._depth += 1
+        self._deeper(offset)
         value = read()
         self._depth -= 1
         return value
@@ -159,21 +163,6 @@ class Reader(StreamCursor):
             raise self.fail("value refers to an enclosing value", offset, found=f"handle {index + FIRST_HANDLE:X}")
         return value
 
-    def _string(self) -> str:
-        text = self._utf()
-        self._handles.append(text)
-        return text
-
-    def _long_string(self) -> str:
-        text = self._text(self._number(_I8))
-        self._handles.append(text)
-        return text
-
-    def _class_token(self) -> JClass:
-        token = JClass(self._descriptor())
-        self._handles.append(token)
-        return token
-
     def _descriptor(self) -> Descriptor:
         descriptor = self._descriptor_or_null()
         if descriptor is None:
@@ -194,11 +183,9 @@ class Reader(StreamCursor):
             raise self.fail(
                 "byte does not start a class descriptor", offset, expected="70, 71 or 72", found=f"{tag:02X}"
             )
-        if self._depth >= MAX_DEPTH:
-            raise self.fail("values are nested too deeply", offset, expected=f"at most {MAX_DEPTH} levels")
-        self._depth += 1
+        self._deeper(offset)
         name = self._utf()
-        slot = self._keep(_UNFINISHED)
+        slot = self._slot()
         try:
             suid, flags, count = _SUID.unpack_from(self.data, self.pos)
         except StructError:
@@ -251,10 +238,8 @@ class Reader(StreamCursor):
         name = descriptor.name
         box = _BOXES.get(name)
         if box is not None and name in self._allowed:
-            value = box[1](self._number(box[0]))
-            self._handles.append(value)
-            return value
-        slot = self._keep(_UNFINISHED)
+            return self._kept(box[1](self._number(box[0])))
+        slot = self._slot()
         fields: dict[str, Any] = {}
         content: list[Any] = []
         for level in descriptor.lineage:
@@ -299,7 +284,7 @@ class Reader(StreamCursor):
         name = descriptor.name
         if not name.startswith("[") or (name not in self._allowed and not self._accepts(descriptor)):
             raise self._unknown(name, offset)
-        slot = self._keep(_UNFINISHED)
+        slot = self._slot()
         length = self._number(_I4)
         element = _ELEMENTS.get(name)
         array: JArray | JNumbers

@@ -64,9 +64,10 @@ def decode_footer(data: bytes | None, where: object) -> Footer:
         return Footer()
     try:
         entry = json.loads(data)
+        codecs = [(member, member["codec"]) for member in entry.get("columnTypes", ()) if "codec" in member]
         footer = Footer(
-            {tuple(_texts(m["columns"])): _text(m["indexTablePath"]) for m in entry.get("dataIndexes", ())},
-            {m["columnName"]: _codec(m["codec"]) for m in entry.get("columnTypes", ()) if "codec" in m},
+            {tuple(map(_text, m["columns"])): _text(m["indexTablePath"]) for m in entry.get("dataIndexes", ())},
+            {m["columnName"]: (_text(c["codecName"]), _text(c["dataType"])) for m, c in codecs},
             {_text(m["columnName"]): _text(m["sortDirection"]) for m in entry.get("sortingColumns", ())},
             _text(entry["version"]),
         )
@@ -84,14 +85,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise TypeError(f"{value!r} is not a text")
     return value
-
-
-def _texts(values: Any) -> list[str]:
-    return [_text(value) for value in values]
-
-
-def _codec(value: Any) -> tuple[str, str]:
-    return _text(value["codecName"]), _text(value["dataType"])
 
 
 def _wrong(problem: str, where: object, expected: object, found: object) -> CorruptFileError:

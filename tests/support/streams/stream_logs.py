@@ -7,8 +7,7 @@ from typing import Any
 
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.retention import Retention
-from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Retention
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.types.model import TableSchema
 

@@ -14,8 +14,7 @@ from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.recover import preview_recovery
-from sparkhaven.store.epochs.retention import Retention
-from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy, Retention
 from sparkhaven.store.epochs.state.log_values import LocationReport
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from sparkhaven.store.io.fs import Fs, Lock
