@@ -41,6 +41,7 @@ import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 EXIT_DONE, EXIT_BAD_DATA, EXIT_USAGE, EXIT_RETRY = 0, 1, 2, 3
@@ -89,18 +90,13 @@ class SparkhavenError(Exception):
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """All but ``what``, as the keywords that make the error again."""
         return {"where": self.where, "expected": self.expected, "found": self.found, "hint": self.hint, **self.extra}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.what, self._parts))
+        return partial(type(self), self.what, **self._parts), ()
 
 
 E = TypeVar("E", bound=SparkhavenError)
-
-
-def _rebuild(cls: type[SparkhavenError], what: str, parts: dict[str, Any]) -> SparkhavenError:
-    return cls(what, **parts)
 
 
 def replaced(error: E, **parts: object) -> E:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -110,6 +111,15 @@ class LocationKey:
     value: str
 
 
+def _stream_file(suffix: str) -> Callable[[Layout, TableName, str], Path]:
+    """The path of a file of a stream, beside its commit log."""
+
+    def path(layout: Layout, table: TableName, stream: str) -> Path:
+        return layout.streams(table) / f"{stream}.{suffix}"
+
+    return path
+
+
 @frozen
 class Layout:
     """All paths below one database root."""
@@ -142,30 +152,13 @@ class Layout:
         """Directory of commit logs, checkpoints and locks; plain files only."""
         return self.intraday(table) / ".streams"
 
-    def stream_log(self, table: TableName, stream: str) -> Path:
-        return self.streams(table) / f"{stream}.log"
-
-    def stream_checkpoint(self, table: TableName, stream: str) -> Path:
-        return self.streams(table) / f"{stream}.checkpoint"
-
-    def stream_head(self, table: TableName, stream: str) -> Path:
-        """Cached state of a stream at a recent epoch, safe to delete."""
-        return self.streams(table) / f"{stream}.head"
-
-    def stream_lock(self, table: TableName, stream: str) -> Path:
-        return self.streams(table) / f"{stream}.lock"
-
-    def stream_removals(self, table: TableName, stream: str) -> Path:
-        """Log of truncated and deleted locations of a stream, written by maintenance."""
-        return self.streams(table) / f"{stream}.removals"
-
-    def stream_quarantine(self, table: TableName, stream: str) -> Path:
-        """Ledger of a stream's quarantine: its place, and the changes of the commit log that it has not applied yet."""
-        return self.streams(table) / f"{stream}.quarantine"
-
-    def stream_removed(self, table: TableName, stream: str) -> Path:
-        """Note about a stream of this name that was removed: the numbers that it had used."""
-        return self.streams(table) / f"{stream}.removed"
+    stream_log = _stream_file("log")
+    stream_checkpoint = _stream_file("checkpoint")  # compacted state at the rollback floor
+    stream_head = _stream_file("head")  # cached state at a recent epoch, safe to delete
+    stream_lock = _stream_file("lock")
+    stream_removals = _stream_file("removals")  # truncated and deleted locations, written by maintenance
+    stream_quarantine = _stream_file("quarantine")  # ledger: its place, and changes of the log not applied to it yet
+    stream_removed = _stream_file("removed")  # note about a stream that was removed: the numbers that it had used
 
     # --- history
     def system(self, namespace: str) -> Path:

@@ -182,7 +182,7 @@ class StreamLog:
                 short.start(floor, self._undone, self.removals_end)
         if not short.running:
             short.touched = 0
-            if self._fold_removals() or short.head_is_due(self.removals_end):
+            if self._fold_removals() or short.head.is_due(self._file.length + self.removals_end):
                 self.write_head()
             return False
         if not short.step(whole=now):
@@ -214,7 +214,8 @@ class StreamLog:
         self._file.require_usable()
         with self._commit_lock():
             self._file.require_owned()
-            return self._short.write_head(self.state, self._undone, (self.removals_end, self._last_removal))
+            removals = self.removals_end, self._last_removal
+            return self._short.head.write(self.state, self._undone, self._file, removals)
 
     def rollback(self, to: int, *, reason: str = "asked for") -> int:
         """Commits the state of the kept epoch ``to``, positions included, as a new epoch; returns its number.

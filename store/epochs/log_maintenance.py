@@ -25,13 +25,13 @@ class Shortening:
     def __init__(self, place: StreamPlace, *, log: LogFile, retention: Retention) -> None:
         self._place = place
         self._log, self._retention = log, retention
-        self._head = HeadWriter(place, retention.head_bytes)
+        self.head = HeadWriter(place, retention.head_bytes)
         self._running: Compaction | None = None
         self.checkpoint_bytes = self.touched = 0
 
     def begin(self, checkpoint_bytes: int, head_end: int, head_bytes: int) -> None:
         self.checkpoint_bytes = checkpoint_bytes
-        self._head.begin(head_end, max(head_bytes, checkpoint_bytes))
+        self.head.begin(head_end, max(head_bytes, checkpoint_bytes))
 
     @property
     def running(self) -> bool:
@@ -66,7 +66,7 @@ class Shortening:
         moved, (offset, mark) = running.moved, self._log.last
         last = (offset - moved, mark) if offset - moved >= HEADER.size else (HEADER.size, b"")
         try:
-            self._head.replace(Head(state, running.floor, last, *removals, running.undone))
+            self.head.replace(Head(state, running.floor, last, *removals, running.undone))
             done = running.finish()
         except OSError as error:
             self.stop()
@@ -97,12 +97,6 @@ class Shortening:
         """Folds the removals if they have grown enough; returns their last record. EpochConflictError: no space."""
         with self._room():
             return fold_removals(self._place, least_bytes=self._retention.compact_bytes, commit_lock=commit_lock)
-
-    def head_is_due(self, removals_end: int) -> bool:
-        return self._head.is_due(self._log.length + removals_end)
-
-    def write_head(self, state: StreamState, undone: RolledBackEpochs, removals: tuple[int, Mark]) -> bool:
-        return self._head.write(state, undone, self._log, removals)
 
     def _inodes(self) -> tuple[int, ...]:
         paths = self._place.stream_log, self._place.stream_checkpoint
