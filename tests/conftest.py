@@ -71,10 +71,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    """The session of all test files that need none of their own."""
+    """The session of all test files that need none of their own; it knows our data source."""
+    import sparkhaven
     from tests.support.spark.one_session import shared_session
 
-    return shared_session()
+    session = shared_session()
+    sparkhaven.register(session)
+    return session
 
 
 @pytest.fixture(scope="session")

@@ -104,20 +104,10 @@ def test_a_day_with_every_type_merged_truncated_and_deleted_while_it_is_attached
     found = served.rows("day", where=["Date = `2024-03-06`"])
     assert multiset(found) == expected(next_day)
 
-    truncate(
-        house.place,
-        DAY,
-        proof=prove(house.place, DAY),
-        clock=lambda: NOW,
-    )
+    truncate(house.place, DAY, proof=prove(house.place, DAY), clock=lambda: NOW)
     house.commit({("a", "2024-03-06"): as_table(late)})
     served.wait("day", 319)  # the truncate has been seen too
-    delete(
-        house.place,
-        DAY,
-        proof=prove(house.place, DAY),
-        clock=lambda: NOW + 4000,
-    )
+    delete(house.place, DAY, proof=prove(house.place, DAY), clock=lambda: NOW + 4000)
     assert multiset(served.rows("day")) == expected(rows + late + next_day + late)
     served.attach("again", "Test_Every")
     assert multiset(served.rows("again")) == expected(rows + late + next_day + late)

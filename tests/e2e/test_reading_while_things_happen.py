@@ -79,12 +79,7 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     assert rows_of(tmp_path, tier="intraday") == []
     assert pinned.count(tier="intraday") == 95  # its files are still there
     assert errors(db) == []
-    delete(
-        db.place,
-        DAY,
-        proof=prove(db.place, DAY),
-        clock=lambda: NOW + 4000,
-    )
+    delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
     assert rows_of(tmp_path) == expected(rows + late)
     assert pinned.count(where="!isNull(L) || isNull(L)") == 95
     assert errors(db) == []

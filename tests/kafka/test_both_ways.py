@@ -21,14 +21,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.native import kafka_messages as native
 from tests.support.kafka.messages import listed, messages
-from tests.support.kafka.topics import (
-    QUIET,
-    delete_before,
-    drop_topic,
-    make_topic,
-    send,
-    send_in_transactions,
-)
+from tests.support.kafka.topics import QUIET, delete_before, drop_topic, make_topic, send, send_in_transactions
 from tests.support.servers.broker import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]

@@ -29,7 +29,6 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.delta_cases import same_for_spark
-from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark
 
@@ -57,11 +56,6 @@ clock = "2026-11-22T00:00:00Z"
 max_rows = 10
 max_fraction = 1.0
 """
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return shared_session()
 
 
 def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: MetricsSink = NO_METRICS) -> StreamRun:

@@ -9,21 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, TimestampType
 
-import sparkhaven
 from sparkhaven.jobs.logs.log_tables import EPOCH, LOG_TABLES
 from tests.support.commands import run
-from tests.support.spark.one_session import shared_session
 from tests.support.streams.log_rows import rows_of
 from tests.unit.jobs.streams.test_once_here import make, put
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    spark = shared_session()
-    sparkhaven.register(spark)
-    return spark
 
 
 def load(spark: SparkSession, root: Path, name: str) -> DataFrame:

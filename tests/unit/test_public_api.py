@@ -42,7 +42,7 @@ def test_errors_are_all_of_the_tree() -> None:
 def test_a_table_shows_what_users_call() -> None:
     values = {"epochs", "name", "schema", "set_aside"}
     assert {name for name in dir(sparkhaven.Table) if not name.startswith("_")} == values | {
-        *("arrow_schema", "columns", "count", "sources", "to_arrow", "to_batches", "values"),
+        *("arrow_schema", "columns", "count", "sources", "to_arrow", "to_batches", "values")
     }
 
 

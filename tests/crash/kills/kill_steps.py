@@ -15,7 +15,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.support.disks.model_fs import CrashingFs
@@ -40,9 +40,14 @@ def steps_of_the_story(root: Path, batches: list[Groups]) -> list[tuple[str, int
     """Every step with its occurrence. Reported in the parent, so that the children start warm."""
     fs = CrashingFs()
     tell(fs, root, batches)
+    return numbered(fs.steps)
+
+
+def numbered(names: Iterable[str]) -> list[tuple[str, int]]:
+    """Each step with the number of its occurrence."""
     seen: Counter[str] = Counter()
     steps = []
-    for name in fs.steps:
+    for name in names:
         seen[name] += 1
         steps.append((name, seen[name]))
     return steps

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from sparkhaven.jobs.dataframes.source_writers import BATCH_ID, QUERY_ID, begin,
 from sparkhaven.jobs.settings.source_options import write_options
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.spark.frame_writes import FrameSource, batch_of_query
+from tests.crash.kills.kill_steps import numbered
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.spark.data_source import TYPES, in_task, options, rows
 
@@ -41,9 +41,4 @@ def steps_of_the_story(root: Path) -> list[tuple[str, int]]:
     """Every step with its occurrence."""
     fs = CrashingFs()
     tell(fs, root)
-    seen: Counter[str] = Counter()
-    steps = []
-    for name in fs.steps:
-        seen[name] += 1
-        steps.append((name, seen[name]))
-    return steps
+    return numbered(fs.steps)

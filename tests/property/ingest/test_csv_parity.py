@@ -12,17 +12,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.formats.csv.csv_rows import CsvRows
 from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from tests.support.ingest.ingest_cases import PLENTY
-from tests.support.ingest.odd_fields import (
-    NUMBERS,
-    QUICK,
-    SUITED,
-    TARGETS,
-    TEXTS,
-    WORDS,
-    block_of,
-    rejected,
-    typed,
-)
+from tests.support.ingest.odd_fields import NUMBERS, QUICK, SUITED, TARGETS, TEXTS, WORDS, block_of, rejected, typed
 
 _CSV_TEXTS = st.one_of(
     NUMBERS, TEXTS, WORDS, st.sampled_from(["+5", "007", "0x1F", " 5", "1_0", ".5", "5.", "--1", "NA", "TRUE"])

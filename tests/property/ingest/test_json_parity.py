@@ -17,17 +17,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.formats.json.json_rows import JsonRows
 from sparkhaven.ingest.spec.stream_spec import Target
 from tests.support.ingest.ingest_cases import PLENTY
-from tests.support.ingest.odd_fields import (
-    FIELD,
-    NUMBERS,
-    QUICK,
-    SUITED,
-    TARGETS,
-    bits,
-    block_of,
-    rejected,
-    typed,
-)
+from tests.support.ingest.odd_fields import FIELD, NUMBERS, QUICK, SUITED, TARGETS, bits, block_of, rejected, typed
 
 INTEGERS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 

@@ -84,16 +84,20 @@ def built(commits: list[list[tuple[str, str, dict[str, list[Any]]]]]) -> Iterato
     with tempfile.TemporaryDirectory() as root:
         small, model = SmallTable(Path(root), SCHEMA), Model()
         for commit in commits:
-            counts = dict(model.epochs[-1])
-            reports = []
-            for internal, value, columns in commit:
-                reports.append(small.append(internal, value, columns))
-                found = model.locations.setdefault((internal, value), [])
-                found.extend(zip(*(columns[name] for name in KINDS), strict=True))
-                counts[internal, value] = len(found)
-            small.commit(*reports)
-            model.epochs.append(counts)
+            committed(small, model, commit)
         yield small, model
+
+
+def committed(small: SmallTable, model: Model, commit: list[tuple[str, str, dict[str, list[Any]]]]) -> None:
+    """One epoch more, in the table and in its model."""
+    counts, reports = dict(model.epochs[-1]), []
+    for internal, value, columns in commit:
+        reports.append(small.append(internal, value, columns))
+        location = model.locations.setdefault((internal, value), [])
+        location.extend(zip(*(columns[name] for name in KINDS), strict=True))
+        counts[internal, value] = len(location)
+    small.commit(*reports)
+    model.epochs.append(counts)
 
 
 def plain(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -133,15 +137,7 @@ def test_every_epoch_and_every_tier_shows_each_row_once(commits: Any, data: st.D
     merges = data.draw(st.lists(st.integers(0, len(commits)), max_size=3, unique=True), "commits followed by a merge")
     with built([]) as (small, model):
         for index, commit in enumerate(commits):
-            with_rows = []
-            counts = dict(model.epochs[-1])
-            for internal, value, columns in commit:
-                with_rows.append(small.append(internal, value, columns))
-                location = model.locations.setdefault((internal, value), [])
-                location.extend(zip(*(columns[name] for name in KINDS), strict=True))
-                counts[internal, value] = len(location)
-            small.commit(*with_rows)
-            model.epochs.append(counts)
+            committed(small, model, commit)
             if index in merges:
                 small.merge_by_hand("2026-11-20", index)
         for epoch in range(len(model.epochs)):

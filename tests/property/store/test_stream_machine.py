@@ -126,11 +126,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(batch=BATCHES, reads=READS, pieces=st.integers(1, 2), crash_at=steps(COMMIT_STEPS))
     def commit(
-        self,
-        batch: dict[LocationKey, list[int]],
-        reads: dict[int, tuple[int, int]],
-        pieces: int,
-        crash_at: str | None,
+        self, batch: dict[LocationKey, list[int]], reads: dict[int, tuple[int, int]], pieces: int, crash_at: str | None
     ) -> None:
         before, ends = self.rows(self.newest), self.ends[self.newest]
         todo = {k: v for k, v in batch.items() if k not in before or (k, before[k][0]) not in self.removed}

@@ -16,7 +16,6 @@ from pyspark.sql.types import LongType, TimestampType
 import sparkhaven
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.testing import assert_table_equal, make_table
-from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark
 
@@ -43,13 +42,6 @@ ROWS: dict[str, list[Any]] = {
     "Sym": ["a", "", None, "é😀"],
     "Note": ["line\nline", "", None, "x" * 300],
 }
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    spark = shared_session()
-    sparkhaven.register(spark)
-    return spark
 
 
 @pytest.fixture(scope="module")

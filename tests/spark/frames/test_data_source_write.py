@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-import sparkhaven
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
@@ -28,18 +27,10 @@ from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.places import REPOSITORY
 from tests.support.spark.data_source import BOUNDS
 from tests.support.spark.frames import DDL, SCHEMA, STREAM, TABLE, epochs, numbers, put, row, source, writer
-from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark
 NAMES = [part.split()[0] for part in DDL.split(", ")]
 POSITIONS = '{"partition": "part", "offset": "off"}'
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    spark = shared_session()
-    sparkhaven.register(spark)
-    return spark
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from sparkhaven.store.conversions.conversion_table import COLUMNS, PARTITION, ru
 from sparkhaven.store.conversions.source_types import spark_source
 from sparkhaven.store.errors import ErrorBudgetExceeded, SchemaMismatchError
 from tests.support.ingest.conversions.values import BAD, DECIMALS, EDGES, FLOATS, TEXTS, expected
-from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark
 EVERY = [column for column in COLUMNS if column != PARTITION]
@@ -43,13 +42,6 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "void": (pa.null(), [None]),
 }
 ROUTE = {"internal": '{"fixed": "0"}', "value": '{"fixed": "2026-11-20"}'}
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    spark = shared_session()
-    sparkhaven.register(spark)
-    return spark
 
 
 def _cells(lossy: bool) -> dict[str, tuple[str, str, list[Any], list[Any]]]:

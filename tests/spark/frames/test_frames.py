@@ -256,11 +256,7 @@ def test_nanoseconds_and_decimals(spark: SparkSession, tmp_path: Path) -> None:
     found = open_table(tmp_path, str(TABLE)).to_arrow(columns=["N", "At", "Px"])
     assert sorted(
         zip(found["N"].to_pylist(), found["At"].cast("int64").to_pylist(), found["Px"].to_pylist(), strict=True)
-    ) == [
-        (0, ns, 0.0),
-        (1, ns + 1, 0.125),
-        (2, ns + 2, 0.25),
-    ]
+    ) == [(0, ns, 0.0), (1, ns + 1, 0.125), (2, ns + 2, 0.25)]
 
 
 def test_one_writer_at_a_time_and_none_left_behind_by_an_error(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,25 +18,16 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import sparkhaven
 from tests.support.schemas.altered_table import AlteredTable
 from tests.support.schemas.changes import CHANGES, FIRST, B, Change, Columns, K
 from tests.support.schemas.doors import same_rows
 from tests.support.schemas.moments import begun, steps
-from tests.support.spark.one_session import shared_session
 from tests.support.streams.schema_site import TABLE
 
 pytestmark = pytest.mark.spark
 
 ROW = "to_json(struct(*), map('ignoreNullFields', 'false')) AS row"
 Rows = dict[str, list[tuple[Any, ...]]]
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    spark = shared_session()
-    sparkhaven.register(spark)
-    return spark
 
 
 def changes() -> dict[str, Change]:

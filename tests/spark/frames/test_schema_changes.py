@@ -11,13 +11,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-import sparkhaven
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.history import Version, decode_history, encode_history
 from sparkhaven.store.schema.deployed.schema_changes import Consent
-from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark
 
@@ -28,13 +26,6 @@ def schema(columns: dict[str, str]) -> bytes:
     head = '<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">'
     head += '<Column name="Date" dataType="String" columnType="Partitioning"/>'
     return (head + "".join(f'<Column name="{n}" dataType="{t}"/>' for n, t in columns.items()) + "</Table>").encode()
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    spark = shared_session()
-    sparkhaven.register(spark)
-    return spark
 
 
 def write(spark: SparkSession, root: Path, file: Path, row: dict[str, object], stream: str = "s") -> None:

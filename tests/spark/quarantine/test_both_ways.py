@@ -17,18 +17,13 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.thresholds import THRESHOLDS
-from tests.support.spark.delta_cases import delta_session, same_for_spark, spark_quarantine, spark_rows
+from tests.support.spark.delta_cases import same_for_spark, spark_quarantine, spark_rows
 from tests.support.streams.stream_kit import open_log
 from tests.support.writers.quarantine_cases import quarantine_at, rejected_at
 from tests.support.writers.quarantine_tables import unpack_older
 
 pytestmark = pytest.mark.spark
 FS = Fs()
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return delta_session()
 
 
 def test_spark_and_we_take_turns(spark: SparkSession, tmp_path: Path) -> None:

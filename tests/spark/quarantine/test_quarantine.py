@@ -17,17 +17,12 @@ from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
 from sparkhaven.writers.quarantine.pending_changes import Requeue
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.spark.delta_cases import delta_session, places, quarantine, same_for_spark
+from tests.support.spark.delta_cases import places, quarantine, same_for_spark
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, place_in, put_file, record
 from tests.support.writers.quarantine_cases import again, bad, quarantine_at, rejected_at, restart, take
 
 pytestmark = pytest.mark.spark
 FS = Fs()
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return delta_session()
 
 
 def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkSession, tmp_path: Path) -> None:

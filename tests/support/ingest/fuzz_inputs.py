@@ -202,12 +202,7 @@ def parquet_file(chance: Chance) -> bytes:
         "h": pa.array([clock(chance) for _ in rows], pa.string()),
     }
     out = io.BytesIO()
-    pq.write_table(
-        pa.table(columns),
-        out,
-        compression=chance.choice(("none", "snappy", "zstd")),
-        version="2.6",
-    )
+    pq.write_table(pa.table(columns), out, compression=chance.choice(("none", "snappy", "zstd")), version="2.6")
     return out.getvalue()
 
 

@@ -70,9 +70,7 @@ def stream(
 ) -> StreamSpec:
     """A stream; default: all rows go into one location."""
     partition = PartitionSpec(
-        internal or InternalRule("fixed", "0"),
-        value or ValueRule(fixed="2013-01-01"),
-        clock or Clock("fixed", NOW_NS),
+        internal or InternalRule("fixed", "0"), value or ValueRule(fixed="2013-01-01"), clock or Clock("fixed", NOW_NS)
     )
     feed = FilesOptions("/feed", form, csv or CsvOptions(), missing_columns=missing)
     return StreamSpec("s", "Test.Rows", feed, partition, columns, ignore, budget, **rest)

@@ -190,13 +190,7 @@ CHANGES: dict[str, Change] = {
         FIRST,
         (Step({**FIRST, "P": Col("P", "java.math.BigDecimal", CODEC.format("BigDecimalCodec"))}, (), "P", "P", "P"),),
     ),
-    "older file": Change(
-        FIRST,
-        (
-            Step({**FIRST, "D": D}),
-            Step(FIRST, ("--drop", "D"), older(1, "drops D")),
-        ),
-    ),
+    "older file": Change(FIRST, (Step({**FIRST, "D": D}), Step(FIRST, ("--drop", "D"), older(1, "drops D")))),
     "table renamed": Change(FIRST, (Step(FIRST, (), "Test.Other", None, None, table="Other"),)),
     "table in other case": Change(FIRST, (Step(FIRST, (), "Test.event", "Test.Event", "Test.Event", table="event"),)),
 }

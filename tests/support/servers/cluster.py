@@ -106,13 +106,7 @@ class Cluster:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        environ: Mapping[str, str],
-        *,
-        workers: int = 2,
-        memory: str = "600m",
-        options: str = "",
+        self, directory: Path, environ: Mapping[str, str], *, workers: int = 2, memory: str = "600m", options: str = ""
     ) -> None:
         self._directory, self._count, self._memory = directory, workers, memory
         logging = f"-Dlog4j2.configurationFile=file:{directory}/log4j2.properties"

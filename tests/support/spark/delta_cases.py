@@ -15,15 +15,9 @@ from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, Quarantine
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import Quarantine
 from tests.support.spark.delta_writer import SparkQuarantine
-from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE
 
 NOW = 1_000_000.25
-
-
-def delta_session() -> SparkSession:
-    """The session of all tests, which has Delta."""
-    return shared_session()
 
 
 def quarantine(root: Path, fs: Fs | None = None, clock: Callable[[], float] | None = None) -> Quarantine:

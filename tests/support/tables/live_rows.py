@@ -39,12 +39,7 @@ def more(db: IntradayRows, rows: list[dict[str, Any]], number: int, source: str 
 def remove(db: IntradayRows, *, also_delete: bool = True) -> None:
     truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)
     if also_delete:
-        delete(
-            db.place,
-            DAY,
-            proof=prove(db.place, DAY),
-            clock=lambda: NOW + 4000,
-        )
+        delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
 
 
 def compact(db: IntradayRows) -> None:

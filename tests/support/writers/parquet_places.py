@@ -10,10 +10,7 @@ import pyarrow as pa
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_cases import (
-    DAY,
-    TABLE,
-)
+from tests.support.writers.merge_cases import DAY, TABLE
 
 SIDECAR = ".dh_metadata/indexes/Sym/index_Sym_table.parquet"
 

@@ -161,11 +161,7 @@ def test_null_in_quotes(tmp_path: Path, count: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.lists(st.text(alphabet='ab,"\n\r ;#é', max_size=6), min_size=3, max_size=3),
-        min_size=1,
-        max_size=12,
-    ),
+    st.lists(st.lists(st.text(alphabet='ab,"\n\r ;#é', max_size=6), min_size=3, max_size=3), min_size=1, max_size=12),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     st.sampled_from(["\n", "\r\n"]),
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,8 +30,6 @@ from sparkhaven.store.merges.validations import RuleResult, Validation, binding,
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
 from sparkhaven.writers.merge import unfinished_work
-from tests.support.commands import run, run_json
-from tests.support.html_tree import parse
 from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
 from tests.support.writers.quarantine_tables import FIRST, added, row, version
 
@@ -54,18 +50,6 @@ class Watched(Unsynced):
         if name == "names":
             self.listed += 1
         return found
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> SmallTable:
-    """Two sources on three dates; the first date is merged."""
-    made = SmallTable(tmp_path / "db")
-    made.now = NOW - 3600
-    for number, date in enumerate(("2026-01-01", "2026-01-02", "2026-01-03")):
-        for source in ("a", "b"):
-            made.add(source, date, {"Sym": ["x", "y"][: number + 1], "Size": [1, 2][: number + 1]})
-    made.merge_by_hand("2026-01-01", 1)
-    return made
 
 
 def collector(
@@ -281,40 +265,6 @@ def test_an_empty_root_and_one_with_many_tables(tmp_path: Path) -> None:
     assert [table.name for table in found.tables] == ["NS.T2", "NS.T3"] and found.others == ("NS.T0", "NS.T1")
     named = collector(tmp_path / "db", asked=Asked([table.table for table in made]), tables=2).collect()
     assert len(named.tables) == 4 and named.others == ()
-
-
-@pytest.mark.slow
-def test_the_command_writes_a_file(small: SmallTable, tmp_path: Path) -> None:
-    for log in small.logs.values():
-        log.close()
-    out = tmp_path / "page.html"
-    code, value = run_json(small.root, "page", "NS.T", "--hours", "48", "--out", str(out))
-    assert (code, value["out"], value["bytes"], value["tables"]) == (0, str(out), out.stat().st_size, ["NS.T"])
-    assert "Epochs of the last 48 hours. 1 table." in parse(out.read_bytes()).one("header").text
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "page.html"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--out", "{}/page.html", "--port", "1"], "--out is given with an option of the server"),
-        (["--out", "{}/none/page.html"], "no such directory"),
-        (["--out", "{}"], "--out names a directory"),
-        (["NS.Other", "--out", "{}/page.html"], "NS.Other"),
-        (["{}/none.toml", "--out", "{}/page.html"], "no such stream file"),
-        (["--hours", "0"], "--hours"),
-    ],
-)
-def test_what_the_command_refuses(small: SmallTable, tmp_path: Path, words: list[str], said: str) -> None:
-    found = run(small.root, "page", *(word.format(tmp_path) for word in words), "--json")
-    assert found.exit_code == 2 and said in json.loads(found.stdout)["error"]["what"]
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_without_the_library_the_way_to_get_it_is_said(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    code, value = run_json(small.root, "page", "--port", "0")
-    assert code == 2 and "pip install 'sparkhaven[page]'" in value["error"]["hint"]
 
 
 @pytest.mark.slow

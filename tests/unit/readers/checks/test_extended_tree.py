@@ -156,12 +156,7 @@ def test_stats_count_the_tree(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)
     size = sum(path.stat().st_size for path in files(tree))
     layout = KINDS[kind]
-    assert table_stats(db.place)["extended"] == {
-        "layout": layout,
-        "files": len(files(tree)),
-        "bytes": size,
-        "waste": 0,
-    }
+    assert table_stats(db.place)["extended"] == {"layout": layout, "files": len(files(tree)), "bytes": size, "waste": 0}
     (tree / "stray").write_bytes(b"x" * 1000)
     assert table_stats(db.place)["extended"]["waste"] == 1000
     use = disk_use(db.place)

@@ -230,10 +230,7 @@ def test_a_position_that_was_committed_twice(small: SmallTable) -> None:
 def test_offsets_that_do_not_go_on(small: SmallTable) -> None:
     read = OffsetRange("t", 0, 5, 20, "id-1")
     small.commit(ranges=(read, OffsetRange("t", 1, 0, 0)))
-    small.commit(
-        ranges=(replace(read, start=30, stop=40),),
-        gaps=(replace(read, start=20, stop=30),),
-    )
+    small.commit(ranges=(replace(read, start=30, stop=40),), gaps=(replace(read, start=20, stop=30),))
     assert check(small).findings == []
     path = small.layout.stream_log(small.table, "s")
     whole, log = path.read_bytes(), read_files(small.place.of_stream("s"))
@@ -294,10 +291,7 @@ def test_merge_records_without_proof_damaged_unfinished_or_ahead(small: SmallTab
     store_record(small.place, replace(record, inputs=(ahead,)))
     assert whats() == ["rows were rolled back after their merge. Reads use only intraday"]
     store_record(small.place, record)
-    store_record(
-        small.place,
-        replace(record, generation=1, phase=MergePhase.SYNC, outputs=()),
-    )
+    store_record(small.place, replace(record, generation=1, phase=MergePhase.SYNC, outputs=()))
     assert whats() == ["a merge runs or was interrupted after phase sync"]
     flip(directory / "0.json", 40)
     assert "merge record is cut short or damaged" in whats()

@@ -11,7 +11,7 @@ import pytest
 from sparkhaven.store.errors import SnapshotMovedError
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import SMALL, compact, expected, more, remove, rows_of, small
-from tests.support.tables.live_tables import Engine
+from tests.support.tables.live_tables import Attached, Engine
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
 
@@ -35,15 +35,21 @@ def test_epochs_that_were_shown_and_rolled_back_end_the_table(tmp_path: Path) ->
     assert rows_of(again) == expected(before)
 
 
-def test_a_rollback_and_as_many_other_rows_between_two_looks(tmp_path: Path) -> None:
-    db = IntradayRows(tmp_path, SMALL)
+def replaced(root: Path) -> tuple[IntradayRows, Engine, Attached]:
+    """An epoch that was shown is rolled back, and another one of as many rows has its number."""
+    db = IntradayRows(root, SMALL)
     for epoch in range(1, 4):
         db.commit({("a", DAY): small(2, epoch)})
-    engine = Engine(tmp_path)
+    engine = Engine(root)
     attached = engine.attach("NS_T")
     db.log.rollback(2)
     db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
     db.commit({("a", DAY): small(2, 9)})
+    return db, engine, attached
+
+
+def test_a_rollback_and_as_many_other_rows_between_two_looks(tmp_path: Path) -> None:
+    _, engine, attached = replaced(tmp_path)
     engine.look()
     assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
     engine.look()
@@ -83,14 +89,7 @@ def test_a_log_that_is_compacted_between_two_looks(tmp_path: Path) -> None:
 
 
 def test_a_rollback_that_a_compaction_has_folded_between_two_looks(tmp_path: Path) -> None:
-    db = IntradayRows(tmp_path, SMALL)
-    for epoch in range(1, 4):
-        db.commit({("a", DAY): small(2, epoch)})
-    engine = Engine(tmp_path)
-    attached = engine.attach("NS_T")
-    db.log.rollback(2)
-    db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
-    db.commit({("a", DAY): small(2, 9)})
+    db, engine, attached = replaced(tmp_path)
     compact(db)
     engine.look()
     assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]

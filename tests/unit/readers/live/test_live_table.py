@@ -70,12 +70,7 @@ def test_an_attached_table_goes_through_a_whole_day(tmp_path: Path, format_: str
 
     remove(db, also_delete=False)
     engine.look()
-    delete(
-        db.place,
-        DAY,
-        proof=prove(db.place, DAY),
-        clock=lambda: NOW + 4000,
-    )
+    delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
     engine.look()
     assert attached.errors == []
     assert rows_of(attached) == expected(rows)  # columns that nobody had read before, too
@@ -196,12 +191,7 @@ def test_memory_of_small_files_is_bounded_unless_they_are_gone(tmp_path: Path) -
     merge(db.layout)
     remove(db, also_delete=False)
     table.advance()
-    delete(
-        db.place,
-        DAY,
-        proof=prove(db.place, DAY),
-        clock=lambda: NOW + 4000,
-    )
+    delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
     for _ in range(2):
         assert [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym")] == found[:2]
 

@@ -85,8 +85,7 @@ def test_a_frame_has_the_rows_of_open_table(small: SmallTable) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"dates": NEXT}, {"sources": "b"}, {"dates": f"{DAY}..{DAY}", "sources": '["a"]'}, {"tier": "intraday"}],
+    "options", [{"dates": NEXT}, {"sources": "b"}, {"dates": f"{DAY}..{DAY}", "sources": '["a"]'}, {"tier": "intraday"}]
 )
 def test_options_select_as_open_table_does(small: SmallTable, options: dict[str, str]) -> None:
     wanted = {"dates": NEXT} if options == {"dates": NEXT} else {}

@@ -166,10 +166,7 @@ def test_a_merge_and_a_truncation_repeat_and_lose_nothing(small: SmallTable) -> 
 
 def removed(small: SmallTable, key: LocationKey, phase: Any) -> None:
     at, epoch = small.log().state.locations[key], small.log().state.epoch
-    write_removals(
-        small.place.of_stream("s"),
-        [Removal(key, at.since, at.rows, phase, epoch, {}, 1, at.made_ms)],
-    )
+    write_removals(small.place.of_stream("s"), [Removal(key, at.since, at.rows, phase, epoch, {}, 1, at.made_ms)])
     if phase == "truncate":
         publish_location(small.place.of_stream("s"), replace(at, rows=0, files={}, truncated=True))
     else:

@@ -145,10 +145,7 @@ def test_who_only_looks_is_waited_for(tmp_path: Path) -> None:
 
     take_leased_lock(FS, path, lease.generation, pause=pause).release()
     assert len(waits) == 3
-    with (
-        take_lock(FS, path),
-        pytest.raises(LockLostError, match="for a minute") as caught,
-    ):
+    with take_lock(FS, path), pytest.raises(LockLostError, match="for a minute") as caught:
         take_leased_lock(FS, path, lease.generation, pause=waits.append)
     assert 59 < sum(waits) < 62
     assert caught.value.hint

@@ -190,10 +190,7 @@ def test_a_look_costs_two_stats_while_nothing_happens(small: SmallTable) -> None
 def removed(made: SmallTable, internal: str, phase: RemovalPhase) -> None:
     """What maintenance records; the proof is not our matter here."""
     at = made.log().state.locations[LocationKey(internal, D1)]
-    write_removals(
-        made.place.of_stream("s"),
-        [Removal(at.key, at.since, at.rows, phase, made.log().state.epoch)],
-    )
+    write_removals(made.place.of_stream("s"), [Removal(at.key, at.since, at.rows, phase, made.log().state.epoch)])
     if phase == "delete":
         made._symbols.clear()
     made.log().refresh()

@@ -13,12 +13,7 @@ import pytest
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import FileId, LocationReport
-from sparkhaven.store.errors import (
-    CommitUnknownError,
-    EpochConflictError,
-    LockLostError,
-    PositionGapError,
-)
+from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, LockLostError, PositionGapError
 from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -12,11 +12,7 @@ import pytest
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.symbols import encode_symbols
-from sparkhaven.store.scan.column_file import (
-    column_header,
-    open_column,
-    read_column,
-)
+from sparkhaven.store.scan.column_file import column_header, open_column, read_column
 from sparkhaven.store.types.datatypes import BY_NAME, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.tables.column_cases import FS, NOTE, SYM, refused, write

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.errors import (
-    CorruptFileError,
-    SchemaParseError,
-    SparkhavenError,
-    UnsupportedVersionError,
-)
+from sparkhaven.store.errors import CorruptFileError, SchemaParseError, SparkhavenError, UnsupportedVersionError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed, load_history, standing_tables

@@ -17,15 +17,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.stream_batches import range_of
-from tests.support.streams.stream_kit import (
-    LocalExecutor,
-    ingest,
-    numbers,
-    open_log,
-    place_in,
-    read_all,
-    target_of,
-)
+from tests.support.streams.stream_kit import LocalExecutor, ingest, numbers, open_log, place_in, read_all, target_of
 
 FS = Fs()
 

@@ -10,13 +10,7 @@ import pytest
 
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.state.tombstone import Removal
-from sparkhaven.store.errors import (
-    CorruptFileError,
-    LockLostError,
-    SettingsError,
-    TableExistsError,
-    TableNotFoundError,
-)
+from sparkhaven.store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table, newest, store_record
@@ -136,15 +130,7 @@ def test_an_old_generation_is_retired_after_its_grace(tmp_path: Path) -> None:
     merge(db.layout, rewrite=True)
     old = db.layout.history_location(TABLE, LocationKey("0", DAY))
     assert old.is_dir()
-    later = list(
-        merge_dates(
-            db.place,
-            [DAY],
-            MergeOptions(),
-            executor=LocalExecutor(),
-            clock=lambda: 1_700_003_601.0,
-        )
-    )
+    later = list(merge_dates(db.place, [DAY], MergeOptions(), executor=LocalExecutor(), clock=lambda: 1_700_003_601.0))
     assert later[0].outcome == "nothing"
     assert not old.exists()
     check_tree(db.layout)
@@ -209,14 +195,7 @@ def test_empty_dates_and_dry_run(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match="no committed rows"):
         merge(db.layout, "2024-01-01")
     assert merge(db.layout, "2024-01-01", allow_empty=True)[0].outcome == "empty"
-    (planned,) = merge_dates(
-        db.place,
-        [DAY],
-        MergeOptions(),
-        executor=LocalExecutor(),
-        clock=lambda: 0.0,
-        dry_run=True,
-    )
+    (planned,) = merge_dates(db.place, [DAY], MergeOptions(), executor=LocalExecutor(), clock=lambda: 0.0, dry_run=True)
     assert (planned.outcome, planned.rows_in) == ("planned", 30)
     assert [name for name, _ in planned.destinations] == ["0", "1"]
     assert newest(db.place, DAY, complete=False) is None
@@ -228,11 +207,7 @@ def test_a_failing_date_does_not_stop_the_others(tmp_path: Path) -> None:
     broken = db.layout.intraday_location(TABLE, LocationKey("a", DAY)) / "I.dat"
     flip(broken, 4100)
     first, second = merge_dates(
-        db.place,
-        [DAY, "2024-03-06"],
-        MergeOptions(),
-        executor=LocalExecutor(),
-        clock=lambda: 1_700_000_000.0,
+        db.place, [DAY, "2024-03-06"], MergeOptions(), executor=LocalExecutor(), clock=lambda: 1_700_000_000.0
     )
     assert first.outcome == "failed"
     assert isinstance(first.error, CorruptFileError)

@@ -40,10 +40,7 @@ def test_replaced_locations_wait_for_their_grace_and_then_go(tmp_path: Path) -> 
     found = waiting(db.place, NOW)
     assert [(old.internal, old.due_s) for old in found] == [("0", 3600.0), ("1", 3600.0)]
     assert all(old.size == sum(p.stat().st_size for p in old.path.iterdir()) for old in found)
-    assert clean(db.place, lambda: NOW + 3599) == (
-        [],
-        waiting(db.place, NOW + 3599),
-    )
+    assert clean(db.place, lambda: NOW + 3599) == ([], waiting(db.place, NOW + 3599))
     assert history_bytes(db.layout) == now
     due, later = clean(db.place, lambda: LATER, dry_run=True)
     assert ([old.internal for old in due], later) == (["0", "1"], [])
@@ -64,11 +61,7 @@ def test_a_merge_of_another_date_cleans_up(tmp_path: Path) -> None:
     for clock, left in ((NOW, 2), (LATER, 0)):
         done = list(
             date_merges.merge_dates(
-                db.place,
-                ["2024-03-06"],
-                options,
-                executor=executor,
-                clock=lambda clock=clock: clock,
+                db.place, ["2024-03-06"], options, executor=executor, clock=lambda clock=clock: clock
             )
         )
         assert done[0].error is None

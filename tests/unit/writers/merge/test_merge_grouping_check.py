@@ -28,8 +28,7 @@ def _other_start(ranges: GroupRanges) -> GroupRanges:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [(_other_key, "other keys"), (_other_start, "not the runs of the data"), (lambda _: None, None)],
+    ("change", "says"), [(_other_key, "other keys"), (_other_start, "not the runs of the data"), (lambda _: None, None)]
 )
 def test_another_grouping_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[GroupRanges], Any], says: str | None

@@ -14,13 +14,7 @@ from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.naive_rowset import naive_ranges
-from tests.support.writers.merge_cases import (
-    DAY,
-    SCHEMA,
-    as_table,
-    comparable,
-    random_row,
-)
+from tests.support.writers.merge_cases import DAY, SCHEMA, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
 from tests.support.writers.parquet_places import SIDECAR, places, plain
 

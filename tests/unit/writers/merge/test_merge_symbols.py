@@ -83,13 +83,7 @@ def test_symbol_tables_count_as_memory(tmp_path: Path) -> None:
     rows = [random_row(random.Random(1)) | {"Venue": f"{i:01000d}"} for i in range(4000)]
     db.commit({("a", DAY): as_table(rows)})
     options = MergeOptions(memory=256 << 20)
-    plan = plan_merge(
-        db.place,
-        load_history(db.place, DAY),
-        options,
-        Pins(db.place),
-        dry_run=True,
-    ).plan
+    plan = plan_merge(db.place, load_history(db.place, DAY), options, Pins(db.place), dry_run=True).plan
     assert plan is not None
     assert 3 * 4_000_000 < plan.dictionary_cost() < 3 * 4_000_000 + 200_000
     assert plan.usable() == options.usable - plan.dictionary_cost()

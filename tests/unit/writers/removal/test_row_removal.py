@@ -104,12 +104,7 @@ def test_nothing_goes_without_proof(tmp_path: Path) -> None:
         with pytest.raises(ValidationFailedError, match="proof of this date"):
             truncate(db.place, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
     with pytest.raises(ValidationFailedError, match="proof of this date"):
-        truncate(
-            db.place,
-            "2024-03-06",
-            proof=prove(db.place, DAY),
-            clock=lambda: NOW,
-        )
+        truncate(db.place, "2024-03-06", proof=prove(db.place, DAY), clock=lambda: NOW)
     assert state_of(db) == {A: (20, False), B: (40, False)}
 
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.errors import ValidationFailedError
-from sparkhaven.store.merges.validations import RuleResult, Validation
+from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
 from sparkhaven.writers.validation import date_validation
-from sparkhaven.writers.validation.date_rows import PASS, PassSizes, RowSet
+from sparkhaven.writers.validation.date_rows import PassSizes, RowSet
 from sparkhaven.writers.validation.date_validation import DateRows, evaluate, validate_date
 from sparkhaven.writers.validation.rule_scope import Surroundings
-from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.plain_rows import plain_rows
 from tests.support.writers.removals import empty
+from tests.support.writers.validated_dates import validated
 
 # Rows 0 to 19: I and D count up, Sym is a b a b, Venue X Y Z, Note n0 to n3, Flag true. Merged, the rows of a come
 # before those of b, each in this order. L and S are set here.
@@ -130,16 +130,6 @@ CASES: list[tuple[str, dict[str, Any], bool | None, object]] = [
     ('<assertExpectedTableSize partitionsBefore="1" partitionsAfter="1" min="0.5" max="2"/>', {}, True, None),
     ('<assertExpectedTableSize partitionsBefore="0" partitionsAfter="0" min="0.5" max="2"/>', {}, None, None),
 ]
-
-
-def validated(
-    root: Path, rule: str, rows: list[dict[str, Any]], sizes: PassSizes = PASS
-) -> tuple[IntradayRows, Validation]:
-    xml = SCHEMA.replace(b"</Table>", f"<Validator>{rule}</Validator></Table>".encode())
-    db = IntradayRows(root, xml, fs=FS)
-    db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
-    merge(db.layout)
-    return db, validate_date(db.place, DAY, sizes=sizes)
 
 
 def changed(change: dict[str, Any]) -> list[dict[str, Any]]:

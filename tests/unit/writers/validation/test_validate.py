@@ -12,7 +12,7 @@ from sparkhaven.store.epochs.state.log_values import Batch, OffsetRange
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.validations import RuleResult, Validation
-from sparkhaven.writers.validation.date_rows import PASS, PassSizes
+from sparkhaven.writers.validation.date_rows import PassSizes
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
@@ -21,16 +21,7 @@ from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
 from tests.support.writers.plain_rows import plain_rows
 from tests.support.writers.removals import empty
-
-
-def validated(
-    root: Path, rules: str, rows: list[dict[str, Any]], sizes: PassSizes = PASS
-) -> tuple[IntradayRows, Validation]:
-    xml = SCHEMA.replace(b"</Table>", f"<Validator>{rules}</Validator></Table>".encode())
-    db = IntradayRows(root, xml, fs=FS)
-    db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
-    merge(db.layout)
-    return db, validate_date(db.place, DAY, sizes=sizes)
+from tests.support.writers.validated_dates import validated
 
 
 def result(found: Validation, rule: str) -> RuleResult:

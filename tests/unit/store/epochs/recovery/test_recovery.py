@@ -12,10 +12,7 @@ from sparkhaven.store.epochs.recovery.directory_plan import Moved
 from sparkhaven.store.epochs.recovery.recover import preview_recovery
 from sparkhaven.store.epochs.recovery.strays import LEAST_BYTES
 from sparkhaven.store.epochs.state.tombstone import Removal
-from sparkhaven.store.errors import (
-    CorruptFileError,
-    FormatError,
-)
+from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.table_size import encode as encode_size
 from sparkhaven.store.framing.log_frames import FRAME, frame, scan

@@ -12,12 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.coded import (
-    decode_coded,
-    decode_coded_blobs,
-    encode_coded,
-    encode_coded_blobs,
-)
+from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.types.codings.coding import UnfitError
 from sparkhaven.store.types.datatypes import DataType, data_type
 
