@@ -43,7 +43,7 @@ def test_the_life_meets_every_room_that_writes(calls: list[Site]) -> None:
         "sparkhaven/store/epochs/compaction.py",
         "sparkhaven/store/epochs/files/removals.py",
         "sparkhaven/store/schema/deployed/deploy.py",
-        "sparkhaven/writers/batch/batch_sync.py",
+        "sparkhaven/writers/batch/task.py",
     } <= rooms
     assert len(set(calls)) > 150
 
