@@ -78,11 +78,11 @@ def shortened(path: Path, on_disk: int, committed: int, hint: str | None = None)
     return finding("error", path, what, at=f"byte {on_disk}", expected=sizes[0], found=sizes[1], hint=hint)
 
 
-def other_checksum(path: Path, cause: str, place: tuple[int, int], crcs: tuple[int, int], hint: str) -> CheckFinding:
-    """Bytes of a file from and to ``place`` whose checksum is not the committed one, the first of ``crcs``."""
-    what, at = f"checksum does not match. {cause}", f"bytes {place[0]} to {place[1]}"
-    expected, found = (f"CRC-32 {crc:08x}" for crc in crcs)
-    return finding("error", path, what, at=at, expected=expected, found=found, hint=hint)
+def other_checksum(path: Path, cause: str, span: tuple[int, int], crcs: tuple[int, int], hint: str) -> CheckFinding:
+    """Bytes of a file from and to ``span`` whose checksum is not the committed one, the first of ``crcs``."""
+    what, part = f"checksum does not match. {cause}", f"bytes {span[0]} to {span[1]}"
+    committed, now = (f"CRC-32 {crc:08x}" for crc in crcs)
+    return finding("error", path, what, at=part, expected=committed, found=now, hint=hint)
 
 
 def from_error(error: Exception, path: object) -> CheckFinding:

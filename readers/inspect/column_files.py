@@ -198,8 +198,8 @@ def changed(fs: Fs, path: Path, record: table_size.TableSize | None, offset: int
         return
     crc = checksum(fs, path, offset, committed)
     if crc != expected:
-        place = offset, offset + committed
-        yield other_checksum(path, "Committed bytes have changed", place, (expected, crc), RESTORE)
+        span = offset, offset + committed
+        yield other_checksum(path, "Committed bytes have changed", span, (expected, crc), RESTORE)
 
 
 def record_beside(fs: Fs, path: Path) -> table_size.TableSize | None:

@@ -74,13 +74,13 @@ def lacks_package(error: BaseException) -> SettingsError | None:
     return lacking(host_of(error), summary)
 
 
-def lacking(where: str, found: str) -> SettingsError:
+def lacking(where: str, python: str) -> SettingsError:
     """The error for a worker whose Python lacks packages."""
     return SettingsError(
         "a worker's Python lacks packages of sparkhaven",
         where=where,
         expected=f"the packages of {sys.executable}, which runs the driver",
-        found=found,
+        found=python,
         hint=PYTHON_HINT,
     )
 
