@@ -9,7 +9,6 @@ from sparkhaven.ingest.values.date_patterns import date_pattern
 from sparkhaven.ingest.values.text_forms import NUMBERS
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.layout import check_partition, encode_internal
-from sparkhaven.store.schema.deployed.supported_types import refuse_unstored
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 
@@ -19,14 +18,12 @@ STRICT = TextForm()
 def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]:
     """Every stored column in definition order, then fields that only routing needs.
 
-    Raises SettingsError for settings that name no column or do not fit it, SchemaMismatchError for a column of a
-    type that has no codec in this release.
+    Raises SettingsError for settings that name no column or do not fit it.
     """
     specs = {column_spec.column: column_spec for column_spec in spec.columns}
     if len(specs) != len(spec.columns):
         twice = sorted(name for name in specs if sum(c.column == name for c in spec.columns) > 1)
         raise SettingsError("a column is described twice", where=_where(spec), found=", ".join(twice))
-    refuse_unstored(schema, [column.name for column in schema.stored])
     targets = [_target(spec, column, specs.pop(column.name, None), True) for column in schema.stored]
     routing = _routing_only(spec, schema)
     targets += [_target(spec, column, specs.pop(column.name, None), False) for column in routing]

@@ -13,25 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, mask_of, offsets_of, some
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.wire_values import DAY_NS, Moment
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, Unfit, UnfitError
+from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
 
-Coding = FixedCoding | BlobCoding
 _REASONS = {
     Unfit.NO_VALUE: Reason.NO_VALUE_OF_TYPE,
     Unfit.OVERFLOW: Reason.OVERFLOW,
     Unfit.NOT_EXACT: Reason.NOT_EXACT,
 }
 _QUOTE = 0x22
-
-
-def coding_of(target: Target) -> Coding | None:
-    """What makes bytes of a column's values; None for plain numbers and texts."""
-    return target.column.type.coding
 
 
 def coded_json(value: Any, coding: Coding) -> Value | Refusal:
@@ -122,8 +115,7 @@ def _converted(array: pa.Array, coding: Coding) -> Typed:
 
 def _stored(values: pa.Array, coding: Coding, doubt: Mask | None) -> Typed:
     """Values of which no bytes can be made are in doubt, too."""
-    bad = coding.encode(values)[-1]
-    return values, either(doubt, None if bad is None else some(bad))
+    return values, either(doubt, coding.unstorable(values))
 
 
 def _unquoted(tokens: pa.StringArray, *, numbers: bool) -> tuple[pa.StringArray, Mask | None]:

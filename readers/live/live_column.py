@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.column.charset import decode_values
 from sparkhaven.store.format.column.codecs import SYM, SYM_BYTES, Region, codec_for
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix, charset_of
@@ -35,8 +36,18 @@ _CHECKING = threading.Lock()  # the memory of checksums is one of the process, a
 
 
 def live_type(column: Column) -> pa.DataType:
-    """The Arrow type in which an engine gets a column; raises what ``codec_for`` raises."""
-    codec_for(column)
+    """The Arrow type in which an engine gets a column.
+
+    UnsupportedVersionError: engines are not given its type.
+    """
+    if column.type.coding is not None:
+        raise UnsupportedVersionError(
+            f"column {column.name} has type {column.type.name}, which an engine is not given by this release",
+            where=f"column {column.name}",
+            expected="a number, a Boolean, a char, an Instant or a String",
+            found=column.type.name,
+            hint="`sparkhaven read` and `open_table` give the column. Serve a table without it",
+        )
     return column.type.arrow
 
 
@@ -116,7 +127,11 @@ class LiveColumn:
                 texts, where = self._texts, region.where
                 symbols = decode_rows(region.entries(start, stop), texts, region.order, where, first_row=start)
                 return _plain(symbols.dictionary_decode(), self._type)
-        if self._column.storage is Storage.BLOB or pa.types.is_boolean(self._type):
+        if (
+            self._column.type.coding is not None
+            or self._column.storage is Storage.BLOB
+            or pa.types.is_boolean(self._type)
+        ):
             return _plain(codec_for(self._column).open(region)(start, stop, None), self._type)
         entries = region.entries(start, stop)
         if region.order != LITTLE:

@@ -31,6 +31,7 @@ from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.native.digests import Sum, fixed_sum, text_sum, value_sum
 from sparkhaven.store.types.codings.coding import entry_values, value_bytes
+from sparkhaven.store.types.codings.string_set import assign_bits, set_values
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from sparkhaven.store.types.model import Column, Storage
 
@@ -54,12 +55,12 @@ def _prefix(column: Column, tag: int) -> bytes:
     return struct.pack("<iB", column.id, tag)
 
 
-CODED = 11  # the tag of all types with a codec
+CODED, SET = 11, 12  # the tags of all types with a codec, and of sets
 
 
 def _tag(column: Column) -> int:
     if column.type.coding is not None:
-        return CODED
+        return SET if column.storage is Storage.SET else CODED
     try:
         return TAGS[column.type.name]
     except KeyError:
@@ -96,6 +97,14 @@ def digest_bytes(column: Column, values: pa.Array) -> int:
     """The digest of a column with a codec, from the bytes that it makes of values: large binary, null where null."""
     hashed = text_sum(_prefix(column, CODED), values)
     return plain_bytes(column, values) if hashed is None else _with_nulls(column, hashed)
+
+
+def digest_sets(column: Column, words: npt.NDArray[np.uint64], texts: pa.Array) -> int:
+    """The digest of sets, from words and the symbol table of their bits: of its sorted texts with their lengths."""
+    values, counts = set_values(words, texts)
+    prefix = _prefix(column, SET)
+    hashed = (xxhash.xxh3_128_intdigest(prefix + v) * n for v, n in zip(values, counts.tolist(), strict=True))
+    return int(sum(hashed) % MODULUS)
 
 
 def plain_bytes(column: Column, values: pa.Array) -> int:
@@ -193,8 +202,12 @@ def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.
 
 def digest_array(column: Column, array: pa.Array) -> int:
     """The digest of a column's values as Arrow: of the column's Arrow type, or a dictionary of it for text."""
-    if column.type.coding is not None:
-        return digest_bytes(column, value_bytes(array, column.type.coding))
+    if column.storage is Storage.SET:
+        words, texts = assign_bits(array, {})
+        return digest_sets(column, words, pa.array(texts, pa.string()))
+    coding = column.type.fixed or column.type.blob
+    if coding is not None:
+        return digest_bytes(column, value_bytes(array, coding))
     if column.storage is Storage.FIXED:
         return _digest_arrow_fixed(column, array)
     if pa.types.is_dictionary(array.type):

@@ -38,7 +38,6 @@ VIOLATIONS: dict[str, str] = {
     "E117": "a codec stands on a column without objects, or has unknown arguments or a width below 1",
     "W118": "the class of a column is unknown, so its values are blobs",
     "W119": "a column is named i, ii or k, as the query language names its own",
-    "W120": "a column has a type that this release does not store",
     "E121": "keyFormula uses an unknown token, operator or column",
     "E122": "keyFormula uses a partitioning, float or object column",
     "E123": "the result of keyFormula is not a member of the partition array",

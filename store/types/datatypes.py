@@ -16,6 +16,7 @@ from sparkhaven.store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
+    from sparkhaven.store.types.codings.string_set import StringSets
 
 BYTE_NULL, SHORT_NULL, INT_NULL, LONG_NULL = -(2**7), -(2**15), -(2**31), -(2**63)
 CHAR_NULL = 0xFFFF
@@ -52,8 +53,7 @@ class DataType:
     numpy: str | None = None
     null: int | float | None = None
     groupable: bool = False
-    stored: bool = False
-    coding: FixedCoding | BlobCoding | None = None
+    coding: FixedCoding | BlobCoding | StringSets | None = None
     origin: Origin | None = None  # what gave it, where there is a coding
 
     @property
@@ -64,12 +64,12 @@ class DataType:
     @property
     def fixed(self) -> FixedCoding | None:
         """The coding, where values have one width."""
-        return self.coding if self.coding is not None and self.coding.width else None
+        return self.coding if self.coding is not None and self.coding.form == "fixed" else None  # type: ignore[return-value]
 
     @property
     def blob(self) -> BlobCoding | None:
         """The coding, where values have any length."""
-        return None if self.coding is None or self.coding.width else self.coding  # type: ignore[return-value]
+        return self.coding if self.coding is not None and self.coding.form == "blob" else None  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_data_type_of, (self.origin or Origin(self.spellings[0]),))
@@ -89,11 +89,11 @@ class CodedRow:
     module: str
     factory: str = "coding"
 
-    def coding(self, codec: str, arguments: str, width: int | None) -> FixedCoding | BlobCoding:
+    def coding(self, codec: str, arguments: str, width: int | None) -> FixedCoding | BlobCoding | StringSets:
         """What a codec makes of values; ValueError says what is expected instead."""
         factory = getattr(import_module(_CODINGS + self.module), self.factory)
-        made: FixedCoding | BlobCoding = factory(codec, arguments, width)
-        return made
+        coding: FixedCoding | BlobCoding | StringSets = factory(codec, arguments, width)
+        return coding
 
 
 def _boxed(name: str, box: str) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _boxed(name: str, box: str) -> tuple[str, ...]:
 
 def _row(name: str, java: str, spellings: tuple[str, ...], arrow: pa.DataType, *entry: object) -> DataType:
     numpy, null = entry if entry else (None, None)
-    return DataType(name, java, spellings, arrow, numpy, null, True, True)  # type: ignore[arg-type]
+    return DataType(name, java, spellings, arrow, numpy, null, True)  # type: ignore[arg-type]
 
 
 def _coded(java: str, codec: str | None, module: str, factory: str = "coding") -> CodedRow:
@@ -122,14 +122,10 @@ TYPES: tuple[DataType, ...] = (
     _row("double", "double", _boxed("double", "Double"), pa.float64(), "<f8", DOUBLE_NULL),
     _row("Instant", "java.time.Instant", _INSTANT, pa.timestamp("ns", "UTC"), "<i8", LONG_NULL),
     _row("String", "java.lang.String", ("String", "java.lang.String"), pa.string()),
-    DataType(
-        "StringSet",
-        "io.deephaven.stringset.StringSet",
-        ("StringSet", "io.deephaven.stringset.StringSet", "com.illumon.iris.db.tables.libs.StringSet"),
-        pa.list_(pa.string()),
-    ),
 )
+_STRING_SET = ("StringSet", "io.deephaven.stringset.StringSet", "com.illumon.iris.db.tables.libs.StringSet")
 CODED: tuple[CodedRow, ...] = (
+    CodedRow("StringSet", "io.deephaven.stringset.StringSet", _STRING_SET, None, "string_set"),
     _coded("java.time.LocalDate", "LocalDateCodec", "local_date"),
     _coded("java.time.LocalTime", "LocalTimeCodec", "local_time"),
     _coded("java.math.BigDecimal", "BigDecimalCodec", "decimals", "decimal_coding"),
@@ -181,7 +177,7 @@ def data_type(
         coded = CodedRow(coded.name, coded.java, coded.spellings, None, *_OPAQUE)
     codec = coded.codec if codec is None else codec
     coding = coded.coding((codec or "").rpartition(".")[2], arguments or "", width)
-    fixed = coding.width
+    fixed = coding.width if coding.form == "fixed" else None
     return DataType(
         coded.name,
         coded.java,
@@ -190,7 +186,6 @@ def data_type(
         f"|S{fixed}" if fixed else None,
         None,
         coding.groupable,
-        True,
         coding,
         Origin(spelling, codec, arguments, width, opaque),
     )

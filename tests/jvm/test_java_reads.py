@@ -115,7 +115,7 @@ def test_a_stock_jvm_reads_every_stream(tmp_path: Path) -> None:
     storages = (Storage.SYMBOL, Storage.BLOB)
     columns = [
         Column("Date", BY_NAME["String"], Kind.PARTITIONING, Storage.NONE, 0, "UTF_8"),
-        *(Column(f"{t.name}Col", t, Kind.NORMAL, Storage.FIXED, 1) for t in TYPES if t.stored and t.width),
+        *(Column(f"{t.name}Col", t, Kind.NORMAL, Storage.FIXED, 1) for t in TYPES if t.width),
         *(
             Column(f"{name}_{storage.name}", BY_NAME["String"], Kind.GROUPING, storage, 2, name)
             for name in CHARSETS

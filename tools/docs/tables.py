@@ -12,7 +12,7 @@ from sparkhaven.store.conversions.source_types import SOURCES, SourceType
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.schema.findings import VIOLATIONS
-from sparkhaven.store.types.datatypes import TYPES, DataType
+from sparkhaven.store.types.datatypes import CODED, TYPES, CodedRow, DataType, data_type
 from tools.docs.markdown import code, table
 
 
@@ -87,7 +87,16 @@ def schema_code_table() -> str:
 def type_table() -> str:
     """Spellings, bytes a row, null, and the Arrow type that readers hand out."""
     head = ("type", "other spellings", "bytes a row", "null", "Arrow")
-    return table(head, (_type(kind) for kind in TYPES if kind.stored))
+    return table(head, (*(_type(kind) for kind in TYPES), *(_coded(row) for row in CODED)))
+
+
+def _coded(row: CodedRow) -> tuple[str, str, str, str, str]:
+    """A type with a codec, as a column has it that names none."""
+    kind = data_type(row.spellings[0])
+    spellings = ", ".join(code(spelling) for spelling in kind.spellings if spelling != kind.name)
+    null = "" if kind.fixed is None else code(kind.fixed.null.hex().upper())
+    width = str(kind.width) if kind.width else "8 (set)" if row.name == "StringSet" else "8 (blob)"
+    return code(kind.name), spellings, width, null, code(kind.arrow)
 
 
 def _type(kind: DataType) -> tuple[str, str, str, str, str]:

@@ -50,6 +50,7 @@ from sparkhaven.writers.task.target import StreamTarget
 
 LOCK_PAUSES = (0.001, 0.01, 0.05, *[0.1] * 100)  # seconds; another attempt holds the lock for one append
 EMPTY = FileState(0, 0)
+SYMBOLIC = (Storage.SYMBOL, Storage.SET)
 _WRITING_ORDER = (".sym.bytes", ".sym", ".bytes", ".dat")
 
 
@@ -231,7 +232,7 @@ class LocationAppender:
         if f"{column.name}.dat" not in self._files:
             self._ids[column.name] = {}
             return Base()
-        if column.storage is Storage.SYMBOL and column.name not in self._ids:
+        if column.storage in SYMBOLIC and column.name not in self._ids:
             self._ids[column.name] = self._load_symbols(column)
         sizes = {name: self._files[name].size for name in column.files}
         return Base(sizes[f"{column.name}.dat"] // column.width, sizes, self._ids.get(column.name, {}))
@@ -269,7 +270,7 @@ class LocationAppender:
     def report(self) -> LocationReport:
         """What was appended; puts the symbol tables into the worker's cache for the next batch."""
         for name, ids in self._ids.items():
-            if self._columns[name][0].storage is Storage.SYMBOL:
+            if self._columns[name][0].storage in SYMBOLIC:
                 key = SymbolKey(self.directory, name, self._target.generation)
                 self._memory.symbols.give(key, (self._files[f"{name}.sym"], self._files[f"{name}.sym.bytes"]), ids)
         self._ids = {}

@@ -13,6 +13,7 @@ from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.lazy_compute import FEW, pc
 from sparkhaven.store.scan.column_file import nulls
 from sparkhaven.store.types.codings.coded_bounds import coded_bounds
+from sparkhaven.store.types.codings.string_set import plain_sets
 from sparkhaven.store.types.committed_columns import RangeStats, Scalar
 from sparkhaven.store.types.model import Column, Storage
 
@@ -43,6 +44,8 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch], name: str |
         arrays = _without_texts(arrays)
     if len({array.type for array in arrays}) > 1:
         arrays = [array.cast(pa.large_string()) for array in arrays]
+    if column.storage is Storage.SET:  # which has no null
+        arrays = [plain_sets(array) if array.null_count else array for array in arrays]
     values = pa.chunked_array(arrays)
     if pa.types.is_dictionary(values.type):
         values = values.unify_dictionaries()

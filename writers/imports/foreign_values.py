@@ -30,7 +30,7 @@ from sparkhaven.store.format.column.fixed import sentinels
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.lazy_compute import pc
-from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, UnfitError
+from sparkhaven.store.types.codings.coding import Coding, UnfitError
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 
@@ -185,14 +185,14 @@ def _inexact(column: Column, where: str, value: pa.Scalar, why: object) -> Schem
     )
 
 
-def _coded(array: pa.Array, coding: FixedCoding | BlobCoding, column: Column, name_row: Place) -> pa.Array:
+def _coded(array: pa.Array, coding: Coding, column: Column, name_row: Place) -> pa.Array:
     try:
         if group_is_text := (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
             array = array.cast(pa.string())
         values, bad = coding.parse_all(array) if group_is_text else coding.convert(array)
     except UnfitError:
         raise refused_type(column, array.type, name_row(0)) from None
-    unstored = coding.encode(values)[-1]
+    unstored = coding.unstorable(values)
     for mask in (bad, unstored):
         if mask is not None:
             index = int(np.argmax(mask))

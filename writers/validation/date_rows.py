@@ -140,11 +140,11 @@ class RowSet:
         return sum(len(source) for source in self.sources)
 
     def column(self, name: str) -> Column:
-        """A column that a rule names. NotEvaluatedError if the table has none, or this release does not store it."""
+        """A column that a rule names. NotEvaluatedError if the table has none, or rules do not know its type."""
         column = self.schema.column(name)
         if column is None:
             raise NotEvaluatedError(f"the table has no column {name}")
-        if not column.type.stored or column.type.coding is not None:
+        if column.type.coding is not None:
             raise NotEvaluatedError(f"rules over columns of type {column.type.name} are not known to this release")
         return column
 

@@ -91,7 +91,7 @@ def _runs(rows: RowSet, name: str) -> Iterator[Lanes]:
 def _symbols_unique(scope: Scope, _: ValidatorRule) -> Measure:
     twice = []
     for column in scope.rows.schema.stored:
-        if column.storage is not Storage.SYMBOL or not column.type.stored:
+        if column.storage is not Storage.SYMBOL:
             continue
         for source, symbols in scope.rows.symbols(column):
             extra = len(symbols) - pc.count_distinct(symbols.cast(pa.string()), mode="all").as_py()

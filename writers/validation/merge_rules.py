@@ -39,7 +39,14 @@ def digest(rows: RowSet, column: Column) -> str:
         elif column.storage is Storage.BLOB:
             for first, stop in source.blocks(rows.sizes.rows):
                 for low in range(first, stop, TEXT_ROWS):
-                    digests.texts(column, opened.texts(low, min(low + TEXT_ROWS, stop)))
+                    high = min(low + TEXT_ROWS, stop)
+                    if column.type.coding is not None:
+                        digests.encoded(column, opened.blobs(low, high), f"column {column.name}")
+                    else:
+                        digests.texts(column, opened.texts(low, high))
+        elif column.storage is Storage.SET:
+            for first, stop in source.blocks(rows.sizes.rows):
+                digests.sets(column, opened.entries(first, stop), opened.symbols())
         else:
             for first, stop in source.blocks(rows.sizes.rows):
                 digests.fixed(column, opened.entries(first, stop))

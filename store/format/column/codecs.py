@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
+import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
@@ -20,6 +21,7 @@ from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder, charset_of
 from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
 from sparkhaven.store.format.java.object_reader import HINT
+from sparkhaven.store.types.codings.string_set import assign_bits, decode_sets
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
@@ -217,12 +219,34 @@ def _end(region: Region, row: int) -> int:
     return int.from_bytes(entry, "little" if region.order == LITTLE else "big", signed=True)
 
 
+# --- sets --------------------------------------------------------------------------------------------------
+
+
+def _encode_sets(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+    words, new = assign_bits(array, base.symbols, locate=_position_of(column, base))
+    name = column.name
+    ends, data = encode_symbols(new, charset_of(column), base.size(name + SYM_BYTES), locate=lambda i: f"symbol {i}")
+    return Encoded({name + SYM_BYTES: data, name + SYM: ends, name + DAT: words.astype("<u8").view(np.uint8).data}, new)
+
+
+def _open_sets(region: Region) -> Reading:
+    ends, data = region.companions[SYM], region.companions[SYM_BYTES]
+    texts = decode_symbols(ends, data, charset_of(region.column), region.order, region.companion_path(SYM))
+
+    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        words = np.frombuffer(region.entries(start, stop), "<u8" if region.order == LITTLE else ">u8")
+        return decode_sets(words.astype(np.uint64), texts, region.where, first_row=start, hint=HINT)
+
+    return read
+
+
 # --- the table ---------------------------------------------------------------------------------------------
 
 ROWS = (
-    *(Codec(Storage.FIXED, row.name, _encode_fixed, _open_fixed) for row in TYPES if row.stored and row.width),
+    *(Codec(Storage.FIXED, row.name, _encode_fixed, _open_fixed) for row in TYPES if row.width),
     Codec(Storage.SYMBOL, "String", _encode_symbols, _open_symbols),
     Codec(Storage.BLOB, "String", _encode_blobs, _open_blobs),
+    Codec(Storage.SET, "StringSet", _encode_sets, _open_sets),
 )
 _TABLE = {(row.storage, row.type): row for row in ROWS}
 _FIXED = Codec(Storage.FIXED, "a type with a codec", _encode_coded, _open_coded)

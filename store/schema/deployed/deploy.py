@@ -54,7 +54,7 @@ from sparkhaven.store.schema.deployed.schema_changes import (
     same_meaning,
 )
 from sparkhaven.store.schema.deployed.schema_lock import locked_schemas, running_streams
-from sparkhaven.store.schema.deployed.supported_types import check_supported, refuse_table_twin, refuse_unstored
+from sparkhaven.store.schema.deployed.supported_types import check_supported, refuse_table_twin
 from sparkhaven.store.schema.document.schema_file import SchemaFile, load_schema, parse_schema
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
@@ -156,8 +156,6 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         standing = before is not None and (not consent.changes or sha256(content).hexdigest() == history[-1].sha256)
         if standing and not new and same_meaning(file.schema, deployed, change):
             return Deployment(deployed, change, before), history
-        if stored:
-            refuse_unstored(file.schema, change.added)
         numbers = ids(file.schema, history, rename, returning=stored)
         if data_exist or running:
             refuse_taken_names(file, name, numbers, history)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, UnsupportedVersionError
+from sparkhaven.store.errors import InvalidNameError, UnsupportedVersionError
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.schema.document.schema_file import SchemaFile
-from sparkhaven.store.types.model import Kind, TableSchema
+from sparkhaven.store.types.model import Kind
 
 
 def check_supported(file: SchemaFile) -> None:
@@ -29,20 +29,6 @@ def check_supported(file: SchemaFile) -> None:
             found=", ".join(partitioning) or "none",
             hint="make the others Normal. Their values would not be stored",
         )
-
-
-def refuse_unstored(schema: TableSchema, added: Collection[str]) -> None:
-    """SchemaMismatchError for a column among ``added`` whose values no stream could store: none would start again."""
-    for column in schema.stored:
-        if column.name in added and not column.type.stored:
-            raise SchemaMismatchError(
-                f"column {column.name} has a type that cannot be stored yet",
-                where=schema.full_name,
-                column=column.name,
-                expected="Boolean, byte, char, short, int, long, float, double, Instant or String",
-                found=column.spelling or column.type.name,
-                hint="leave the column out of the schema, or wait for a release that has its codec",
-            )
 
 
 def refuse_table_twin(table: TableName, tables: Iterable[TableName]) -> None:

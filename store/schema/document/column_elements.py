@@ -62,9 +62,6 @@ def read_columns(table: Element, findings: FindingCollector, *, deployed: bool =
             findings.add(
                 "W119", element, found=column.name, hint="queries cannot use the column by this name: rename it"
             )
-        if not column.type.stored and column.kind is not Kind.PARTITIONING:
-            hint = "remove the column, or choose a type of docs/reference/limits.md. Streams and merges refuse it"
-            findings.add("W120", element, expected="a type that is stored", found=column.spelling, hint=hint)
         lines[column.name] = element
         by_case[column.name.lower()] = column.name
         columns.append(column)
@@ -182,15 +179,15 @@ def _type(element: Element, spelling: str, findings: FindingCollector) -> DataTy
     else:
         width = None if stated is None else int(stated)
         try:
-            made = data_type(spelling, codec, arguments, width)
+            kind = data_type(spelling, codec, arguments, width)
         except ValueError as error:
             given = (codec or "no codec").rpartition(".")[2]
             expected, shown = str(error), f'{given} "{arguments or ""}" on {spelling}'
             hint = "take a codec of this type, and its arguments"
         else:
-            if width is None or (made.coding is not None and made.coding.width == width):
-                return made
-            has = made.coding.width if made.coding is not None else None
+            if width is None or (kind.coding is not None and kind.coding.width == width):
+                return kind
+            has = kind.coding.width if kind.coding is not None else None
             expected = f"objectWidth {has}, as the codec writes it" if has else "no objectWidth: the codec has none"
             shown, hint = stated or "", "leave objectWidth out"
     findings.add("E117", element, expected=expected, found=shown, hint=hint)

@@ -62,7 +62,6 @@ def _column(column: Column) -> dict[str, Any]:
         "codec": column.codec,
         "codec_arguments": column.codec_args,
         "width": column.codec_width,
-        "stored": column.type.stored,
     }
     return _stated(shown)
 
@@ -99,7 +98,7 @@ def schema_text(schema: TableSchema) -> str:
 def _stored(column: Column) -> str:
     text = {"none": "name of the directory", "symbol": "symbols", "blob": "bytes"}.get(column.storage.value, "values")
     text += f", {column.encoding}" if column.encoding and column.storage.value != "none" else ""
-    return text if column.type.stored else f"{text} (not by this release)"
+    return text
 
 
 def findings_text(findings: Sequence[SchemaFinding]) -> str:

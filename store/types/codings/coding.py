@@ -41,8 +41,10 @@ class Coding(ABC):
     """The values of one column.
 
     ``sources``: group of ``store.conversions.source_types`` -> ``exact`` or ``checked``, for what a typed source gives.
-    ``json``: what of JSON is a value, beside null.
+    ``json``: what of JSON is a value, beside null. ``form``: how values lie on disk.
     """
+
+    form: ClassVar[str]
 
     sources: ClassVar[Mapping[str, str]] = {}
     json: ClassVar[str] = "string"
@@ -66,6 +68,10 @@ class Coding(ABC):
     @abstractmethod
     def parse(self, text: str) -> Any:
         """The value that a text writes, as ``pa.array`` takes it. UnfitError: it writes none."""
+
+    @abstractmethod
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        """Which values of ``arrow`` cannot be stored; None: all can."""
 
     def parse_all(self, texts: pa.StringArray) -> tuple[pa.Array, Mask | None]:
         """The values of texts, and which of them are in doubt: those ``parse`` decides. None: none is."""
@@ -102,6 +108,7 @@ class Coding(ABC):
 class FixedCoding(Coding):
     """Values of one width. Bytes compare as values do where ``ordered``: null apart, which sorts first."""
 
+    form = "fixed"
     ordered: ClassVar[bool] = True
 
     @property
@@ -118,6 +125,9 @@ class FixedCoding(Coding):
     def encode(self, array: pa.Array) -> tuple[Octets, Mask | None]:
         """Bytes of shape (rows, width), and the rows whose values cannot be stored. Those of nulls mean nothing."""
 
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        return self.encode(array)[1]
+
     @abstractmethod
     def decode(self, entries: Octets, null: Mask | None) -> tuple[pa.Array, Mask | None]:
         """Values of entries of shape (rows, width), and the rows whose bytes stand for none. ``null``: null rows."""
@@ -126,6 +136,8 @@ class FixedCoding(Coding):
 class BlobCoding(Coding):
     """Values of any length. No bytes at all are null."""
 
+    form = "blob"
+
     @property
     def width(self) -> None:
         return None
@@ -133,6 +145,9 @@ class BlobCoding(Coding):
     @abstractmethod
     def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
         """Ends of the values, counted from 0, their bytes, and the rows whose values cannot be stored."""
+
+    def unstorable(self, array: pa.Array) -> Mask | None:
+        return self.encode(array)[2]
 
     @abstractmethod
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:

@@ -26,11 +26,10 @@ from sparkhaven.store.digest.column_digest import (
     plain_texts,
     to_hex,
 )
-from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.native import digests
 from sparkhaven.store.native.buffers import address
 from sparkhaven.store.native.library import core
-from sparkhaven.store.types.datatypes import BY_NAME, data_type
+from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.guard_pages import guarded
 
@@ -248,9 +247,3 @@ def test_order_does_not_count_but_number_column_and_null_do() -> None:
     parts = add(digest_entries(col, one[:1]), digest_entries(col, one[1:]))
     assert parts == digest_entries(col, one)
     assert from_hex(to_hex(parts)) == parts
-
-
-def test_a_type_without_codec_is_named() -> None:
-    col = Column("C", data_type("StringSet"), Kind.NORMAL, Storage.SET, 1)
-    with pytest.raises(SchemaMismatchError, match="StringSet"):
-        digest_entries(col, np.zeros(1, "<i4"))

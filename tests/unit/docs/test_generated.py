@@ -13,7 +13,7 @@ from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.jobs.metrics import catalogue
 from sparkhaven.jobs.settings.stream_model import StreamModel
-from sparkhaven.store.types.datatypes import TYPES
+from sparkhaven.store.types.datatypes import CODED, TYPES
 from tests.support.docs.pages import PAGES
 from tools.docs import GENERATED
 from tools.docs.commands import command_pages, commands
@@ -86,5 +86,6 @@ def test_defaults_are_those_of_the_models() -> None:
 def test_every_metric_type_and_error_is_there() -> None:
     metrics = [value for value in vars(catalogue).values() if isinstance(value, catalogue.Metric)]
     assert len(metrics) > 40 and all(f"`{catalogue.PREFIX}{metric.name}`" in metric_tables() for metric in metrics)
-    assert all((f"| `{kind.name}` |" in type_table()) == kind.stored for kind in TYPES)
+    assert all(f"| `{kind.name}` |" in type_table() for kind in TYPES)
+    assert all(f"| `{row.name}` |" in type_table() for row in CODED)
     assert all(f"| `{name}` |" in error_table() for name in {*errors.__all__} - {"from_spark"})

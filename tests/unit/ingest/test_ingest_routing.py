@@ -12,10 +12,9 @@ from sparkhaven.ingest.bad_rows import BadRow, bad_row, check_budget
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError, SchemaMismatchError, SettingsError
+from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError, SettingsError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import NOW_NS, decode, schema, stream, values, write
 
 BY_SYM = InternalRule("column", "sym")
@@ -180,10 +179,3 @@ def test_fixed_names_are_checked() -> None:
         resolve_targets(stream(internal=InternalRule("fixed", "../x")), TABLE)
     with pytest.raises(InvalidNameError):
         resolve_targets(stream(value=ValueRule(fixed="a/b")), TABLE)
-
-
-def test_type_without_a_codec_is_named() -> None:
-    table = TableSchema("Test", "Rows", (*TABLE.columns, *schema(p="StringSet").columns[1:]))
-    with pytest.raises(SchemaMismatchError, match="column p has a type that cannot be stored yet") as caught:
-        resolve_targets(stream(), table)
-    assert caught.value.found == "StringSet"

@@ -226,13 +226,6 @@ def merged_schema(place: TablePlace) -> TableSchema:
     if schema.extended is not None:
         tree = f"`sparkhaven read {place.table}` reads the table"
         refuse_case_twins(schema.full_name, schema.columns, f"readers of its {schema.extended} tree", tree)
-    for column in schema.stored:
-        if not column.type.stored:
-            raise UnsupportedVersionError(
-                f"columns of type {column.type.name} cannot be merged by this release",
-                where=f"{place.table}, column {column.name}",
-                hint="remove the column from the schema until a release supports the type",
-            )
     return schema
 
 

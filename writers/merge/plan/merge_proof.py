@@ -16,6 +16,7 @@ from sparkhaven.store.digest.column_digest import (
     digest_counted_texts,
     digest_entries,
     digest_nulls,
+    digest_sets,
     digest_values,
     from_hex,
     to_hex,
@@ -54,6 +55,10 @@ class Digests:
         """Distinct texts and how many rows have each; one more count, the last, for null."""
         self._add(column, digest_counted_texts(column, texts, counts[:-1]))
         self._add(column, digest_nulls(column, int(counts[-1])))
+
+    def sets(self, column: Column, words: npt.NDArray[np.uint64], texts: pa.Array) -> None:
+        """Words of sets and the symbol table of their bits."""
+        self._add(column, digest_sets(column, words, texts))
 
     def texts(self, column: Column, texts: pa.Array) -> None:
         self._add(column, digest_array(column, texts))

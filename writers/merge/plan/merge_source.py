@@ -66,6 +66,12 @@ class MergeSource:
             begin += most
 
 
+def entry_dtype(column: Column) -> np.dtype[Any]:
+    """How an entry lies in the ``.dat`` of a column, little endian."""
+    words = {Storage.SYMBOL: "<i4", Storage.BLOB: "<i8", Storage.SET: "<u8"}
+    return np.dtype(words.get(column.storage, column.type.numpy))
+
+
 class ColumnSource:
     """One column of one source. Raises CorruptFileError, SchemaMismatchError, UnsupportedVersionError at opening."""
 
@@ -99,11 +105,11 @@ class ColumnSource:
     def entries(self, first: int, stop: int) -> npt.NDArray[Any]:
         """Raw entries of absolute rows ``[first, stop)``: numbers, symbol ids or blob ends, little endian."""
         column = self.column
-        dtype = np.dtype({Storage.SYMBOL: "<i4", Storage.BLOB: "<i8"}.get(column.storage, column.type.numpy))
+        dtype = entry_dtype(column)
         if self._header is None:
             coding = column.type.fixed
             null = coding.null if coding is not None else column.type.null
-            null = {Storage.SYMBOL: -(2**31), Storage.BLOB: 0}.get(column.storage, null)
+            null = {Storage.SYMBOL: -(2**31), Storage.BLOB: 0, Storage.SET: 0}.get(column.storage, null)
             return np.full(stop - first, null, dtype)
         width = dtype.itemsize
         start, length = self._header.data_offset + first * width, (stop - first) * width

@@ -22,6 +22,7 @@ from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.column_file import open_parquet
+from sparkhaven.store.types.codings.string_set import assign_bits, sorted_texts
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, MergeSource, Pick
@@ -66,6 +67,9 @@ class ParquetSource(ColumnSource):
         """Raw entries of absolute rows ``[first, stop)``: numbers, symbol ids, or the ends of blobs in these rows."""
         if self.column.storage is Storage.SYMBOL:
             return self._ids(first, stop)
+        if self.column.storage is Storage.SET:
+            known = {text: bit for bit, text in enumerate(self.symbols().to_pylist())}
+            return assign_bits(self._file.read(first, stop), known)[0]
         if self.column.storage is Storage.BLOB:
             return self.ends(first, stop)[1:]
         return encode_entries(self._file.read(first, stop), self.column.type)
@@ -75,9 +79,12 @@ class ParquetSource(ColumnSource):
         if self._table is None:
             parquet = self._rows.found
             groups = range(len(parquet.firsts) - 1) if parquet.has(self.column) else ()
-            coded = (parquet.group(group, self.column) for group in groups)
+            rows = (parquet.group(group, self.column) for group in groups)
+            if self.column.storage is Storage.SET:
+                self._table = pa.array(sorted_texts(sets.flatten() for sets in rows), pa.string())
+                return self._table
             # texts that rows have; the dictionary of a row group may have more
-            parts = [sorted_symbols([c.dictionary.take(c.indices.unique().drop_null())]) for c in coded]
+            parts = [sorted_symbols([c.dictionary.take(c.indices.unique().drop_null())]) for c in rows]
             self._table = sorted_symbols(parts or [pa.array([], pa.string())])
         return self._table
 

@@ -73,7 +73,7 @@ def sortable(column: Column) -> bool:
     """Whether rows can be put in order by a column: numbers, texts, dates, times, decimals of one width."""
     if column.type.coding is not None:
         return column.type.fixed is not None and column.type.fixed.ordered
-    return column.type.stored and column.storage is not Storage.NONE
+    return column.storage is not Storage.NONE
 
 
 def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False, word: int = 0) -> Words:

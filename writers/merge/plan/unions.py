@@ -34,7 +34,7 @@ class RankedUnions(dict[str, pa.StringArray]):
 
 def ranked(plan: MergePlan, column: Column) -> bool:
     """Whether a column is ordered by ranks in a union of strings."""
-    return column.storage is not Storage.FIXED
+    return column.storage in (Storage.SYMBOL, Storage.BLOB)
 
 
 def union_columns(plan: MergePlan) -> tuple[Column, ...]:

@@ -28,6 +28,7 @@ from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, picked
 from sparkhaven.writers.merge.plan.unions import Unions
 from sparkhaven.writers.merge.write.row_order import Keys
+from sparkhaven.writers.merge.write.set_tables import moved_words, set_table
 
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
@@ -65,7 +66,12 @@ class ColumnWriter:
     def column(self, column: Column) -> None:
         if column.kind is Kind.PARTITIONING:
             return
-        {Storage.FIXED: self._fixed, Storage.SYMBOL: self._symbol, Storage.BLOB: self._blob}[column.storage](column)
+        {
+            Storage.FIXED: self._fixed,
+            Storage.SYMBOL: self._symbol,
+            Storage.BLOB: self._blob,
+            Storage.SET: self._set,
+        }[column.storage](column)
 
     def _path(self, destination: int, name: str) -> Path:
         return self.plan.destinations[destination].stage(self.plan.table, self.plan.value) / name
@@ -103,6 +109,17 @@ class ColumnWriter:
         """So many bytes of a file are written: the disk works while the next column is put in order."""
         if size >= self.sizes.writeback_bytes:
             self.fs.start_writeback(path)
+
+    def _set(self, column: Column) -> None:
+        table = set_table(self.keys.columns, column)
+        parts = []
+        for index, first, stop, rows, _, _ in blocks_of(self.plan, self.rows):
+            words = moved_words(self.keys.open(index, column), table, first, stop)
+            parts.append(words if rows is None else words[rows])
+        entries = np.concatenate(parts) if parts else np.empty(0, "<u8")
+        self.digests.sets(column, entries, pa.array(table, pa.string()))
+        for destination, start, stop in self.segments:
+            self._scatter(column, entries, destination, start, stop)
 
     def _symbol(self, column: Column) -> None:
         entries = self.keys.entries(column, self.rows)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sparkhaven.store.format.column.prefix import encode_prefix, prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
@@ -20,9 +21,11 @@ from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+from sparkhaven.writers.merge.plan.open_source import Columns
 from sparkhaven.writers.merge.plan.sort_keys import distinct, from_ordinals, picked
 from sparkhaven.writers.merge.plan.unions import Unions
 from sparkhaven.writers.merge.write.column_writes import write_symbols
+from sparkhaven.writers.merge.write.set_tables import set_table
 from sparkhaven.writers.merge.write.staging import Runs
 
 
@@ -75,6 +78,10 @@ def finish(
         if column.storage is Storage.SYMBOL:
             if column.name in used:
                 write_symbols(fs, plan, destination, column, used[column.name][destination], unions[column.name])
+            sizes |= {name: size for name, (size, _) in fs.sizes(location, column.files[1:]).items()}
+        elif column.storage is Storage.SET:
+            table = pa.array(set_table(Columns(fs, plan), column), pa.string())
+            write_symbols(fs, plan, destination, column, np.ones(len(table), np.bool_), table)
             sizes |= {name: size for name, (size, _) in fs.sizes(location, column.files[1:]).items()}
         elif column.storage is Storage.BLOB:
             sizes |= _close_blob(fs, plan, destination, column)

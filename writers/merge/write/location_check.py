@@ -84,7 +84,7 @@ class _Reader:
     def __init__(self, source: ColumnSource, column: Column, digests: Digests) -> None:
         self.source, self.column, self.digests = source, column, digests
         self.stats: list[RangeStats] = []
-        self._symbols = source.symbols() if column.storage is Storage.SYMBOL else None
+        self._symbols = source.symbols() if column.storage in (Storage.SYMBOL, Storage.SET) else None
         self._counts = np.zeros(0 if self._symbols is None else len(self._symbols) + 1, np.int64)
         self._starts: list[npt.NDArray[np.int64]] = []
         self._words: list[Words] = []
@@ -97,6 +97,9 @@ class _Reader:
             self.digests.fixed(column, entries)
             self.stats.append(fixed_stats(entries, column, first))
             self._changes(first, lambda: ordinals(entries, column.type))
+        elif column.storage is Storage.SET:
+            self.digests.sets(column, entries, self._symbols)
+            self.stats.append(RangeStats(first, stop, 0))
         elif self._symbols is not None:
             ids = self.source.ids(first, stop, len(self._symbols))
             count_ids(ids, self._counts)
@@ -111,7 +114,7 @@ class _Reader:
 
     def close(self) -> None:
         """Hashes values that were counted first."""
-        if self._symbols is not None:
+        if self.column.storage is Storage.SYMBOL:
             self.digests.counted(self.column, self._symbols, self._counts)
 
     def _changes(self, first: int, words_of: Any) -> None:

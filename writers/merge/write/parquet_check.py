@@ -198,7 +198,7 @@ def _stats(array: pa.Array, column: Column, first: int) -> RangeStats:
     if column.storage is Storage.FIXED:
         return fixed_stats(encode_entries(array, column.type), column, first)
     stop, nulls = first + len(array), array.null_count
-    if column.storage is Storage.BLOB or nulls == len(array):
+    if column.storage in (Storage.BLOB, Storage.SET) or nulls == len(array):
         return RangeStats(first, stop, nulls)
     bounds = pc.min_max(array)
     return text_stats(first, stop, nulls, bounds["min"].as_py(), bounds["max"].as_py())

@@ -23,7 +23,7 @@ from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.argsort import argsort
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan, Rows, blocks_of
-from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick
+from sparkhaven.writers.merge.plan.merge_source import ALL, ColumnSource, Pick, entry_dtype
 from sparkhaven.writers.merge.plan.open_source import Columns
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, SortKey, Words, look_up, ordinals, rank_lut, rank_ordinals
 from sparkhaven.writers.merge.plan.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
@@ -61,7 +61,7 @@ class Keys:
         if whole and column.name in self._kept:
             return self._kept.pop(column.name)
         sizes = [len(source if picks is None else picks) for source, picks in zip(plan.sources, chosen, strict=True)]
-        array = np.empty(sum(sizes), np.int32 if texts else column.type.numpy)
+        array = np.empty(sum(sizes), np.int32 if texts else entry_dtype(column))
         taken = set(self.columns.entries(column, array) if whole and column.storage is not Storage.BLOB else ())
         if texts and taken:
             ends = accumulate(sizes)

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
+from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.symbols import encode_symbols
 from sparkhaven.store.scan.column_file import column_header, open_column, read_column
-from sparkhaven.store.types.datatypes import BY_NAME, data_type
+from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.tables.column_cases import FS, NOTE, SYM, refused, write
 from tests.support.tables.column_files import append_column, create_column
@@ -129,15 +129,6 @@ def test_utf_16_of_an_odd_length(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError) as caught:
         blobs(tmp_path, "UTF_16BE", b"\0a", b"\0ab")
     assert (caught.value.where, caught.value.found) == (f"{tmp_path}/Note.dat, row 1", "an odd number of bytes")
-
-
-@pytest.mark.parametrize("spelling", ["StringSet"])
-def test_types_that_are_not_stored_are_named(tmp_path: Path, spelling: str) -> None:
-    column = Column("Odd", data_type(spelling), Kind.NORMAL, Storage.BLOB, 1)
-    error = refused(UnsupportedVersionError, tmp_path, column, {}, 1)
-    assert error.what == f"column Odd has type {spelling}, which this release cannot store or read"
-    with pytest.raises(UnsupportedVersionError, match="column Odd has type"):
-        encode_column(column, pa.array(["x"]), Base())
 
 
 def test_a_null_that_covers_bytes_stores_none() -> None:

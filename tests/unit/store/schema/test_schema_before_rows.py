@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.errors import SchemaChangeError, SchemaMismatchError, SchemaParseError
+from sparkhaven.store.errors import SchemaChangeError, SchemaParseError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
@@ -73,13 +73,3 @@ def test_a_stream_may_write_beside_additions_drops_and_renames(tmp_path: Path) -
     deploy(FS, layout, schema({**COLUMNS, "D": "long"}))
     deploy(FS, layout, schema({"Date": "String", "N": "int", "D": "long"}), consent=Consent(("B", "C"), (("A", "N"),)))
     require_writable(FS, layout, before)
-
-
-def test_a_column_that_no_stream_could_store_is_not_added_once_streams_have_started(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    before = deploy(FS, layout, schema())
-    opened(layout)
-    with pytest.raises(SchemaMismatchError, match="column P has a type that cannot be stored") as caught:
-        deploy(FS, layout, schema({**COLUMNS, "P": "StringSet"}))
-    assert (caught.value.where, caught.value.found) == (before.full_name, "StringSet")
-    assert load_deployed(TablePlace(FS, layout, TABLE)) == before

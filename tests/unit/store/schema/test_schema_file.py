@@ -77,7 +77,7 @@ def test_order_log() -> None:
     price = by_name["Price"]
     assert (price.storage, price.codec_width, price.codec_args) == (Storage.FIXED, 9, "18,6")
     fills = by_name["FillPx"]
-    assert (fills.storage, fills.type.stored) == (Storage.BLOB, True)
+    assert fills.storage is Storage.BLOB
     assert fills.component is not None
     assert fills.component.name == "double"
 
