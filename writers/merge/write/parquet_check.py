@@ -7,7 +7,7 @@ compared with the runs of the data and with ``Index-<Col>``.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -115,7 +115,15 @@ class _Column:
         rows = self.sizes.rows
         if self.column.storage is Storage.BLOB:
             rows = min(rows, self.sizes.texts)
-        return _blocks(self._read(NAME, [self.column.name], rows), self.column.type.arrow, rows)
+        kind = self.column.type.arrow
+        batches = self._read_wide(rows) if pa.types.is_decimal256(kind) else self._read(NAME, [self.column.name], rows)
+        return _blocks(batches, kind, rows)
+
+    def _read_wide(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Decimals of more than 38 digits, which DuckDB reads as doubles: by Arrow."""
+        from pyarrow.parquet import ParquetFile
+
+        return ParquetFile(self.location / NAME).iter_batches(rows, columns=[self.column.name])  # type: ignore[no-any-return]
 
     def _count(self, array: pa.Array) -> None:
         """Statistics of a block; of long texts there are none but the number of nulls."""
@@ -181,7 +189,7 @@ class _Column:
         return len(keys) == len(starts)
 
 
-def _blocks(batches: pa.RecordBatchReader, kind: pa.DataType, rows: int) -> Iterator[pa.Array]:
+def _blocks(batches: Iterable[pa.RecordBatch], kind: pa.DataType, rows: int) -> Iterator[pa.Array]:
     """The one column of a stream in blocks of ``rows`` rows, the last one shorter."""
     held: list[pa.Array] = []
     for batch in batches:
