@@ -294,7 +294,6 @@ def test_a_schema_is_described() -> None:
         "storage": "symbol",
         "encoding": "UTF_8",
         "files": ["Sym.dat", "Sym.sym", "Sym.sym.bytes"],
-        "stored": True,
     }
     assert reported["rules"][0] == {
         "name": "assertSize",
