@@ -8,12 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sparkhaven.store.schema.document.validator_rules import Bound
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.date_rows import Cells, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.cells import Cells, Mask, NotEvaluatedError
 from sparkhaven.writers.validation.rule_scope import not_above, value_of
 
 
@@ -26,13 +25,13 @@ class Range:
 
     @staticmethod
     def of(rule: ValidatorRule, column: Column) -> Range:
-        return Range(*(value_of(rule.attributes[name], column) for name in ("minValue", "maxValue")))
+        return Range(*(value_of(rule.attributes[name], column.type) for name in ("minValue", "maxValue")))
 
     def holds(self, cells: Cells) -> Mask:
         """Which rows have a value inside; a null or NaN never is."""
         numbers = cells.numbers
         if numbers is None:
-            return cells.texts(self, self._inside) & ~cells.null
+            return cells.results(self, self._inside) & ~cells.null
         if numbers.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
                 wide = numbers.astype(np.float64)
@@ -46,8 +45,8 @@ class Range:
         inside: Mask = (numbers >= dtype(max(low, least))) & (numbers <= dtype(min(high, greatest))) & ~cells.null
         return inside
 
-    def _inside(self, texts: pa.Array) -> list[bool]:
-        return [text is not None and self.takes(text) for text in texts.to_pylist()]
+    def _inside(self, values: list[Any]) -> list[bool]:
+        return [value is not None and self.takes(value) for value in values]
 
     def takes(self, value: Any) -> bool:
         return not_above(self.low, value) and not_above(value, self.high)
@@ -81,11 +80,10 @@ class Extremes:
             values = cells.numbers[keep]
             extremes = [values.min().item(), values.max().item()]
         else:
-            assert cells.dictionary is not None and cells.ids is not None  # noqa: S101
-            used = np.unique(cells.ids[keep])
-            ranks = cells.dictionary.ranks[used]
-            ids = used[[int(ranks.argmin()), int(ranks.argmax())]]
-            extremes = cells.dictionary.texts.take(pa.array(ids)).to_pylist()
+            ids, dictionary = cells.distinct
+            used = np.unique(ids[keep])
+            ranks = dictionary.ranks[used]
+            extremes = dictionary.plain(used[[int(ranks.argmin()), int(ranks.argmax())]])
         low, high = extremes
         self.low = low if self.low is None or not_above(low, self.low) else self.low
         self.high = high if self.high is None or not_above(self.high, high) else self.high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,76 +18,11 @@ from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
 from sparkhaven.writers.merge.plan.merge_source import MergeSource
 from sparkhaven.writers.merge.plan.parquet_source import open_source
-from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, rank_lut, sorted_symbols
-from sparkhaven.writers.merge.write.row_order import to_arrow
+from sparkhaven.writers.merge.plan.sort_keys import INT_NULL
+from sparkhaven.writers.validation.cells import Cells, Dictionary, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.coded_cells import coded_cells
 
-
-class NotEvaluatedError(Exception):
-    """A rule that cannot be evaluated here; the text says why."""
-
-
-Mask = npt.NDArray[np.bool_]
 SWITCHES = ("removeNull", "removeNaN", "removeInf")
-
-
-def utf16_key(text: str) -> bytes:
-    """Orders texts by UTF-16 code unit."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
-@dataclass(slots=True)
-class Dictionary:
-    """Texts that ids point to; results for each of them are cached. Null texts are null values."""
-
-    texts: pa.Array
-    _kept: dict[object, npt.NDArray[Any]] = field(default_factory=dict)
-
-    def each(self, key: object, make: Callable[[pa.Array], Any]) -> npt.NDArray[Any]:
-        """``make(texts)`` as an array, one entry per text; computed once for every ``key``."""
-        if key not in self._kept:
-            self._kept[key] = np.asarray(make(self.texts))
-        return self._kept[key]
-
-    @property
-    def ranks(self) -> npt.NDArray[np.int32]:
-        """Place of each text in the order of UTF-16 code units."""
-        return self.each("ranks", lambda texts: rank_lut(texts, sorted_symbols([texts]))[:-1])
-
-
-@frozen
-class Cells:
-    """A column of a block: raw numbers as they lie in the file, or ids into a dictionary of texts."""
-
-    column: Column
-    null: Mask
-    numbers: npt.NDArray[Any] | None = None
-    ids: npt.NDArray[np.int32] | None = None
-    dictionary: Dictionary | None = None
-
-    @property
-    def nan(self) -> Mask:
-        return self._where(np.isnan)
-
-    @property
-    def infinite(self) -> Mask:
-        return self._where(np.isinf)
-
-    def _where(self, test: Callable[[Any], Mask]) -> Mask:
-        if self.numbers is None or self.numbers.dtype.kind != "f":
-            return np.zeros(len(self.null), bool)
-        return test(self.numbers)
-
-    def texts(self, key: object, make: Callable[[pa.Array], Any]) -> npt.NDArray[Any]:
-        """What ``make`` gives for the text of each row; rows of nulls hold anything. Only for columns of text."""
-        assert self.dictionary is not None and self.ids is not None  # noqa: S101
-        results = self.dictionary.each(key, make)
-        return results[self.ids] if len(results) else np.zeros(len(self.ids), bool)  # then every row is null
-
-    def arrow(self) -> pa.Array:
-        if self.numbers is not None:
-            return to_arrow(self.numbers, self.column)
-        assert self.dictionary is not None  # noqa: S101
-        return pa.DictionaryArray.from_arrays(pa.array(self.ids, mask=self.null), self.dictionary.texts)
 
 
 @frozen
@@ -140,12 +75,10 @@ class RowSet:
         return sum(len(source) for source in self.sources)
 
     def column(self, name: str) -> Column:
-        """A column that a rule names. NotEvaluatedError if the table has none, or rules do not know its type."""
+        """A column that a rule names. NotEvaluatedError if the table has none."""
         column = self.schema.column(name)
         if column is None:
             raise NotEvaluatedError(f"the table has no column {name}")
-        if column.type.coding is not None:
-            raise NotEvaluatedError(f"rules over columns of type {column.type.name} are not known to this release")
         return column
 
     def each(self) -> Iterator[RowSet]:
@@ -170,29 +103,31 @@ _Read = Callable[[int, int], Cells]
 
 def _reader(fs: Fs, source: MergeSource, column: Column, value: str) -> _Read:
     if column.kind is Kind.PARTITIONING:
-        whole = Dictionary(pa.array([value], pa.string()))
-        return lambda first, stop: _coded(column, np.zeros(stop - first, np.int32), whole)
+        whole = Dictionary(pa.array([value], pa.string()), column.type)
+        return lambda first, stop: _texts(column, np.zeros(stop - first, np.int32), whole)
     opened = open_source(fs, source, column)
+    if column.type.coding is not None:
+        return lambda first, stop: coded_cells(opened, column, first, stop)
     if column.storage is Storage.SYMBOL:
-        table = Dictionary(opened.symbols().cast(pa.string()))
-        return lambda first, stop: _coded(column, opened.ids(first, stop, len(table.texts)), table)
+        table = Dictionary(opened.symbols().cast(pa.string()), column.type)
+        return lambda first, stop: _texts(column, opened.ids(first, stop, len(table.values)), table)
     if column.storage is Storage.BLOB:
         return lambda first, stop: _blob(column, opened.texts(first, stop))
     return lambda first, stop: _fixed(column, opened.entries(first, stop))
 
 
-def _coded(column: Column, ids: npt.NDArray[np.int32], table: Dictionary) -> Cells:
+def _texts(column: Column, ids: npt.NDArray[np.int32], table: Dictionary) -> Cells:
     null = ids == INT_NULL
     ids = np.where(null, 0, ids)
-    if table.texts.null_count:  # a symbol without bytes reads as null
-        null |= table.each("null", null_mask)[ids]
+    if table.values.null_count:  # a symbol without bytes reads as null
+        null |= null_mask(table.values)[ids]
     return Cells(column, null, ids=ids, dictionary=table)
 
 
 def _blob(column: Column, texts: pa.Array) -> Cells:
     coded = texts.cast(pa.string()).dictionary_encode()
     ids = pc.fill_null(coded.indices, int(INT_NULL)).to_numpy(zero_copy_only=False)
-    return _coded(column, ids, Dictionary(coded.dictionary))
+    return _texts(column, ids, Dictionary(coded.dictionary, column.type))
 
 
 def _fixed(column: Column, entries: npt.NDArray[Any]) -> Cells:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Storage, ValidatorRule
-from sparkhaven.writers.validation.date_rows import NotEvaluatedError, RowSet
+from sparkhaven.writers.validation.cells import NotEvaluatedError
+from sparkhaven.writers.validation.date_rows import RowSet
 from sparkhaven.writers.validation.key_hashes import Lanes, distinct, row_keys
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, number, plural, within
 
@@ -59,7 +60,7 @@ def _types(scope: Scope, rule: ValidatorRule) -> Measure:
         if column is None:
             raise NotEvaluatedError(f"the table has no column {name}")
         names_of_types.append(column.type.name)
-        if column.type != data_type(declared):
+        if column.type.name != data_type(declared).name:
             wrong.append(f"{name} is {column.type.name}, not {declared}")
     listed = ", ".join(types)
     return Measure(not wrong, ", ".join(names_of_types), listed, listed, "; ".join(wrong) or "declared so")

@@ -8,15 +8,16 @@ each over the hashes that begin with other bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import xxhash
 
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.writers.validation.date_rows import CellBlock, Cells, Mask, RowSet
+from sparkhaven.writers.validation.cells import Cells, Mask, plain_decimal
+from sparkhaven.writers.validation.date_rows import CellBlock, RowSet
 
 Words = npt.NDArray[np.uint64]
 Lanes = tuple[Words, Words]
@@ -46,7 +47,7 @@ def plain(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def lanes(cells: Cells) -> Lanes:
     """Two words a row."""
     if cells.numbers is None:
-        words = (cells.texts("low", lambda t: _hashed(t)[0]), cells.texts("high", lambda t: _hashed(t)[1]))
+        words = (cells.results("low", lambda v: _hashed(v)[0]), cells.results("high", lambda v: _hashed(v)[1]))
         first, second = (words_of.astype(np.uint64, copy=True) for words_of in words)
     else:
         numbers = plain(cells.numbers)
@@ -56,10 +57,17 @@ def lanes(cells: Cells) -> Lanes:
     return first, second
 
 
-def _hashed(texts: pa.Array) -> tuple[Words, Words]:
-    digests = [xxhash.xxh3_128_intdigest((text or "").encode("utf-8", "surrogatepass")) for text in texts.to_pylist()]
+def _hashed(values: list[Any]) -> tuple[Words, Words]:
+    digests = [xxhash.xxh3_128_intdigest(_key_bytes(value)) for value in values]
     low = np.array([digest & 0xFFFFFFFFFFFFFFFF for digest in digests], np.uint64)
     return low, np.array([digest >> 64 for digest in digests], np.uint64)
+
+
+def _key_bytes(value: Any) -> bytes:
+    """Equal for equal values of a column: 1.0 is 1 as a decimal."""
+    if isinstance(value, Decimal):
+        value = plain_decimal(value)
+    return (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
 
 
 def row_keys(block: CellBlock, names: Sequence[str]) -> Lanes:

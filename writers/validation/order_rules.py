@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from sparkhaven.store.types.model import Column, Storage, ValidatorRule
+from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import INT_NULL, ordinals, rank_ordinals
-from sparkhaven.writers.validation.date_rows import Cells, Mask, NotEvaluatedError, RowSet, utf16_key
+from sparkhaven.writers.validation.cells import Cells, Mask, NotEvaluatedError, utf16_key
+from sparkhaven.writers.validation.date_rows import RowSet
 from sparkhaven.writers.validation.key_hashes import Words, plain, row_keys
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope
 
@@ -47,44 +47,43 @@ class _Last:
         return known, before
 
 
-class _LastTexts:
-    """The same for texts that have no common dictionary: ``words`` are places in the block's texts, 0 for null."""
+class _LastValues:
+    """The same for values without a dictionary that all blocks share, by what orders them; None is null."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, bytes | None] = {}
+        self.kept: dict[int, Any] = {}
         self.groups: list[None] = []
 
-    def broken(self, groups: Words, first: list[bytes | None], last: list[bytes | None], wrong: _Compare) -> int:
+    def broken(self, groups: Words, first: list[Any], last: list[Any], wrong: _Compare) -> int:
         broken = 0
         for group, begin, end in zip(groups.tolist(), first, last, strict=True):
             if group in self.kept:
                 before = self.kept[group]
-                broken += bool(wrong((before is not None, before or b""), (begin is not None, begin or b"")))
+                broken += bool(wrong((before is not None, before), (begin is not None, begin)))
             self.kept[group] = end
         return broken
 
 
 def _words(cells: Cells) -> Words:
-    """Values as words in sorting order; those of two blocks compare, unless they are texts without a symbol table."""
+    """Values as words in sorting order; those of two blocks compare if the cells are ``shared``."""
     if cells.numbers is not None:
         return ordinals(plain(cells.numbers), cells.column.type).astype(np.uint64)
-    assert cells.dictionary is not None  # noqa: S101
-    ranks = cells.dictionary.ranks
-    ids = cells.ids if len(ranks) else None
-    return rank_ordinals(np.where(cells.null, INT_NULL, ranks[ids] if ids is not None else INT_NULL)).astype(np.uint64)
+    ids, dictionary = cells.distinct
+    ranks = dictionary.ranks
+    return rank_ordinals(np.where(cells.null, INT_NULL, ranks[ids] if len(ranks) else INT_NULL)).astype(np.uint64)
 
 
 class _Sequences:
     """Checks the rows of one location, those of groups whose hash begins with ``prefix``."""
 
-    def __init__(self, column: Column, wrong: _Compare) -> None:
-        self.wrong, self.column = wrong, column
-        self.last, self.last_texts = _Last(), _LastTexts()
+    def __init__(self, wrong: _Compare) -> None:
+        self.wrong = wrong
+        self.last, self.last_values = _Last(), _LastValues()
         self.broken = 0
 
     @property
     def groups(self) -> int:
-        return max(len(self.last.groups), len(self.last_texts.kept))
+        return max(len(self.last.groups), len(self.last_values.kept))
 
     def take(self, cells: Cells, groups: Words, keep: Mask) -> None:
         rows = np.flatnonzero(keep)
@@ -97,22 +96,22 @@ class _Sequences:
         starts = np.flatnonzero(begins)
         ends = np.append(starts[1:], len(rows)) - 1
         self.broken += int(np.count_nonzero(self.wrong(words[:-1], words[1:]) & ~begins[1:]))
-        if self.column.storage is Storage.BLOB:
-            first, last = (_texts_at(cells, rows[numbers]) for numbers in (starts, ends))
-            self.broken += self.last_texts.broken(groups[starts], first, last, self.wrong)
+        if not cells.shared:
+            first, last = (_keys_at(cells, rows[numbers]) for numbers in (starts, ends))
+            self.broken += self.last_values.broken(groups[starts], first, last, self.wrong)
         else:
             known, before = self.last.swap(groups[starts], words[ends])
             self.broken += int(np.count_nonzero(self.wrong(before, words[starts]) & known))
 
 
-def _texts_at(cells: Cells, rows: npt.NDArray[np.intp]) -> list[bytes | None]:
-    assert cells.dictionary is not None and cells.ids is not None  # noqa: S101
-    if not len(cells.dictionary.texts):
+def _keys_at(cells: Cells, rows: npt.NDArray[np.intp]) -> list[Any]:
+    ids, dictionary = cells.distinct
+    if not len(dictionary.values):
         return [None] * len(rows)
-    texts = cells.dictionary.texts.take(pa.array(cells.ids[rows])).to_pylist()
+    values = dictionary.plain(ids[rows])
     return [
-        None if gone or text is None else utf16_key(text)
-        for text, gone in zip(texts, cells.null[rows].tolist(), strict=True)
+        None if gone or value is None else utf16_key(value) if isinstance(value, str) else value
+        for value, gone in zip(values, cells.null[rows].tolist(), strict=True)
     ]
 
 
@@ -121,7 +120,7 @@ def _broken(rows: RowSet, column: Column, group: list[str], rule: ValidatorRule,
     todo, broken = [(0, 0)], 0
     while todo:
         prefix, bits = todo.pop()
-        sequences = _Sequences(column, wrong)
+        sequences = _Sequences(wrong)
         restart = False
         for block in rows.blocks([column.name, *group]):
             groups = row_keys(block, group)[0] if group else np.zeros(block.rows, np.uint64)

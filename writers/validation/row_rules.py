@@ -1,8 +1,8 @@
 """Rules that count rows: null, NaN, zero, in a range, kept by a filter, or not as a comparison of two columns says.
 
-Two columns are compared row by row. Numbers compare with numbers, exactly, NaN above all others and equal to itself;
-texts with texts, instants with instants. Null is equal to null and to nothing else; it is neither less nor greater than
-anything.
+Two columns are compared row by row. Numbers compare with numbers, exactly, NaN above all others and equal to itself.
+Texts compare with texts, instants with instants, dates with dates, times with times. Null is equal to null and to
+nothing else; it is neither less nor greater than anything.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.predicate.expression import compare_columns, parse_predicate
-from sparkhaven.store.types.model import ValidatorRule
+from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.bounds import Range
-from sparkhaven.writers.validation.date_rows import Cells, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.cells import Cells, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.coded_comparison import coded_test
+from sparkhaven.writers.validation.date_rows import CellBlock
 from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, names_in, plural, share
 
 
@@ -32,10 +34,13 @@ def _share(trait: str, test: Callable[[Cells], Mask]) -> Evaluate:
 
 
 def _zero(cells: Cells) -> Mask:
-    if cells.numbers is None:
+    numbers = cells.whole_numbers()
+    if numbers is not None:
+        zero: Mask = (numbers == 0) & ~cells.null
+        return zero
+    if cells.column.type.name not in ("BigDecimal", "BigInteger"):
         raise NotEvaluatedError(f"column {cells.column.name} is not numeric")
-    zero: Mask = (cells.numbers == 0) & ~cells.null
-    return zero
+    return cells.results("zero", lambda values: [value == 0 for value in values]) & ~cells.null
 
 
 def _values_between(scope: Scope, rule: ValidatorRule) -> Measure:
@@ -73,19 +78,27 @@ def _count_equal(scope: Scope, rule: ValidatorRule) -> Measure:
     return Measure(len(set(counts.values())) < 2, shown, None, None, f"without nulls: {shown}")
 
 
+def _row_test(sign: str, left: Column, right: Column) -> Callable[[CellBlock], Mask]:
+    if left.type.coding is not None or right.type.coding is not None:
+        return coded_test(sign, left, right)
+    try:
+        predicate = compare_columns(sign, left, right)
+    except SchemaParseError as error:
+        raise NotEvaluatedError(f"the two columns cannot be compared: {error.found}") from None
+    names = list(dict.fromkeys((left.name, right.name)))
+    return lambda block: predicate.evaluate(block.batch(names)).to_numpy(zero_copy_only=False)
+
+
 def _holds(sign: str) -> Evaluate:
     def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         names = [rule.attributes["column1"], rule.attributes["column2"]]
         columns = [scope.rows.column(name) for name in names]
-        try:
-            predicate = compare_columns(sign, *columns)
-        except SchemaParseError as error:
-            raise NotEvaluatedError(f"the two columns cannot be compared: {error.found}") from None
+        test = _row_test(sign, *columns)
         wrong = rows = 0
         first: str | None = None
         for block in scope.rows.blocks(names):
             keep = block.kept(names, rule.attributes)
-            holds: Mask = predicate.evaluate(block.batch(list(dict.fromkeys(names)))).to_numpy(zero_copy_only=False)
+            holds = test(block)
             left_null, right_null = (block.cells[name].null for name in names)
             if sign in ("==", "<=", ">="):
                 holds = holds | (left_null & right_null)
@@ -96,7 +109,9 @@ def _holds(sign: str) -> Evaluate:
                 first = f", the first of them row {block.first + int(np.argmax(broken))} of location {block.location}"
             wrong += int(np.count_nonzero(broken))
             rows += int(np.count_nonzero(keep))
-        return Measure(not wrong, wrong, 0, 0, f"{predicate.text} is false in {wrong} of {rows} rows{first or ''}")
+        return Measure(
+            not wrong, wrong, 0, 0, f"{names[0]} {sign} {names[1]} is false in {wrong} of {rows} rows{first or ''}"
+        )
 
     return evaluate
 

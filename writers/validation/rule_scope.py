@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
+
 from sparkhaven.store.merges.validations import Evidence
 from sparkhaven.store.schema.document.validator_rules import Bound, parse_value
+from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
-from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.date_rows import NotEvaluatedError, RowSet, utf16_key
+from sparkhaven.store.types.model import ValidatorRule
+from sparkhaven.writers.validation.cells import NotEvaluatedError, plain_decimal, plain_values, utf16_key
+from sparkhaven.writers.validation.date_rows import RowSet
 
 SHOWN = 20  # values named in a message
-Number = int | float | Fraction
+Number = int | float | Fraction | Decimal
 
 
 @frozen
@@ -77,12 +82,15 @@ def share(rule: ValidatorRule, part: int, rows: int, trait: str) -> Measure:
     return within(rule, Fraction(part, rows) if rows else 0.0, f"{part} of {rows} rows {trait}")
 
 
-def value_of(text: str, column: Column) -> Any:
-    """A value as a rule states it. NotEvaluatedError if it is none of the column's type."""
+def value_of(text: str, type_: DataType) -> Any:
+    """A value as a rule states it, as ``plain_values`` has it. NotEvaluatedError if it is none of the type."""
     try:
-        return parse_value(text, column.type)
+        value = parse_value(text, type_)
     except ValueError as error:
-        raise NotEvaluatedError(f"{text!r} is not a value of type {column.type.name}: write {error}") from None
+        raise NotEvaluatedError(f"{text!r} is not a value of type {type_.name}: write {error}") from None
+    if isinstance(value, date):
+        return value.isoformat()
+    return plain_values(pa.array([value], type_.arrow), type_)[0] if type_.name == "LocalTime" else value
 
 
 def not_above(left: Bound, right: Bound) -> bool:
@@ -92,9 +100,19 @@ def not_above(left: Bound, right: Bound) -> bool:
     return bool(left <= right)  # type: ignore[operator]
 
 
+def quoted(value: Any) -> str:
+    """A value in a message, texts in quotes."""
+    return plain_decimal(value) if isinstance(value, Decimal) else repr(value)
+
+
+def bare(value: Any) -> str:
+    """A value as evidence, texts without quotes."""
+    return plain_decimal(value) if isinstance(value, Decimal) else str(value)
+
+
 def some(values: Sequence[Any]) -> str:
     """A few values by name, and how many more there are."""
-    names = sorted(repr(value) for value in values)
+    names = sorted(map(quoted, values))
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 

@@ -7,6 +7,7 @@ in no range. Means of whole numbers are exact.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -15,12 +16,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.merge.plan.sort_keys import from_ordinals, ordinals
 from sparkhaven.writers.validation.bounds import Extremes
-from sparkhaven.writers.validation.date_rows import NotEvaluatedError
+from sparkhaven.writers.validation.cells import NotEvaluatedError
 from sparkhaven.writers.validation.key_hashes import distinct, feed
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Number, Scope, names_in, number, plural, within
+from sparkhaven.writers.validation.rule_scope import (
+    Evaluate,
+    Measure,
+    Number,
+    Scope,
+    bare,
+    names_in,
+    number,
+    plural,
+    within,
+)
 
 DIGIT = 16  # bits that one pass of a percentile settles
 
@@ -32,12 +44,27 @@ class _NanError(Exception):
 def _values(scope: Scope, rule: ValidatorRule, column: Column) -> Iterator[npt.NDArray[Any]]:
     for block in scope.rows.blocks([column.name]):
         cells = block.cells[column.name]
-        if cells.numbers is None:
+        numbers = cells.whole_numbers()
+        if numbers is None:
             raise NotEvaluatedError(f"column {column.name} is not numeric")
         keep = block.kept([column.name], rule.attributes) & ~cells.null
         if (cells.nan & keep).any():
             raise _NanError
-        yield cells.numbers[keep]
+        yield numbers[keep]
+
+
+def _decimals(scope: Scope, rule: ValidatorRule, column: Column) -> Iterator[tuple[list[Decimal], list[int]]]:
+    """The distinct values of each block, and how many rows have each."""
+    for block in scope.rows.blocks([column.name]):
+        cells = block.cells[column.name]
+        counts = cells.counts(block.kept([column.name], rule.attributes))
+        ids = np.flatnonzero(counts)
+        yield cells.distinct[1].plain(ids), counts[ids].tolist()
+
+
+def _exact(column: Column) -> bool:
+    """Whether the values are decimals."""
+    return column.type.name in ("BigDecimal", "BigInteger")
 
 
 def _statistic(rule: ValidatorRule, name: str, statistic: Number | None, values: int) -> Measure:
@@ -51,6 +78,12 @@ def _nan(rule: ValidatorRule) -> Measure:
 def _avg(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
     count, whole, parts = 0, 0, list[float]()
+    if _exact(column):
+        total = Fraction(0)
+        for decimals, counts in _decimals(scope, rule, column):
+            total += sum(Fraction(value) * rows for value, rows in zip(decimals, counts, strict=True))
+            count += sum(counts)
+        return _statistic(rule, "mean", total / count if count else None, count)
     try:
         for values in _values(scope, rule, column):
             count += len(values)
@@ -88,6 +121,12 @@ def _extreme(which: str, name: str) -> Evaluate:
 def _extremes(scope: Scope, rule: ValidatorRule) -> tuple[Extremes, int]:
     column = scope.rows.column(rule.attributes["column"])
     extremes, count = Extremes(), 0
+    if _exact(column):
+        for block in scope.rows.blocks([column.name]):
+            cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
+            extremes.take(cells, keep)
+            count += int(np.count_nonzero(keep & ~cells.null))
+        return extremes, count
     for values in _values(scope, rule, column):
         count += len(values)
         if len(values):
@@ -103,8 +142,9 @@ def _in_range(scope: Scope, rule: ValidatorRule) -> Measure:
     except _NanError:
         return _nan(rule)
     low, high = _statistic(rule, "", extremes.low, count), _statistic(rule, "", extremes.high, count)
-    shown = f"{extremes.low} .. {extremes.high}" if count else None
-    message = f"{plural(count, 'value')} from {extremes.low} to {extremes.high}" if count else "no values"
+    least, greatest = bare(extremes.low), bare(extremes.high)
+    shown = f"{least} .. {greatest}" if count else None
+    message = f"{plural(count, 'value')} from {least} to {greatest}" if count else "no values"
     return Measure(low.passed and high.passed, shown, low.lower, low.upper, message)
 
 
@@ -113,33 +153,58 @@ def _percentile(scope: Scope, rule: ValidatorRule) -> Measure:
     column, fraction = scope.rows.column(rule.attributes["column"]), Decimal(rule.attributes["percentile"].strip())
     if not 0 <= fraction <= 1:
         raise NotEvaluatedError(f"percentile {fraction} is not from 0 to 1")
+    if _exact(column):
+        return _percentile_of_decimals(scope, rule, column, Fraction(fraction))
     try:
         count = sum(len(values) for values in _values(scope, rule, column))
         if not count:
             return _statistic(rule, "", None, 0)
-        index = math.floor(Fraction(fraction) * (count - 1) + Fraction(1, 2))
+        index = _place(Fraction(fraction), count)
         value = _at_place(scope, rule, column, index)
     except _NanError:
         return _nan(rule)
     return _statistic(rule, f"percentile {number(rule.attributes['percentile'])}", value, count)
 
 
+def _place(fraction: Fraction, count: int) -> int:
+    return math.floor(fraction * (count - 1) + Fraction(1, 2))
+
+
+def _percentile_of_decimals(scope: Scope, rule: ValidatorRule, column: Column, fraction: Fraction) -> Measure:
+    """Holds all distinct values at once, so there is a limit to them."""
+    rows_of: Counter[Decimal] = Counter()
+    for decimals, counts in _decimals(scope, rule, column):
+        for value, rows in zip(decimals, counts, strict=True):
+            rows_of[value] += rows
+        if len(rows_of) > scope.rows.sizes.hashes:
+            raise NotEvaluatedError(f"column {column.name} has more than {scope.rows.sizes.hashes} distinct decimals")
+    count = rows_of.total()
+    index, statistic = _place(fraction, count), None
+    for value in sorted(rows_of):
+        statistic = value
+        index -= rows_of[value]
+        if index < 0:
+            break
+    return _statistic(rule, f"percentile {number(rule.attributes['percentile'])}", statistic, count)
+
+
 def _at_place(scope: Scope, rule: ValidatorRule, column: Column, index: int) -> Number:
-    prefix, bits = 0, 8 * column.width
+    type_ = BY_NAME["long"] if column.type.name == "LocalTime" else column.type
+    prefix, bits = 0, 8 * type_.width
     while bits:
         step = min(DIGIT, bits)
         counts = np.zeros(1 << step, np.int64)
         for values in _values(scope, rule, column):
-            words = ordinals(values, column.type).astype(np.uint64)
-            inside = words if bits == 8 * column.width else words[words >> np.uint64(bits) == np.uint64(prefix)]
+            words = ordinals(values, type_).astype(np.uint64)
+            inside = words if bits == 8 * type_.width else words[words >> np.uint64(bits) == np.uint64(prefix)]
             digits = (inside >> np.uint64(bits - step)) & np.uint64((1 << step) - 1)
             counts += np.bincount(digits.astype(np.int64), minlength=len(counts))
         ends = np.cumsum(counts)
         digit = int(np.searchsorted(ends, index, side="right"))
         index -= int(ends[digit - 1]) if digit else 0
         prefix, bits = prefix << step | digit, bits - step
-    word = np.array([prefix], np.uint64).astype(f"u{column.width}")
-    statistic: Number = from_ordinals(word, column.type)[0].item()
+    word = np.array([prefix], np.uint64).astype(f"u{type_.width}")
+    statistic: Number = from_ordinals(word, type_)[0].item()
     return statistic
 
 

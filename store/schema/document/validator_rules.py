@@ -1,8 +1,6 @@
 """The rules that a ``Validator`` may hold: one row per rule, with its attributes and the columns that it applies to.
 
-Rules whose ``evaluated`` flag is off, those on types that this release does not store, are checked in a schema like
-all others, but cannot be evaluated: a validation does not pass over them. Attributes that the rows do not list:
-``modes`` (where a rule runs) is allowed on every rule.
+Attributes that the rows do not list: ``modes`` (where a rule runs) is allowed on every rule.
 """
 
 from __future__ import annotations
@@ -62,7 +60,6 @@ class RuleSpec:
     optional: tuple[str, ...] = ()
     fits: Fits = _any
     fit_text: str = "any type"
-    evaluated: bool = False
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -79,8 +76,7 @@ def _rows() -> dict[str, RuleSpec]:
         for name in names.split():
             extra = (*optional.split(), *(SWITCHES if nni else ()))
             full = f"assert{name}"
-            evaluated = "InArray" not in name and "InStringSet" not in name
-            rows[full] = RuleSpec(full, tuple(required.split()), extra, fits, text, evaluated)
+            rows[full] = RuleSpec(full, tuple(required.split()), extra, fits, text)
 
     scalar, ordered, number = "a scalar type", "a number, an Instant, a date or a String", "a number"
     add("Size", "min max")
@@ -121,7 +117,7 @@ RULE_SPECS: dict[str, RuleSpec] = _rows()
 
 
 def parse_value(text: str, data_type: DataType) -> Bound:
-    """A value as a rule states it, for comparison with a column: int, float, Decimal, str, date or ns since the epoch.
+    """A value as a rule states it, for comparison with a column: int, float, Decimal, str, date or nanoseconds.
 
     Raises ValueError when the text is not a value of the type, or NaN.
     """
@@ -138,6 +134,8 @@ def parse_value(text: str, data_type: DataType) -> Bound:
         return date.fromisoformat(bare)
     if data_type.name == "Boolean":
         return {"true": True, "false": False}[bare] if bare in ("true", "false") else _fail("true or false")
+    if data_type.name == "LocalTime":
+        return _time(bare, data_type)
     if data_type.name in _FLOATS:
         value = float(bare)
         return _fail("a number that is not NaN") if math.isnan(value) else value
@@ -145,6 +143,14 @@ def parse_value(text: str, data_type: DataType) -> Bound:
         return _decimal(bare)
     # the bound of an integer column may have a fraction: it bounds all the same
     return int(bare) if re.fullmatch(r"[+-]?\d{1,40}", bare) else _decimal(bare)
+
+
+def _time(text: str, data_type: DataType) -> int:
+    """Nanoseconds of the day, of a time or of their number."""
+    if text.isdecimal():
+        return int(text) if int(text) < 86_400_000_000_000 else int(_fail("a time below 24:00"))
+    assert data_type.coding is not None  # noqa: S101
+    return int(data_type.coding.parse(text))
 
 
 def _decimal(text: str) -> Decimal:
