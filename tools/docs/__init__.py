@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tools.docs.commands import command_pages
+from tools.docs.dumps import DUMPS
 from tools.docs.figures import figure_table, peer_table
 from tools.docs.settings import stream_file_tables
 from tools.docs.tables import (
@@ -29,4 +30,5 @@ GENERATED: dict[str, Callable[[], str]] = {
     "schema_codes": schema_code_table,
     "settings": stream_file_tables,
     "types": type_table,
+    **DUMPS,
 }

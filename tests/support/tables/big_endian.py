@@ -33,7 +33,9 @@ def big_endian(directory: Path, column: Column, offset: int = 2 * DATA_OFFSET, *
             **more,
         }
     )
-    dat.write_bytes(prefix.ljust(offset, b"\0") + np.frombuffer(content, f"<i{column.width}").byteswap().tobytes())
+    if column.type.fixed is None:  # the bytes of a codec are the same in either order
+        content = np.frombuffer(content, f"<i{column.width}").byteswap().tobytes()
+    dat.write_bytes(prefix.ljust(offset, b"\0") + content)
     sym = directory / f"{column.name}.sym"
     if sym.exists():
         sym.write_bytes(np.frombuffer(sym.read_bytes(), "<i8").byteswap().tobytes())
