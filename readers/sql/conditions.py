@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from sparkhaven.readers.sql.engine import Tree
 from sparkhaven.store.expressions.predicate.expression import Predicate, comparison, is_null, joined, member, negated
-from sparkhaven.store.expressions.predicate.nodes import MIRROR, SORTS, Literal
+from sparkhaven.store.expressions.predicate.nodes import MIRROR, Literal, PredicateError, Sort, sort_of
 from sparkhaven.store.expressions.predicate.syntax import MAX_LITERALS
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.types.frozen import frozen
@@ -28,6 +29,7 @@ SIGNS = {
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }
 WHOLE = ("byte", "short", "int", "long", "char")
+CAST_TO = {Sort.DATE: "DATE", Sort.TIME: "TIME_NS", Sort.DECIMAL: "DECIMAL"}  # how a plan has constants of a sort
 LAST_BEFORE_SURROGATES = 0xD7FE
 
 
@@ -108,10 +110,13 @@ def _between(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
 def _member(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
     column, *listed = tree["children"]
     column = _column(column, columns)
-    if column is None or column.type.name not in (*WHOLE, "String", "Instant") or len(listed) > MAX_LITERALS:
+    if column is None or column.type.name in ("float", "double", "Boolean") or len(listed) > MAX_LITERALS:
         return None
     values = [value for item in listed if (value := _literal(column, item)) is not None]
-    return Condition(member(column, values), True) if len(values) == len(listed) else None
+    try:
+        return Condition(member(column, values), True) if len(values) == len(listed) else None
+    except PredicateError:
+        return None
 
 
 def _function(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
@@ -148,8 +153,7 @@ def _joined(sign: str, parts: Sequence[Condition]) -> Predicate:
 def _column(tree: Tree, columns: Mapping[str, Column]) -> Column | None:
     if tree.get("type") != "COLUMN_REF" or len(tree["column_names"]) != 1:
         return None
-    column = columns.get(tree["column_names"][0])
-    return column if column is not None and column.type.name in SORTS else None
+    return columns.get(tree["column_names"][0])
 
 
 def _compared(column: Column, sign: str, tree: Tree) -> Condition | None:
@@ -158,7 +162,10 @@ def _compared(column: Column, sign: str, tree: Tree) -> Condition | None:
     if column.type.name == "Boolean" and sign not in ("==", "!="):
         return None
     value = _literal(column, tree)
-    return None if value is None else Condition(comparison(column, sign, value), True)
+    try:
+        return None if value is None else Condition(comparison(column, sign, value), True)
+    except PredicateError:  # a date that Python has not, or 24:00
+        return None
 
 
 def _bounded(column: Column, sign: str, text: str | None) -> Condition | None:
@@ -183,6 +190,8 @@ def _literal(column: Column, tree: Tree) -> Literal | None:
         return int(text) if text is not None and text.lstrip("-").isdigit() else None
     if column.type.name == "Instant":
         return _instant(tree)
+    if (type_name := CAST_TO.get(sort_of(column.type))) is not None:
+        return None if pa.types.is_decimal256(column.type.arrow) else _cast_text(tree, type_name)
     constant = _constant(tree)
     if column.type.name == "String" and constant and constant["kind"] == "STRING":
         return str(constant["text"])
@@ -211,11 +220,16 @@ def _number(tree: Tree) -> str | None:
     return str(constant["text"]) if constant and constant["kind"] in ("INTEGER", "NUMERIC") else None
 
 
+def _cast_text(tree: Tree, type_name: str) -> str | None:
+    """The text of ``'2024-03-05'::DATE``, with this name of a type."""
+    if tree.get("type") != "OPERATOR_CAST" or tree["type_expr"].get("type_name") != type_name:
+        return None
+    return _string(tree["child"])
+
+
 def _instant(tree: Tree) -> int | None:
     """Nanoseconds of ``'2026-11-21 09:30:00+00'::TIMESTAMPTZ_NS``."""
-    if tree.get("type") != "OPERATOR_CAST" or tree["type_expr"].get("type_name") != "TIMESTAMPTZ_NS":
-        return None
-    text = _string(tree["child"])
+    text = _cast_text(tree, "TIMESTAMPTZ_NS")
     if text is None or not text.endswith("+00"):
         return None
     try:

@@ -13,6 +13,7 @@ import pyarrow.dataset
 from sparkhaven.readers.arrow.table import Table
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.expression import Predicate
+from sparkhaven.store.types.codings.decimals import decimal_texts
 from sparkhaven.store.types.model import Column
 
 READ_AHEAD = 2  # batches: a LIMIT reads no more of them than that in vain
@@ -23,7 +24,8 @@ class TableScan(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     DuckDB calls ``scanner`` once for each time that a query names the table, on threads of its own. It relies on the
     filter that it gives, so pyarrow applies that in full; ``where`` is what statistics skip rows by.
-    ``failures`` keeps errors of reading, which reach DuckDB as texts.
+    ``failures`` keeps errors of reading, which reach DuckDB as texts. Decimals of more than 38 digits, which DuckDB has
+    not, are texts.
     """
 
     def __init__(self, table: Table, tier: str, prefix: str) -> None:
@@ -43,7 +45,8 @@ class TableScan(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return self._renamed(self.table.arrow_schema())
 
     def _renamed(self, schema: pa.Schema) -> pa.Schema:
-        return pa.schema([field.with_name(f"{self.prefix}_{field.name}") for field in schema])
+        named = [field.with_name(f"{self.prefix}_{field.name}") for field in schema]
+        return pa.schema([f.with_type(pa.string()) if pa.types.is_decimal256(f.type) else f for f in named])
 
     def view(self) -> str:
         """A SELECT that gives the columns their names."""
@@ -76,7 +79,8 @@ class TableScan(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def _batches(self, names: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self.table.to_batches(names, where=self.where, tier=self.tier, on_read=self._count):
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+                columns = [decimal_texts(a) if pa.types.is_decimal256(a.type) else a for a in batch.columns]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
         except SparkhavenError as error:
             self.failures.append(error)
             raise

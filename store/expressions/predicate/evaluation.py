@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from sparkhaven.store.expressions.predicate.nodes import COMPARISONS, MIRROR, Pr
 from sparkhaven.store.lazy_compute import pc
 
 _KERNELS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
-_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_WHOLE = (Sort.INTEGER, Sort.INSTANT, Sort.CHAR, Sort.DATE, Sort.TIME)
+_LONG = (-(2**63), 2**63 - 1)
+_WIDE = Context(prec=100)
 
 
 def condition(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
@@ -63,12 +66,13 @@ def _against(op: str, values: pa.Array, sort: Sort, literal: PredicateNode) -> p
         if op in (">", ">="):  # NaN is above everything
             truth = pc.or_kleene(truth, pc.is_nan(values.cast(pa.float64())))
         return truth
-    if sort in (Sort.INTEGER, Sort.INSTANT, Sort.CHAR):
-        op, bound = _integer_literal(op, value)
+    if sort in _WHOLE or sort is Sort.DECIMAL:
+        op, bound = _integer_literal(op, value, _range_of(values.type))
         if bound is None:
             return _constant_of(op, values)
-        whole = values.cast(pa.int64())
-        return _kernel(op)(whole, pa.scalar(bound, pa.int64()))
+        if sort is Sort.DECIMAL:
+            return _kernel(op)(values, _decimals([bound], values.type)[0])
+        return _kernel(op)(_counts(values), pa.scalar(bound, pa.int64()))
     kind = pa.bool_() if sort is Sort.BOOLEAN else values.type
     return _kernel(op)(values, pa.scalar(value, kind))
 
@@ -91,19 +95,42 @@ def _float_literal(op: str, value: object) -> tuple[str, float]:
     return (">" if below else ">="), number
 
 
-def _integer_literal(op: str, value: object) -> tuple[str, int | None]:
-    """The same comparison of a long with a whole bound; None = the answer is one for all values, ``==`` = false."""
-    assert isinstance(value, int | float)  # noqa: S101 - the parser compares numbers with numbers
+def _range_of(kind: pa.DataType) -> tuple[int, int]:
+    """The least and the largest of the numbers that values of a type are compared as."""
+    if not pa.types.is_decimal(kind):
+        return _LONG
+    most = 10**kind.precision - 1
+    return -most, most
+
+
+def _decimals(units: list[int], kind: pa.DataType) -> pa.Array:
+    """Decimals by how many units of their last digit they have."""
+    return pa.array([Decimal(number).scaleb(-kind.scale, _WIDE) for number in units], kind)
+
+
+def _counts(values: pa.Array) -> pa.Array:
+    """Whole numbers as long; of instants and times nanoseconds, of dates days."""
+    if pa.types.is_date32(values.type):
+        values = values.view(pa.int32())
+    return values.view(pa.int64()) if pa.types.is_time64(values.type) else values.cast(pa.int64())
+
+
+def _integer_literal(op: str, value: object, within: tuple[int, int]) -> tuple[str, int | None]:
+    """The same comparison with a whole bound; None = the answer is one for all values, ``==`` = false.
+
+    ``within``: the least and the largest number that a value can be.
+    """
+    assert isinstance(value, int | float | Decimal)  # noqa: S101 - the parser compares numbers with numbers
     floor = math.floor(value)
     if floor != value:
         if op in ("==", "!="):
             return op, None
         op = "<=" if op in ("<", "<=") else ">"
-    if _LONG_MIN <= floor <= _LONG_MAX:
+    if within[0] <= floor <= within[1]:
         return op, floor
     if op in ("==", "!="):
         return op, None
-    above = floor > _LONG_MAX
+    above = floor > within[1]
     return ("!=" if (op in ("<", "<=")) == above else "=="), None
 
 
@@ -118,9 +145,18 @@ def _pairwise(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
         return _floats(op, left, right)
     if pa.types.is_timestamp(left.type) or pa.types.is_timestamp(right.type):
         left, right = left.cast(pa.int64()), right.cast(pa.int64())
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        kind = pa.decimal256(76, max(_scale(left.type), _scale(right.type)))
+        left, right = left.cast(kind), right.cast(kind)
+    if pa.types.is_large_binary(left.type) or pa.types.is_large_binary(right.type):
+        left, right = left.cast(pa.large_binary()), right.cast(pa.large_binary())
     if pa.types.is_large_string(left.type) or pa.types.is_large_string(right.type):
         left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
     return _kernel(op)(left, right)
+
+
+def _scale(kind: pa.DataType) -> int:
+    return int(kind.scale) if pa.types.is_decimal(kind) else 0
 
 
 def _floats(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
@@ -140,16 +176,20 @@ def _member(node: PredicateNode, rows: pa.RecordBatch) -> pa.Array:
     values = _value(part, rows)
     entries = values.dictionary if isinstance(values, pa.DictionaryArray) else values
     assert isinstance(node.value, tuple)  # noqa: S101 - made by the parser
-    if part.sort in (Sort.TEXT, Sort.BOOLEAN):
+    if part.sort in (Sort.TEXT, Sort.BOOLEAN, Sort.BYTES):
         member = pc.is_in(entries, value_set=pa.array(node.value, entries.type))
     elif part.sort is Sort.FLOAT:
-        exact = [float(v) for v in node.value if not isinstance(v, str) and _is_double(v)]
+        exact = [float(v) for v in node.value if isinstance(v, int | float) and _is_double(v)]
         # adding 0.0 turns -0.0 into 0.0: the set is compared by bits
         member = pc.is_in(pc.add(entries.cast(pa.float64()), 0.0), value_set=pa.array([v + 0.0 for v in exact], "f8"))
     else:
-        whole = [int(v) for v in node.value if not isinstance(v, str) and v == math.floor(v)]
-        inside = [v for v in whole if _LONG_MIN <= v <= _LONG_MAX]
-        member = pc.is_in(entries.cast(pa.int64()), value_set=pa.array(inside, pa.int64()))
+        whole = [int(v) for v in node.value if not isinstance(v, str | bytes) and v == math.floor(v)]
+        low, high = _range_of(entries.type)
+        inside = [v for v in whole if low <= v <= high]
+        if part.sort is Sort.DECIMAL:
+            member = pc.is_in(entries, value_set=_decimals(inside, entries.type))
+        else:
+            member = pc.is_in(_counts(entries), value_set=pa.array(inside, pa.int64()))
     member = pc.if_else(pc.is_null(entries), pa.scalar(None, pa.bool_()), member)
     return member.take(values.indices) if isinstance(values, pa.DictionaryArray) else member
 

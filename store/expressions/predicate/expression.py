@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaParseError
+from sparkhaven.store.expressions.predicate.comparisons import comparable
 from sparkhaven.store.expressions.predicate.evaluation import condition
 from sparkhaven.store.expressions.predicate.nodes import (
     SYNTAX,
@@ -28,7 +29,6 @@ from sparkhaven.store.expressions.predicate.nodes import (
     PredicateNode,
     Sort,
     column_node,
-    comparable,
     literal_node,
 )
 from sparkhaven.store.expressions.predicate.pruning import TRUE, outcomes
@@ -119,7 +119,7 @@ class Predicate:
         return bool(outcomes(self.node, stats) & TRUE)
 
 
-# Each function raises PredicateError where ``parse`` does: types do not fit, or the column is not of a basic type.
+# Each function raises PredicateError where ``parse`` does: types do not fit.
 
 
 def comparison(column: Column, sign: str, value: Literal) -> Predicate:

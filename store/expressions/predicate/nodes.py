@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
+from decimal import Decimal
 from enum import Enum
 
+import pyarrow as pa
+
 from sparkhaven.store.expressions.tokens import Token
-from sparkhaven.store.instants import parse_instant
+from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column
 
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
-Literal = int | float | str | bool
+Literal = int | float | str | bool | Decimal | bytes
 MIRROR = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same with sides exchanged
 COMPARISONS = tuple(MIRROR)
 _INTEGERS = ("byte", "short", "int", "long")
@@ -24,13 +27,18 @@ class Sort(Enum):
     BOOLEAN = "true or false"
     INSTANT = "an Instant"
     CHAR = "a char"
+    DATE = "a date"
+    TIME = "a time of the day"
+    DECIMAL = "a decimal"
+    BYTES = "bytes"
+    OTHER = "a value that is not compared"
 
     @property
     def number(self) -> bool:
         return self in (Sort.INTEGER, Sort.FLOAT)
 
 
-SORTS = {
+_SORTS = {
     **dict.fromkeys(_INTEGERS, Sort.INTEGER),
     "float": Sort.FLOAT,
     "double": Sort.FLOAT,
@@ -39,27 +47,29 @@ SORTS = {
     "Instant": Sort.INSTANT,
     "char": Sort.CHAR,
 }
-
+_CODED = (
+    (pa.types.is_date, Sort.DATE),
+    (pa.types.is_time, Sort.TIME),
+    (pa.types.is_decimal, Sort.DECIMAL),
+    (pa.types.is_binary, Sort.BYTES),
+)
 
 _LITERALS = {bool: Sort.BOOLEAN, int: Sort.INTEGER, float: Sort.FLOAT, str: Sort.TEXT}
 
 
 @frozen
 class PredicateNode:
-    """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``."""
+    """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``.
+
+    ``digits``: precision and scale of a column of decimals. ``exact``: a number as it is written.
+    """
 
     op: str  # literal column == != < <= > >= && || ! in isnull isnan + - * / % neg
     sort: Sort
     parts: tuple[PredicateNode, ...] = field(default=())
     value: Literal | tuple[Literal, ...] = False
-
-
-_FORMS = {
-    Sort.INSTANT: 'an Instant compares with a text like "2026-11-20T14:30:00Z", or with nanoseconds',
-    Sort.BOOLEAN: "a Boolean compares with true or false",
-    Sort.TEXT: "a text compares with a text in quotes, or with a column of texts",
-    Sort.CHAR: "a char compares with a text of one character",
-}
+    digits: tuple[int, int] | None = None
+    exact: str | None = field(default=None, compare=False)
 
 
 class PredicateError(Exception):
@@ -70,17 +80,22 @@ class PredicateError(Exception):
         self.kind, self.character, self.expected, self.found, self.hint = kind, character, expected, found, hint
 
 
-def column_node(column: Column, character: int = 1) -> PredicateNode:
-    sort = SORTS.get(column.type.name)
-    if sort is None:
-        shown = f"{column.name} of type {column.type.name}"
-        raise PredicateError(TYPES, character, "a column of a basic type", shown, "only basic types can be compared")
-    return PredicateNode("column", sort, (), column.name)
+def sort_of(kind: DataType) -> Sort:
+    """What the values of a column are to a comparison."""
+    if kind.coding is None:
+        return _SORTS[kind.name]
+    return next((sort for of_sort, sort in _CODED if of_sort(kind.arrow)), Sort.OTHER)
 
 
-def literal_node(value: Literal) -> PredicateNode:
+def column_node(column: Column) -> PredicateNode:
+    sort, arrow = sort_of(column.type), column.type.arrow
+    digits = (arrow.precision, arrow.scale) if sort is Sort.DECIMAL else None
+    return PredicateNode("column", sort, (), column.name, digits)
+
+
+def literal_node(value: Literal, exact: str | None = None) -> PredicateNode:
     """A literal as it is written; ``comparable`` gives it the sort of what it is beside."""
-    return PredicateNode("literal", _LITERALS[type(value)], (), value)
+    return PredicateNode("literal", _LITERALS[type(value)], (), value, exact=exact)
 
 
 def asked(token: Token, node: PredicateNode) -> PredicateNode:
@@ -97,42 +112,3 @@ def arithmetic(token: Token, *parts: PredicateNode) -> PredicateNode:
             raise PredicateError(TYPES, token.character, "a number that a long can hold", str(part.value))
     real = token.text == "/" or any(part.sort is Sort.FLOAT for part in parts)
     return PredicateNode(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
-
-
-def comparable(left: PredicateNode, right: PredicateNode, token: Token) -> tuple[PredicateNode, PredicateNode]:
-    """Both sides in one sort; texts beside an Instant or a char become numbers."""
-    if Sort.INSTANT in (left.sort, right.sort):
-        left, right = (_as_instant(n, token) for n in (left, right))
-    elif Sort.CHAR in (left.sort, right.sort):
-        left, right = (_as_char(n, token) for n in (left, right))
-    same = left.sort is right.sort or (left.sort.number and right.sort.number)
-    if not same:
-        sorts = f"{left.sort.value} and {right.sort.value}"
-        hint = next((text for sort, text in _FORMS.items() if sort in (left.sort, right.sort)), None)
-        raise PredicateError(TYPES, token.character, f"two of a kind for {token.text}", sorts, hint)
-    if left.sort is Sort.BOOLEAN and token.text not in ("==", "!=", "in"):
-        raise PredicateError(TYPES, token.character, "== or != for true and false", token.text)
-    return left, right
-
-
-def _as_instant(node: PredicateNode, token: Token) -> PredicateNode:
-    if node.op == "literal" and isinstance(node.value, str):
-        try:
-            return PredicateNode("literal", Sort.INSTANT, (), parse_instant(node.value))
-        except ValueError as error:
-            raise PredicateError(TYPES, token.character, str(error), repr(node.value)) from None
-    if node.op == "literal" and node.sort is Sort.INTEGER:
-        return PredicateNode("literal", Sort.INSTANT, (), node.value)
-    return node
-
-
-def _as_char(node: PredicateNode, token: Token) -> PredicateNode:
-    if node.op != "literal":
-        return node
-    if isinstance(node.value, str):
-        if len(node.value) != 1 or ord(node.value) > 0xFFFF:
-            raise PredicateError(TYPES, token.character, "a text of one character beside a char", repr(node.value))
-        return PredicateNode("literal", Sort.CHAR, (), ord(node.value))
-    if node.sort is Sort.INTEGER:
-        return PredicateNode("literal", Sort.CHAR, (), node.value)
-    return node

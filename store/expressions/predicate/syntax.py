@@ -14,7 +14,9 @@
                | ("isNull" | "isNaN") "(" sum ")" | "in" "(" sum "," literal { "," literal } ")"
 
 Numbers compare with numbers, texts with texts, Booleans with Booleans; an Instant compares with another one, with a
-text that is an ISO instant with zone, or with a whole number of nanoseconds; a char with a text of one character.
+text that is an ISO instant with zone, or with a whole number of nanoseconds; a char with a text of one character; a
+date or a time of the day with an ISO text; a decimal with numbers, and with texts that write one. ``isNull`` takes any
+column.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
+from sparkhaven.store.expressions.predicate.comparisons import comparable
 from sparkhaven.store.expressions.predicate.nodes import (
     COMPARISONS,
     SYNTAX,
@@ -35,7 +38,6 @@ from sparkhaven.store.expressions.predicate.nodes import (
     arithmetic,
     asked,
     column_node,
-    comparable,
     literal_node,
 )
 from sparkhaven.store.expressions.tokens import Cursor, Token, tokens
@@ -179,7 +181,7 @@ class _Parser(Cursor):
             return self.suffixed(depth)
         node = self.unary(self.deeper(depth))
         if node.op == "literal" and isinstance(node.value, int | float) and node.sort.number:
-            return PredicateNode("literal", node.sort, (), -node.value)
+            return literal_node(-node.value, node.exact and _negated(node.exact))
         return arithmetic(token, node)
 
     def suffixed(self, depth: int) -> PredicateNode:
@@ -233,7 +235,11 @@ class _Parser(Cursor):
             kind = SYNTAX if call else UNKNOWN_COLUMN
             expected = "isNull, isNaN or in" if call else "a column of the table"
             raise PredicateError(kind, token.character, expected, token.text, meant(token.text, names))
-        return column_node(column, token.character)
+        return column_node(column)
+
+
+def _negated(number: str) -> str:
+    return number[1:] if number.startswith("-") else f"-{number}"
 
 
 def _number(token: Token) -> PredicateNode:
@@ -244,7 +250,7 @@ def _number(token: Token) -> PredicateNode:
     value = float(token.text)
     if math.isinf(value):
         raise PredicateError(SYNTAX, token.character, "a number that a double can hold", token.text)
-    return literal_node(value)
+    return literal_node(value, token.text)
 
 
 def _unquote(token: Token) -> str:

@@ -287,6 +287,14 @@ class FreeDecimals(_Numbers, BlobCoding):
         return super().convert(array)
 
 
+def decimal_texts(array: pa.Array) -> pa.StringArray:
+    """Decimals as texts like those of ``plain_text``."""
+    texts = array.cast(pa.string())
+    if pc.any(pc.match_substring(texts, "E")).as_py():
+        return pa.array([None if number is None else plain_text(number) for number in array.to_pylist()], pa.string())
+    return pc.replace_substring_regex(texts, r"\.?0+$", "") if array.type.scale else texts
+
+
 def plain_text(number: Decimal) -> str:
     """The number without exponent and trailing zeros, as BigDecimal's ``stripTrailingZeros().toPlainString()``."""
     text = f"{number:f}"
