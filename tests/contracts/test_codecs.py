@@ -65,5 +65,5 @@ class TestBlobs(TextContract):
 def test_no_codec_is_without_its_class() -> None:
     fixed = {(Storage.FIXED, suite.name) for suite in FixedContract.__subclasses__()}
     texts = {(suite.storage, "String") for suite in TextContract.__subclasses__()}
-    sets = {(Storage.SET, "StringSet")}  # in tests/unit/writers/merge/test_merge_coded.py
+    sets = {(Storage.SET, "StringSet")}  # in test_coded_codecs, as types with a codec
     assert {(row.storage, row.type) for row in ROWS} == fixed | texts | sets

@@ -160,7 +160,7 @@ class FixedDecimals(_Numbers, FixedCoding):
         words = np.ascontiguousarray(octets.view(">u8").reshape(-1, size // 8)[:, ::-1]).astype("<u8")
         if below.any():
             words = _added(words, below, 1)
-        bad |= _beyond(words, self.precision)
+        bad |= _beyond(words, self.precision) | ((words[:, -1] >> np.uint64(63)).astype(np.bool_) != below)
         if null is not None:
             bad &= ~null
         bitmap = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
