@@ -6,6 +6,7 @@ Committed lengths come from the ``table.size`` beside the file; without one, the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,29 @@ import pyarrow as pa
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, other_checksum, shortened
 from sparkhaven.store.errors import FormatError, SparkhavenError, UnsupportedVersionError
+from sparkhaven.store.format.column.codecs import BYTES
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import decode_ovr
 from sparkhaven.store.format.table import table_size
+from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header, open_column
+from sparkhaven.store.types.codings.local_date import CODEC as DATE_CODEC
+from sparkhaven.store.types.codings.local_time import CODEC as TIME_CODEC
 from sparkhaven.store.types.datatypes import TYPES, DataType
-from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.store.scan.location_definition import location_schema
+from sparkhaven.store.types.model import Column, Kind
 
 SAMPLE = 5
 RESTORE = "restore it from a copy, or roll back to an epoch before the damage"
 ROWS_AT_ONCE = 1 << 20
+_UNCODED = frozenset((*(row.java for row in TYPES), "io.deephaven.stringset.StringSet"))
+_BY_WIDTH = {
+    **{("java.time.LocalDate", width): (DATE_CODEC, form) for width, form in ((3, "Compact"), (5, "Full"))},
+    **{("java.time.LocalTime", width): (TIME_CODEC, str(3 * (width - 3))) for width in (3, 4, 5, 6)},
+}
 
 
 def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFinding]:
@@ -61,7 +72,11 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFind
         rows, sizes = record.size, dict(record.data_file_sizes)
         yield from extent(path, prefix.data_offset + committed, prefix.data_offset + on_disk)
     facts["rows"] = rows
-    column = _column(path, prefix)
+    column, declared = _column(fs, path, prefix)
+    if column.codec:
+        facts.update(codec=column.codec, codecArguments=column.codec_args)
+    if not declared and column.type.origin is not None and column.type.origin.opaque:
+        yield finding("note", path, "no definition beside the file names its codec. Values are shown as bytes")
     if prefix.metadata is not None:
         facts["groups"] = len(prefix.metadata.entries)
         yield from _groups(prefix, column, rows, path)
@@ -79,7 +94,7 @@ def _values(
             values = opened.read(start, min(start + ROWS_AT_ONCE, rows))
             nulls += values.null_count
             if start == 0:
-                facts["first"] = [_plain(value) for value in values.slice(0, SAMPLE).to_pylist()]
+                facts["first"] = _first(values.slice(0, SAMPLE))
                 if pa.types.is_dictionary(values.type):
                     facts["symbols"] = len(values.dictionary)
         facts["nulls"] = nulls
@@ -220,13 +235,28 @@ def _disk_sizes(fs: Fs, path: Path, prefix: Prefix) -> dict[str, int]:
     return sizes
 
 
-def _column(path: Path, prefix: Prefix) -> Column:
-    kind = _type(prefix.data_type, path)
-    storage = Storage.FIXED
-    if kind.name == "String":
-        storage = Storage.SYMBOL if prefix.width == 4 else Storage.BLOB
+def _column(fs: Fs, path: Path, prefix: Prefix) -> tuple[Column, bool]:
+    """The column of a file, and whether the definition beside it has one of this class and width."""
     name = path.name.removesuffix(".dat")
-    return Column(name, kind, Kind.NORMAL, storage, prefix.column_id or 0, prefix.encoding)
+    try:
+        schema = location_schema(fs, path.parent)
+    except (SparkhavenError, OSError):
+        schema = None  # inspecting the definition itself reports its damage
+    column = schema.column(name) if schema else None
+    declared = column is not None and (column.type.java, column.width) == (prefix.data_type, prefix.width)
+    if column is None or not declared:
+        column = _undeclared(name, prefix, blob=fs.stat(path.with_name(name + BYTES)) is not None)
+    return replace(column, kind=Kind.NORMAL, id=prefix.column_id or 0, encoding=prefix.encoding), declared
+
+
+def _undeclared(name: str, prefix: Prefix, *, blob: bool) -> Column:
+    """A column by class and width alone; where they do not tell the codec, one of opaque bytes."""
+    java, width = prefix.data_type, prefix.width
+    codec, arguments = _BY_WIDTH.get((java, width), (None, None))
+    own = None if blob or codec or java in _UNCODED else width
+    record = ColumnDefinition(name, java, 1, None, width == 8, None, codec, arguments, own)
+    (column,) = Definition("", "", (record,)).schema().columns
+    return column
 
 
 def _type(java: str, where: Path) -> DataType:
@@ -243,5 +273,17 @@ def _size(fs: Fs, path: Path) -> int:
     return stat.size if stat else 0
 
 
+def _first(values: pa.Array) -> list[Any]:
+    kinds = pa.types
+    if kinds.is_date(values.type) or kinds.is_time(values.type):  # Python has not all of them
+        values = values.cast(pa.string())
+    pairs = kinds.is_map(values.type)
+    return [dict(map(_plain, value)) if pairs and value is not None else _plain(value) for value in values.to_pylist()]
+
+
 def _plain(value: object) -> Any:
+    if isinstance(value, bytes):
+        return value.hex(" ")
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

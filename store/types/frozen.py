@@ -23,6 +23,7 @@ def frozen(cls: type[T]) -> type[T]:
     """Makes a class with annotated fields one of immutable values, which are compared, hashed and shown by them."""
     cls.__doc__ = cls.__doc__ or ""  # else a signature is made up for it, which takes as long as all the rest
     frozen_class: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    _name_class(cls, frozen_class)
     members = fields(frozen_class)
     compared = [member.name for member in members if member.compare]
     own = {"__init__": _init_of(frozen_class, members), "_compared": attrgetter(*compared) if compared else type}
@@ -30,6 +31,16 @@ def frozen(cls: type[T]) -> type[T]:
         if cls.__dict__.get(name) is None:
             setattr(frozen_class, name, method)
     return frozen_class  # type: ignore[no-any-return]
+
+
+def _name_class(cls: type, frozen_class: type) -> None:
+    """Has ``super()`` in methods of the class mean the new one, which takes its place because of the slots."""
+    for member in vars(cls).values():
+        method = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        names = getattr(getattr(method, "__code__", None), "co_freevars", ())
+        if "__class__" in names:
+            method.__closure__[names.index("__class__")].cell_contents = frozen_class
+            return  # all methods of a class share the cell
 
 
 def _init_of(cls: type, members: Sequence[Field[Any]]) -> Callable[..., None]:

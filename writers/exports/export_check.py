@@ -16,7 +16,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.block_sizes import SIZES
-from sparkhaven.writers.merge.write.parquet_check import duckdb_reader, parquet_batches
+from sparkhaven.writers.merge.write.parquet_check import column_batches, duckdb_reader
 
 
 def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests: Mapping[str, int]) -> None:
@@ -31,7 +31,7 @@ def check_leaf(fs: Fs, path: Path, columns: Sequence[Column], rows: int, digests
 
 def _of_parquet(connection: Any, path: Path, column: Column) -> Iterator[pa.Array]:
     rows = SIZES.texts if column.storage is Storage.BLOB else SIZES.rows
-    for batch in parquet_batches(connection, path, [column.name], rows):
+    for batch in column_batches(connection, path, column, rows):
         yield batch.column(0).cast(column.type.arrow)
 
 

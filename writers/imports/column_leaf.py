@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
+
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import ColumnFile, column_header, open_column
+from sparkhaven.store.scan.location_definition import location_schema
 from sparkhaven.store.suggestions import meant
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, storable
+from sparkhaven.writers.imports.foreign_values import STRICT, AllowedConversions, mapped, storable
 from sparkhaven.writers.imports.parquet_leaf import BATCH_ROWS, LeafReader, LeafRows
 from sparkhaven.writers.imports.tree_walk import FoundLeaf
 from sparkhaven.writers.merge.plan.merge_source import check_crc
@@ -33,6 +36,7 @@ class ColumnLeafReader:
                 hint="copy the tree again",
             )
         self._record, self.rows = record, record.size
+        self._own = location_schema(fs, leaf.path)
         self.size = sum(record.data_file_sizes.values())
         names = [name.removesuffix(".dat") for name in record.data_file_sizes if name.endswith(".dat")]
         columns = [column.name for column in schema.stored]
@@ -55,20 +59,28 @@ class ColumnLeafReader:
         for first in range(0, self.rows, BATCH_ROWS):
             stop = min(first + BATCH_ROWS, self.rows)
             arrays = tuple(
-                storable(file.read(first, stop), column, lambda row, c=column, start=first: self._place(c, start + row))  # type: ignore[misc]
+                self._values(column, file.read(first, stop), first)
                 for column, file in zip(self._schema.stored, opened, strict=True)
             )
             yield LeafRows(date, arrays, stop - first)
 
-    def _place(self, column: Column, row: int) -> str:
-        return f"{self._leaf.path}, column {column.name}, row {row}"
+    def _values(self, column: Column, array: pa.Array, first: int) -> pa.Array:
+        """Rows from ``first`` on as the table has them: the codec of the leaf may be another one."""
+
+        def place(row: int) -> str:
+            return f"{self._leaf.path}, column {column.name}, row {first + row}"
+
+        return storable(array, column, place) if column.type.coding is None else mapped(array, column, place)
 
     def _opened(self, column: Column) -> ColumnFile:
-        """A column as its own prefix describes it, its files compared with their checksums."""
+        """A column as its own prefix and definition describe it, its files compared with their checksums."""
         directory, sizes, sums = self._leaf.path, self._record.data_file_sizes, self._record.checksums
         header = column_header(self._fs, directory / f"{column.name}.dat")
         own = replace(column, id=header.column_id or column.id, encoding=header.encoding)
-        if column.storage is not Storage.FIXED:
+        declared = self._own.column(column.name) if self._own and column.type.coding is not None else None
+        if declared is not None and declared.type.java == column.type.java:
+            own = replace(own, type=declared.type, storage=declared.storage)
+        elif column.storage in (Storage.SYMBOL, Storage.BLOB) and column.type.coding is None:
             own = replace(own, storage=Storage.SYMBOL if f"{column.name}.sym" in sizes else Storage.BLOB)
         for name in own.files:
             if name in sums and name in sizes:

@@ -17,7 +17,7 @@ _CHARSET_UNSET = 0
 _STRING = "java.lang.String"
 _TO_CLASS = {"Instant": DB_DATE_TIME, "StringSet": STRING_SET}
 _SIMPLE_NAMES = {"DBDateTime": "Instant", "StringSet": "StringSet"}
-_ARRAYS = {"B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float", "D": "double"}
+_ARRAYS = {"Z": "boolean", "B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float", "D": "double"}
 
 
 @frozen

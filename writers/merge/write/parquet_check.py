@@ -80,6 +80,15 @@ def parquet_batches(connection: Any, path: Path, columns: Sequence[str], rows: i
     return connection.sql(query).to_arrow_reader(rows)
 
 
+def column_batches(connection: Any, path: Path, column: Column, rows: int) -> Iterable[pa.RecordBatch]:
+    """A column of a Parquet file. Decimals of more than 38 digits, which DuckDB reads as doubles, by Arrow."""
+    if not pa.types.is_decimal256(column.type.arrow):
+        return parquet_batches(connection, path, [column.name], rows)
+    from pyarrow.parquet import ParquetFile
+
+    return ParquetFile(path).iter_batches(rows, columns=[column.name])  # type: ignore[no-any-return]
+
+
 def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, dict[str, FileState]]:
     """Size and checksum of ``table.parquet``, and of each file of the indexes."""
     return file_state(fs, location / NAME), {name: file_state(fs, location / name) for name in finished.index_files}
@@ -115,15 +124,8 @@ class _Column:
         rows = self.sizes.rows
         if self.column.storage is Storage.BLOB:
             rows = min(rows, self.sizes.texts)
-        kind = self.column.type.arrow
-        batches = self._read_wide(rows) if pa.types.is_decimal256(kind) else self._read(NAME, [self.column.name], rows)
-        return _blocks(batches, kind, rows)
-
-    def _read_wide(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """Decimals of more than 38 digits, which DuckDB reads as doubles: by Arrow."""
-        from pyarrow.parquet import ParquetFile
-
-        return ParquetFile(self.location / NAME).iter_batches(rows, columns=[self.column.name])  # type: ignore[no-any-return]
+        batches = column_batches(self.connection, self.location / NAME, self.column, rows)
+        return _blocks(batches, self.column.type.arrow, rows)
 
     def _count(self, array: pa.Array) -> None:
         """Statistics of a block; of long texts there are none but the number of nulls."""

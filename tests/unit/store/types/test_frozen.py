@@ -117,3 +117,20 @@ def test_copies_and_pickles_have_all_fields() -> None:
     for other in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
         assert asdict(other) == asdict(value)
         assert other == value
+
+
+class Shown:
+    def show(self) -> str:
+        return "base"
+
+
+@frozen
+class Overriding(Shown):
+    number: int
+
+    def show(self) -> str:
+        return f"{super().show()} {self.number}"
+
+
+def test_methods_reach_those_that_they_override() -> None:
+    assert Overriding(1).show() == "base 1"
