@@ -140,7 +140,7 @@ def _facts(facts: dict[str, Any], indent: int) -> Iterator[str]:
         if isinstance(value, dict):
             yield f"{margin}{name}:"
             yield from _facts(value, indent + 2)
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
+        elif isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
             yield f"{margin}{name}: {len(value)}"
             for entry in value[-SHOWN:]:
                 yield f"{margin}  " + ", ".join(f"{k} {v}" for k, v in entry.items())

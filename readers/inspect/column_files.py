@@ -24,16 +24,17 @@ from sparkhaven.store.format.table.definition import ColumnDefinition, Definitio
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header, open_column
+from sparkhaven.store.scan.location_definition import location_schema
 from sparkhaven.store.types.codings.local_date import CODEC as DATE_CODEC
 from sparkhaven.store.types.codings.local_time import CODEC as TIME_CODEC
-from sparkhaven.store.types.datatypes import TYPES, DataType
-from sparkhaven.store.scan.location_definition import location_schema
+from sparkhaven.store.types.datatypes import CODED, TYPES, DataType
 from sparkhaven.store.types.model import Column, Kind
 
 SAMPLE = 5
 RESTORE = "restore it from a copy, or roll back to an epoch before the damage"
 ROWS_AT_ONCE = 1 << 20
-_UNCODED = frozenset((*(row.java for row in TYPES), "io.deephaven.stringset.StringSet"))
+_UNKNOWN = "unknown"
+_UNCODED = frozenset((*(row.java for row in TYPES), *(row.java for row in CODED if row.codec is None))) - {"[B"}
 _BY_WIDTH = {
     **{("java.time.LocalDate", width): (DATE_CODEC, form) for width, form in ((3, "Compact"), (5, "Full"))},
     **{("java.time.LocalTime", width): (TIME_CODEC, str(3 * (width - 3))) for width in (3, 4, 5, 6)},
@@ -73,9 +74,9 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[CheckFind
         yield from extent(path, prefix.data_offset + committed, prefix.data_offset + on_disk)
     facts["rows"] = rows
     column, declared = _column(fs, path, prefix)
-    if column.codec:
+    if declared and column.codec:
         facts.update(codec=column.codec, codecArguments=column.codec_args)
-    if not declared and column.type.origin is not None and column.type.origin.opaque:
+    if column.codec == _UNKNOWN:
         yield finding("note", path, "no definition beside the file names its codec. Values are shown as bytes")
     if prefix.metadata is not None:
         facts["groups"] = len(prefix.metadata.entries)
@@ -252,8 +253,8 @@ def _column(fs: Fs, path: Path, prefix: Prefix) -> tuple[Column, bool]:
 def _undeclared(name: str, prefix: Prefix, *, blob: bool) -> Column:
     """A column by class and width alone; where they do not tell the codec, one of opaque bytes."""
     java, width = prefix.data_type, prefix.width
-    codec, arguments = _BY_WIDTH.get((java, width), (None, None))
-    own = None if blob or codec or java in _UNCODED else width
+    codec, arguments = _BY_WIDTH.get((java, width), (None if java in _UNCODED else _UNKNOWN, None))
+    own = width if codec == _UNKNOWN and not blob else None
     record = ColumnDefinition(name, java, 1, None, width == 8, None, codec, arguments, own)
     (column,) = Definition("", "", (record,)).schema().columns
     return column

@@ -36,7 +36,7 @@ def frozen(cls: type[T]) -> type[T]:
 def _name_class(cls: type, frozen_class: type) -> None:
     """Has ``super()`` in methods of the class mean the new one, which takes its place because of the slots."""
     for member in vars(cls).values():
-        method = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        method: Any = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         names = getattr(getattr(method, "__code__", None), "co_freevars", ())
         if "__class__" in names:
             method.__closure__[names.index("__class__")].cell_contents = frozen_class

@@ -59,13 +59,16 @@ class ColumnLeafReader:
         for first in range(0, self.rows, BATCH_ROWS):
             stop = min(first + BATCH_ROWS, self.rows)
             arrays = tuple(
-                self._values(column, file.read(first, stop), first)
+                self._values(column, file, first, stop)
                 for column, file in zip(self._schema.stored, opened, strict=True)
             )
             yield LeafRows(date, arrays, stop - first)
 
-    def _values(self, column: Column, array: pa.Array, first: int) -> pa.Array:
-        """Rows from ``first`` on as the table has them: the codec of the leaf may be another one."""
+    def _values(self, column: Column, file: ColumnFile, first: int, stop: int) -> pa.Array:
+        """Rows as the table has them: the codec of the leaf may be another one."""
+        array = file.read(first, stop)
+        if column.type.coding is not None and file.column.type.coding == column.type.coding:
+            return array
 
         def place(row: int) -> str:
             return f"{self._leaf.path}, column {column.name}, row {first + row}"

@@ -238,5 +238,5 @@ class ExportedDigests:
                     where=self._leaf.path,
                     expected=expected[column.name],
                     found=f"{self._digests.get(column.name, 0):032x}",
-                    hint="copy the tree again",
+                    hint="copy the tree again. If it is whole, declare the column as the exported table does",
                 )

@@ -80,13 +80,14 @@ def parquet_batches(connection: Any, path: Path, columns: Sequence[str], rows: i
     return connection.sql(query).to_arrow_reader(rows)
 
 
-def column_batches(connection: Any, path: Path, column: Column, rows: int) -> Iterable[pa.RecordBatch]:
+def column_batches(connection: Any, path: Path, column: Column, rows: int) -> Iterator[pa.RecordBatch]:
     """A column of a Parquet file. Decimals of more than 38 digits, which DuckDB reads as doubles, by Arrow."""
     if not pa.types.is_decimal256(column.type.arrow):
-        return parquet_batches(connection, path, [column.name], rows)
+        yield from parquet_batches(connection, path, [column.name], rows)
+        return
     from pyarrow.parquet import ParquetFile
 
-    return ParquetFile(path).iter_batches(rows, columns=[column.name])  # type: ignore[no-any-return]
+    yield from ParquetFile(path).iter_batches(rows, columns=[column.name])
 
 
 def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, dict[str, FileState]]:

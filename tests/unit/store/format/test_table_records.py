@@ -19,8 +19,10 @@ from sparkhaven.store.format.table.definition import ColumnDefinition, Definitio
 from sparkhaven.store.format.table.size_forms import size_form
 from sparkhaven.store.format.table.tbl import column_sets, decode_tbl, encode_tbl
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.model import Storage
 from tests.support.places import GOLDEN
+from tests.support.writers.coded_rows import SCHEMA
 
 # --- table.size --------------------------------------------------------------------------------------------
 
@@ -245,3 +247,16 @@ def test_virtual_columns_have_no_schema() -> None:
     assert decode_tbl(encode_tbl(definition), "x") == definition
     with pytest.raises(UnsupportedVersionError, match="column V is virtual"):
         definition.schema()
+
+
+def test_types_with_a_codec_are_those_of_the_schema() -> None:
+    schema = parse_schema(SCHEMA, "t.schema").schema
+    found = decode_tbl(encode_tbl(schema), "t.tbl").schema()
+    for column, read in zip(schema.columns, found.columns, strict=True):
+        assert (read.name, read.type.name, read.type.coding, read.storage) == (
+            column.name,
+            column.type.name,
+            column.type.coding,
+            column.storage,
+        )
+    assert found.columns[-2].codec_width is None  # a set: no codec
