@@ -36,7 +36,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders changelog power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven setup-machine demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast test-versions check reference docs pages crash crash-results fuzz fuzz-full fuzz-decoders fuzz-parsers changelog power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -154,6 +154,10 @@ fuzz-full: setup ## the same with 100 million inputs (hours)
 
 fuzz-decoders: setup ## every decoder against 200,000 mutated records each (minutes); the last line is the verdict
 	$(BIN)/python -m tests.support.ingest.fuzz_decoders
+
+fuzz-parsers: setup ## every parser of files against 200,000 inputs each, guided by coverage (Atheris; minutes)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/fuzz.txt
+	$(BIN)/python -m tests.support.fuzzing.run
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.disk.power_cuts --rounds 40
