@@ -29,9 +29,7 @@ def mutated(rng: random.Random, seed: bytes, other: bytes) -> bytes:
             case 0 if place < len(data):
                 data[place] ^= 1 << rng.randrange(8)
             case 1:
-                data[place : place + rng.randrange(1, 9)] = rng.choice(
-                    [b"", b"\xff" * 8, bytes(8), b"\x7f\xff\xff\xff"]
-                )
+                data[place : place + rng.randrange(1, 9)] = rng.choice(ODD)
             case 2:
                 del data[place:]
             case 3:
