@@ -25,7 +25,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import Layout, TableName, without_generation
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.store.types.frozen import frozen
 

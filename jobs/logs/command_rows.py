@@ -18,7 +18,8 @@ from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenErro
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName, without_generation
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.ranges import Slice, Snapshot, make_plan
+from sparkhaven.store.scan.ranges import Snapshot, make_plan
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 
 Result = Mapping[str, Any]

@@ -16,12 +16,14 @@ from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside,
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
+from sparkhaven.store.expressions.predicate.lookups import lookup_of
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.ranges import Filter, ReadPlan, Slice, Snapshot, make_plan
+from sparkhaven.store.scan.checksums import MEMORY, Checks
+from sparkhaven.store.scan.ranges import Filter, ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.selection import Selection, check_tier
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.suggestions import near
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.volumes import require_named
@@ -109,7 +111,12 @@ class PinnedTable:
 
     def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> ReadPlan:
         plan = make_plan(
-            self._place, self.snapshot, tier=check_tier(tier), selection=selection, where=filter_of(predicate)
+            self._place,
+            self.snapshot,
+            tier=check_tier(tier),
+            selection=selection,
+            where=filter_of(predicate),
+            checks=self._checks or MEMORY,
         )
         witnesses = Witnesses(self._place, [pin.state for pin in self._pins.values()])
         if tier != "history":
@@ -155,14 +162,12 @@ class PinnedTable:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
             later, checks = step is None, self._checks
             reader = SliceReader(self._place.fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
-            rows = step or slice_.stop - slice_.start
-            for first in range(slice_.start, slice_.stop, rows):
-                last = min(first + rows, slice_.stop)
+            for rows in slice_.chosen.steps(step or slice_.count):
                 if on_read is not None:
-                    on_read(last - first)
+                    on_read(rows.rows)
                 with as_storage_errors():
                     try:
-                        yield from reader.read(first, last, predicate)
+                        yield from reader.read(rows, predicate)
                     except SnapshotMovedError:
                         if slice_.stream is None:
                             require_named(self._place, slice_.key)
@@ -205,4 +210,8 @@ class PinnedTable:
 
 
 def filter_of(predicate: Predicate | None) -> Filter | None:
-    return None if predicate is None else Filter(frozenset(predicate.columns), predicate.may_match)
+    return (
+        None
+        if predicate is None
+        else Filter(frozenset(predicate.columns), predicate.may_match, lookup_of(predicate.node))
+    )

@@ -17,9 +17,10 @@ from sparkhaven.store.layout import table_of
 from sparkhaven.store.lazy_compute import pc
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
-from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
+from sparkhaven.store.types.row_ranges import RowRanges
 
 FILTER_ROWS = 1 << 20  # rows that a filter evaluates at once: bounds its temporary memory
 
@@ -76,31 +77,32 @@ class SliceReader:
         self._has_nulls: dict[str, bool | None] = {}  # asked once: statistics are unpacked for it
         self._parquet: ParquetColumns | None = None
 
-    def read(self, start: int, stop: int, predicate: Predicate | None = None) -> Iterator[list[pa.Array]]:
-        """The shown columns of rows ``[start, stop)`` that match the predicate, in parts of equal lengths.
+    def read(self, rows: RowRanges, predicate: Predicate | None = None) -> Iterator[list[pa.Array]]:
+        """The shown columns of those rows that match the predicate, in parts of equal lengths.
 
         SnapshotMovedError where the rows were removed since the table was opened.
         """
         if predicate is None:
-            yield self._columns(self._shown, start, stop)
+            yield self._columns(self._shown, rows)
             return
-        for first in range(start, stop, FILTER_ROWS):
-            yield from self._matching(first, min(first + FILTER_ROWS, stop), predicate)
+        for part in rows.steps(FILTER_ROWS):
+            yield from self._matching(part, predicate)
 
-    def _matching(self, start: int, stop: int, predicate: Predicate) -> Iterator[list[pa.Array]]:
-        filtered = self._columns(self._filtered, start, stop)
+    def _matching(self, rows: RowRanges, predicate: Predicate) -> Iterator[list[pa.Array]]:
+        total = rows.rows
+        filtered = self._columns(self._filtered, rows)
         by_name = {column.name: array for column, array in zip(self._filtered, filtered, strict=True)}
-        columns = by_name or {"": pa.nulls(stop - start)}  # a predicate without columns still has one result a row
+        columns = by_name or {"": pa.nulls(total)}  # a predicate without columns still has one result a row
         matches = predicate.evaluate(pa.record_batch(list(columns.values()), names=list(columns)))
         count = pc.sum(matches).as_py() or 0
         if not count:
             return
         rest = [column for column in self._shown if column.name not in by_name]
-        by_name |= {c.name: array for c, array in zip(rest, self._columns(rest, start, stop), strict=True)}
+        by_name |= {c.name: array for c, array in zip(rest, self._columns(rest, rows), strict=True)}
         arrays = [by_name[column.name] for column in self._shown]
-        yield arrays if count == stop - start else [array.filter(matches) for array in arrays]
+        yield arrays if count == total else [array.filter(matches) for array in arrays]
 
-    def _columns(self, columns: Sequence[Column], start: int, stop: int) -> list[pa.Array]:
+    def _columns(self, columns: Sequence[Column], rows: RowRanges) -> list[pa.Array]:
         missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
         try:
             for column in missing:
@@ -108,7 +110,7 @@ class SliceReader:
                 self._has_nulls[column.name] = self._slice.has_nulls(column.name)
             if missing and not self._later:
                 self._require_pinned()
-            return [self._column(column, start, stop) for column in columns]
+            return [self._column(column, rows) for column in columns]
         except (FileNotFoundError, FormatError) as error:
             self._require_pinned(error)
             raise
@@ -136,12 +138,12 @@ class SliceReader:
         if self._checks is not None:
             self._checks.require(self._fs, path, data, self._slice.files[path.name].crc)
 
-    def _column(self, column: Column, start: int, stop: int) -> pa.Array:
+    def _column(self, column: Column, rows: RowRanges) -> pa.Array:
         if column.kind is Kind.PARTITIONING:
-            index = np.full(stop - start, self._values.numbers[self._slice.key.value], np.int32)
+            index = np.full(rows.rows, self._values.numbers[self._slice.key.value], np.int32)
             indices = pa.Array.from_buffers(pa.int32(), len(index), [None, pa.py_buffer(index)])
             return pa.DictionaryArray.from_arrays(indices, self._values.array)
-        return self._open[column.name].read(start, stop, has_nulls=self._has_nulls[column.name])
+        return self._open[column.name].take(rows, has_nulls=self._has_nulls[column.name])
 
     def _require_pinned(self, error: Exception | None = None) -> None:
         """Raises if the location is not that of the snapshot; ``error``: the error of reading it, if any."""

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from sparkhaven.readers.checks.column_values import Expected, parts_of, symbol_findings
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.column.codecs import BYTES, SYM, SYM_BYTES
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of
+from sparkhaven.store.format.column.region import BYTES, SYM, SYM_BYTES
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.lazy_compute import pc

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import UnsupportedVersionError
 from sparkhaven.store.format.column.charset import decode_values
-from sparkhaven.store.format.column.codecs import SYM, SYM_BYTES, Region, codec_for
+from sparkhaven.store.format.column.codecs import codec_for
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix, charset_of
+from sparkhaven.store.format.column.region import SYM, SYM_BYTES, Region
 from sparkhaven.store.format.column.string_ends import WIDTH, decode_ends
 from sparkhaven.store.format.column.symbols import decode_rows
 from sparkhaven.store.format.parquet.location_files import NAME as PARQUET

@@ -18,7 +18,7 @@ from sparkhaven.readers.spark.source_api import InputPartition
 from sparkhaven.readers.spark.spark_types import spark_batch
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
-from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.model import Column
 
@@ -68,12 +68,16 @@ def _cost(slice_: Slice, columns: Sequence[Column]) -> int:
     size = sum(slice_.files[name].size for name in names if name in slice_.files)
     if in_parquet(slice_.files):  # the part of these columns is not known before the file is opened
         size = slice_.files[NAME].size * len(columns) // max(len(slice_.stats), len(columns), 1)
-    return size * (slice_.stop - slice_.start) // max(1, slice_.rows) + OPEN_BYTES * len(names)
+    return size * slice_.count // max(1, slice_.rows) + OPEN_BYTES * len(names)
 
 
 def _divided(slice_: Slice, columns: Sequence[Column], target: int) -> Iterator[Slice]:
-    rows = slice_.stop - slice_.start
+    rows = slice_.count
     parts = min(rows, -(-_cost(slice_, columns) // target))
+    if slice_.selected is not None:
+        for chosen in slice_.selected.steps(-(-rows // parts)):
+            yield replace(slice_, start=chosen.start, stop=chosen.stop, selected=chosen)
+        return
     for index in range(parts):
         start, stop = slice_.start + rows * index // parts, slice_.start + rows * (index + 1) // parts
         yield replace(slice_, start=start, stop=stop)
@@ -89,4 +93,4 @@ def _lightened(slice_: Slice, columns: Sequence[Column]) -> Slice:
         nulls = slice_.has_nulls(column.name)
         if nulls is not None:
             stats[column.name] = (RangeStats(slice_.start, slice_.stop, int(nulls)),)
-    return replace(slice_, files=files, stats=stats)
+    return replace(slice_, files=files, stats=stats, indexes={})

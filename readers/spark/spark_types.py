@@ -24,7 +24,7 @@ from pyspark.sql import types as spark
 
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column
 
 MICROSECONDS = pa.timestamp("us", "UTC")

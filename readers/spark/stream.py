@@ -37,8 +37,9 @@ from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import checks_of
 from sparkhaven.store.scan.date_ranges import is_well_formed, refuse_malformed
-from sparkhaven.store.scan.ranges import Slice, kept_slices
+from sparkhaven.store.scan.ranges import kept_slices
 from sparkhaven.store.scan.selection import Selection
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_ambiguous_source
 from sparkhaven.store.suggestions import near
 

@@ -14,17 +14,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column.codecs import DAT, Reading, Region, codec_for
+from sparkhaven.store.format.column.codecs import Reading, codec_for
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, MAX_DATA_OFFSET, Prefix, check_prefix, decode_prefix
+from sparkhaven.store.format.column.region import DAT, Region
 from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
 from sparkhaven.store.format.java.object_reader import HINT
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.scan.parquet_file import CommittedParquet
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.row_ranges import RowRanges
 
 OVR = ".ovr"
+Taking = Callable[[RowRanges, bool | None], pa.Array]
 SMALL = 1 << 16  # bytes of data that are read along with the prefix
 
 
@@ -102,6 +106,7 @@ class ColumnFile:
     rows: int
     prefix: Prefix | None
     _reading: Reading | None
+    _taking: Taking | None = None
 
     @property
     def absent(self) -> bool:
@@ -120,6 +125,17 @@ class ColumnFile:
         if self._reading is None or start == stop:
             return nulls(self.column, stop - start)
         return self._reading(start, stop, has_nulls)
+
+    def take(self, rows: RowRanges, *, has_nulls: bool | None = None) -> pa.Array:
+        """Some rows, as ``read`` gives them; no other row is looked at where the column has files of its own."""
+        if len(rows) < 2:
+            return self.read(rows.start, rows.stop, has_nulls=has_nulls) if len(rows) else self.read(0, 0)
+        if self._taking is not None:
+            try:
+                return self._taking(rows, has_nulls)
+            except CorruptFileError:  # the plain way names the row
+                pass
+        return self.read(rows.start, rows.stop).take(positions(rows.positions - rows.start))
 
 
 def nulls(column: Column, count: int) -> pa.Array:
@@ -159,7 +175,11 @@ def open_column(
         return ColumnFile(column, 0, prefix, None)
     for name, data in region.files.items():
         check(directory / name, data)
-    return ColumnFile(column, rows, prefix, codec.open(region))
+    return ColumnFile(column, rows, prefix, codec.open(region), taking(region))
+
+
+def taking(region: Region) -> Taking:
+    return lambda rows, has_nulls: codec_for(region.column).open(region.chosen(rows))(0, rows.rows, has_nulls)
 
 
 def map_region(
@@ -204,7 +224,9 @@ class ParquetColumns:
     def column(self, column: Column) -> ColumnFile:
         """One of them; raises what ``check_field`` raises."""
         codec_for(column)
-        return ColumnFile(column, self.found.rows, None, self.found.reading(column))
+        reader = self.found.reading(column)
+        read, take = (None, None) if reader is None else (reader.read, reader.take)
+        return ColumnFile(column, self.found.rows, None, read, take)
 
 
 def open_parquet(

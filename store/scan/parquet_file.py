@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column.codecs import Reading
 from sparkhaven.store.format.parquet.chunks import checked_chunks
 from sparkhaven.store.format.parquet.fields import as_column, check_field
 from sparkhaven.store.format.parquet.footer import KEY, Footer, decode_footer
+from sparkhaven.store.lazy_compute import positions
 from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.row_ranges import RowRanges
 
 HINT = (
     "run `sparkhaven verify --deep`. Restore the file from a copy, or merge the date again with --rewrite while its "
@@ -79,8 +80,8 @@ class CommittedParquet:
         groups = range(metadata.num_row_groups)
         return sum(int(metadata.row_group(group).column(field).total_uncompressed_size) for group in groups)
 
-    def reading(self, column: Column) -> Reading | None:
-        return _Reader(self, column).read if self.has(column) else None
+    def reading(self, column: Column) -> ParquetReading | None:
+        return ParquetReading(self, column) if self.has(column) else None
 
     def group(self, index: int, column: Column) -> pa.Array:
         with damage_at(self.path, f"column {column.name}, row group {index}"):
@@ -98,7 +99,7 @@ class CommittedParquet:
         return array
 
 
-class _Reader:
+class ParquetReading:
     """One column; keeps the row group that was read last, since batches are smaller."""
 
     def __init__(self, rows: CommittedParquet, column: Column) -> None:
@@ -115,6 +116,17 @@ class _Reader:
             array = self._group(index)
             begin = max(start - first, 0)
             parts.append(array.slice(begin, min(stop - first, len(array)) - begin))
+        return parts[0] if len(parts) == 1 else as_column(pa.chunked_array(parts), self._column)
+
+    def take(self, rows: RowRanges, has_nulls: bool | None) -> pa.Array:
+        """Some rows; row groups without any are not read."""
+        del has_nulls
+        chosen, firsts = rows.positions, self._rows.firsts
+        edges = np.searchsorted(chosen, firsts)
+        parts = []
+        for index in np.flatnonzero(np.diff(edges)).tolist():
+            inside = chosen[edges[index] : edges[index + 1]] - firsts[index]
+            parts.append(self._group(index).take(positions(inside)))
         return parts[0] if len(parts) == 1 else as_column(pa.chunked_array(parts), self._column)
 
     def _group(self, index: int) -> pa.Array:

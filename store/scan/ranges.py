@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.expressions.predicate.lookups import Lookup
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.history import renamed
 from sparkhaven.store.merges.merge_records import (
@@ -32,9 +33,12 @@ from sparkhaven.store.merges.merge_records import (
     record_missing,
 )
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.checksums import MEMORY, Checks
+from sparkhaven.store.scan.narrowing import narrowed
 from sparkhaven.store.scan.selection import Selection, Tier, refuse_unknown_values
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.source_names import refuse_merged_sources, refuse_unknown_sources
-from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import TableSchema
 
@@ -66,41 +70,6 @@ class Snapshot:
 
 
 @frozen
-class Slice:
-    """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics.
-
-    ``newer``: a later version of the schema wrote it than the one that reads it.
-    """
-
-    tier: Literal["intraday", "history"]
-    stream: str | None
-    key: LocationKey
-    directory: Path
-    start: int
-    stop: int
-    rows: int
-    files: Mapping[str, FileState]
-    stats: Mapping[str, tuple[RangeStats, ...]]
-    newer: bool = False
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {name: state.size for name, state in self.files.items()}
-
-    def has_nulls(self, column: str) -> bool | None:
-        """Whether the statistics say that the column has nulls in this slice; None = they do not tell."""
-        covered = self.start
-        for stats in self.stats.get(column, ()):
-            if stats.stop > self.start and stats.start < self.stop:
-                if stats.start > covered:
-                    return None
-                if stats.nulls:
-                    return True
-                covered = stats.stop
-        return False if covered >= self.stop else None
-
-
-@frozen
 class ReadPlan:
     """What a read opens, ordered by (value, history before intraday, internal partition, row).
 
@@ -116,10 +85,14 @@ class ReadPlan:
 
 @frozen
 class Filter:
-    """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match."""
+    """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match.
+
+    ``lookup``: what of it an index answers.
+    """
 
     columns: frozenset[str]
     may_match: MayMatch
+    lookup: Lookup | None = None
 
 
 def make_plan(
@@ -129,10 +102,12 @@ def make_plan(
     tier: Tier = "all",
     selection: Selection | None = None,
     where: Filter | None = None,
+    checks: Checks = MEMORY,
 ) -> ReadPlan:
     """Row ranges that can hold rows of the read.
 
-    Reads merge records of selected dates only, and opens no data file. Raises TableNotFoundError for a date or a
+    Reads merge records of selected dates only, and of files with rows only indexes, which are compared by ``checks``.
+    Raises TableNotFoundError for a date or a
     source that the table does not have; SettingsError for an epoch whose rows are only in newer history, and for a
     source whose rows are merged, hence no longer kept apart.
     """
@@ -170,7 +145,9 @@ def make_plan(
     if labels := snapshot.schema.labels:
         slices = [replace(slice_, stats=renamed(slice_.stats, labels)) for slice_ in slices]
     kept = kept_slices(snapshot.schema, slices, where)
-    rows = sum(slice_.stop - slice_.start for slice_ in kept)
+    if where is not None:
+        kept = narrowed(place.fs, snapshot.schema, kept, where.lookup, checks)
+    rows = sum(slice_.count for slice_ in kept)
     return ReadPlan(tuple(kept), rows, tuple(unmerged), tuple(records))
 
 
@@ -252,7 +229,7 @@ def _history(layout: Layout, snapshot: Snapshot, record: MergeRecord) -> list[Sl
         if out.rows:
             key, rows = LocationKey(out.internal, record.value), (0, out.rows, out.rows)
             directory = layout.history_location(table, key)
-            slices.append(Slice("history", None, key, directory, *rows, out.files, out.stats, newer))
+            slices.append(Slice("history", None, key, directory, *rows, out.files, out.stats, newer, out.indexes))
     return slices
 
 

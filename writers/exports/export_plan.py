@@ -13,7 +13,7 @@ from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNot
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.scan.case_twins import refuse_case_twins
-from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.block_sizes import SIZES

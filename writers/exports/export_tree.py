@@ -32,7 +32,7 @@ from sparkhaven.store.format.table.locations import (
 )
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Storage, TableSchema

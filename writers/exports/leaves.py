@@ -14,8 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import add, digest_array
-from sparkhaven.store.format.column.codecs import DAT, Base, encode_column
+from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
+from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.parquet.fields import compacted, file_schema
 from sparkhaven.store.format.parquet.footer import Footer
 from sparkhaven.store.format.table import table_size

@@ -17,7 +17,8 @@ from sparkhaven.store.format.column.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.format.column.charset import ValuePosition
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.fixed import decode_fixed, encode_fixed
-from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder, charset_of
+from sparkhaven.store.format.column.prefix import LITTLE, charset_of
+from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES, Region
 from sparkhaven.store.format.column.string_ends import WIDTH
 from sparkhaven.store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
 from sparkhaven.store.format.java.object_reader import HINT
@@ -25,8 +26,8 @@ from sparkhaven.store.types.codings.string_set import assign_bits, decode_sets
 from sparkhaven.store.types.datatypes import TYPES
 from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.row_ranges import RowRanges
 
-DAT, SYM, SYM_BYTES, BYTES = ".dat", ".sym", ".sym.bytes", ".bytes"
 Reading = Callable[[int, int, bool | None], pa.Array]
 
 
@@ -49,37 +50,6 @@ class Encoded:
 
     parts: dict[str, memoryview]
     symbols: list[str] = field(default_factory=list)
-
-
-@frozen
-class Region:
-    """The committed bytes of a column's files; ``where`` names the ``.dat`` file, companions are by suffix.
-
-    ``null`` is read as null in place of the type's own (an old null char).
-    """
-
-    column: Column
-    where: str
-    order: ByteOrder
-    rows: int
-    dat: pa.Buffer
-    companions: Mapping[str, pa.Buffer]
-    null: int | None = None
-
-    @property
-    def files(self) -> dict[str, pa.Buffer]:
-        """The bytes by file name."""
-        name = self.column.name
-        return {name + DAT: self.dat, **{name + suffix: data for suffix, data in self.companions.items()}}
-
-    def companion_path(self, suffix: str) -> str:
-        """Path of a companion file."""
-        return self.where.removesuffix(DAT) + suffix
-
-    def entries(self, start: int, stop: int) -> pa.Buffer:
-        """The ``.dat`` entries of rows ``[start, stop)``."""
-        width = self.column.width
-        return self.dat.slice(start * width, (stop - start) * width)
 
 
 @frozen
@@ -169,11 +139,19 @@ def _encode_symbols(column: Column, array: pa.Array, base: Base, alias: bool) ->
 
 
 def _open_symbols(region: Region) -> Reading:
-    ends, data = region.companions[SYM], region.companions[SYM_BYTES]
-    texts = decode_symbols(ends, data, charset_of(region.column), region.order, region.companion_path(SYM))
+    def table(part: Region) -> pa.Array:
+        ends, data = part.companions[SYM], part.companions[SYM_BYTES]
+        return decode_symbols(ends, data, charset_of(part.column), part.order, part.companion_path(SYM))
+
+    texts = [] if region.many_symbols(0) else [table(region)]
 
     def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
-        return decode_rows(region.entries(start, stop), texts, region.order, region.where, first_row=start)
+        if not texts and start < stop and region.many_symbols(stop - start):
+            part = region.chosen(RowRanges.one(start, stop))
+            return decode_rows(part.dat, table(part), part.order, part.where, first_row=start)
+        if not texts:
+            texts.append(table(region))
+        return decode_rows(region.entries(start, stop), texts[0], region.order, region.where, first_row=start)
 
     return read
 

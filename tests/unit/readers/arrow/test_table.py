@@ -23,7 +23,7 @@ from sparkhaven.store.errors import (
     TableNotFoundError,
 )
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.scan.ranges import Slice
+from sparkhaven.store.scan.slices import Slice
 from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"

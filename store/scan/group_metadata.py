@@ -1,0 +1,92 @@
+"""Grouping in the prefix or ``.ovr`` of a column file, for locations without ``Index-<Col>``.
+
+No checksum covers it. So each key is compared with the first and the last row of its range, once per process.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.expressions.predicate.lookups import Key
+from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.column_file import open_column, read_grouping
+from sparkhaven.store.scan.index_keys import Order, key_order
+from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.row_ranges import RowRanges
+
+KEPT = 64  # groupings that are remembered
+_remembered: OrderedDict[tuple[str, int], Groups | None] = OrderedDict()
+
+
+@frozen
+class Groups:
+    """The ranges of one grouping column; those of both zeros stand under one key."""
+
+    ranges: dict[Order, RowRanges]
+    column: Column
+
+    def find(self, wanted: Sequence[Sequence[Key]]) -> RowRanges:
+        own = [self.ranges[order] for key in wanted[0] if (order := key_order(key, self.column.type)) in self.ranges]
+        pairs = [(int(one.starts[i]), int(one.stops[i])) for one in own for i in range(len(one))]
+        return RowRanges.of(pairs)
+
+
+def stored_groups(fs: Fs, slice_: Slice, column: Column, checks: Checks) -> Groups | None:
+    """The grouping of a column as its files have it; None where there is none, or not that of the rows."""
+    stored = column.within(slice_.files)
+    state = slice_.files.get(stored.files[0])
+    if state is None:
+        return None
+    known = str(slice_.directory / stored.files[0]), state.crc
+    if known not in _remembered:
+        _remembered[known] = _read(fs, slice_, stored, checks)
+        while len(_remembered) > KEPT:
+            _remembered.popitem(last=False)
+    return _remembered[known]
+
+
+def _read(fs: Fs, slice_: Slice, column: Column, checks: Checks) -> Groups | None:
+    try:
+        groups = read_grouping(fs, slice_.directory, column, slice_.rows)
+        if groups is None or not _holds(fs, slice_, column, groups, checks):
+            return None
+    except (SparkhavenError, OSError):
+        return None
+    ranges: dict[Order, RowRanges] = {}
+    for key, start, stop in zip(groups.keys, groups.starts.tolist(), groups.stops.tolist(), strict=True):
+        order = key_order(key, column.type)
+        own = RowRanges.one(start, stop)
+        ranges[order] = own if order not in ranges else ranges[order].union(own)
+    return Groups(ranges, column)
+
+
+def _holds(fs: Fs, slice_: Slice, column: Column, groups: GroupRanges, checks: Checks) -> bool:
+    """Whether each range begins and ends with rows of its key."""
+    opened = open_column(
+        fs,
+        slice_.directory,
+        column,
+        slice_.sizes,
+        slice_.rows,
+        check=lambda path, data: checks.require(fs, path, data, slice_.files[path.name].crc),
+    )
+    keys = [key_identity(key) for key in groups.keys]
+    return all(
+        [key_identity(value) for value in _plain(opened.take(RowRanges.at(rows)))] == keys
+        for rows in (groups.starts, groups.stops - 1)
+    )
+
+
+def _plain(values: pa.Array) -> list[object]:
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    listed: list[object] = values.to_pylist()
+    return listed

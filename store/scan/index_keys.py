@@ -1,0 +1,95 @@
+"""Keys of an index in the order in which they are stored: null, numbers with NaN last, texts by UTF-16 code unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.store.expressions.predicate.lookups import Key
+from sparkhaven.store.format.column.charset import charset
+from sparkhaven.store.types.datatypes import DataType
+
+Order = Any  # what compares as the keys are ordered
+
+
+def key_order(key: Key, data_type: DataType) -> Order:
+    """A value or literal as what is compared; a char is its code unit, an Instant its nanoseconds."""
+    name = data_type.name
+    if name == "String":
+        return b"" if key is None else b"\x01" + str(key).encode("utf-16-be", "surrogatepass")
+    if name in ("float", "double"):
+        if key is None:
+            return 0, 0.0
+        return (2, 0.0) if isinstance(key, float) and math.isnan(key) else (1, key)
+    if name == "char":
+        return 0 if key is None else key + 1  # type: ignore[operator]
+    return data_type.null if key is None else key
+
+
+class FixedKeys(Sequence[Order]):
+    def __init__(self, entries: npt.NDArray[Any], data_type: DataType) -> None:
+        self._entries, self._type = entries, data_type
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, index: int) -> Order:  # type: ignore[override]
+        value = self._entries[index].item()
+        if self._type.name in ("float", "double", "char"):
+            return key_order(None if value == self._type.null else value, self._type)
+        return value
+
+    def order(self, key: Key) -> Order:
+        return key_order(key, self._type)
+
+    def ascend(self) -> bool:
+        """Whether each key is behind the one before it."""
+        keys = self._entries
+        if len(keys) and keys[0] == keys.dtype.type(self._type.null):
+            keys = keys[1:]
+        before, after = keys[:-1], keys[1:]
+        if keys.dtype.kind != "f":
+            return bool((after > before).all())
+        zeros = (after == 0) & (before == 0) & np.signbit(before) & ~np.signbit(after)
+        last = np.isnan(after) & ~np.isnan(before)
+        return bool(((after > before) | zeros | last).all())
+
+
+class TextKeys(Sequence[Order]):
+    """Texts as they lie in the files of a column without symbol table."""
+
+    def __init__(self, ends: npt.NDArray[np.int64], data: pa.Buffer, encoding: str) -> None:
+        self._ends, self._data = ends, memoryview(data)
+        row = charset(encoding)
+        self._codec, self._bom = row.codec, row.bom
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: int) -> Order:  # type: ignore[override]
+        start = int(self._ends[index - 1]) if index else 0
+        octets = bytes(self._data[start : int(self._ends[index])])
+        if not octets:
+            return b""
+        if octets == b"\x00":
+            return b"\x01"
+        codec = self._codec
+        if self._bom and octets[:2] in (b"\xfe\xff", b"\xff\xfe"):
+            codec, octets = ("utf-16-be" if octets[0] == 0xFE else "utf-16-le"), octets[2:]
+        return b"\x01" + octets.decode(codec, "surrogatepass").encode("utf-16-be", "surrogatepass")
+
+    def order(self, key: Key) -> Order:
+        return b"" if key is None else b"\x01" + str(key).encode("utf-16-be", "surrogatepass")
+
+    def ascend(self) -> bool:
+        """Whether each key is behind the one before it."""
+        return all(one < other for one, other in pairwise(self))
+
+
+Keys = FixedKeys | TextKeys

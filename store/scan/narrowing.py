@@ -1,0 +1,129 @@
+"""Slices of history with only those rows that an index gives for the ``=`` and ``in`` of a filter.
+
+The filter is still evaluated on each row that is read. So an index may give too many rows, never too few; where none
+can be used, rows are left out by their statistics alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, takewhile
+
+from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.expressions.predicate.lookups import Key, Lookup
+from sparkhaven.store.format.parquet.location_files import INDEX
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.scan.checksums import Checks
+from sparkhaven.store.scan.group_metadata import stored_groups
+from sparkhaven.store.scan.index_file import open_index
+from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.model import Kind, TableSchema
+from sparkhaven.store.types.row_ranges import RowRanges
+
+LONG = 1 << 12  # rows of a range on average from which ranges are read one by one, without a copy
+SCATTERED = 4  # an index that gives a quarter of the rows, in short ranges, saves nothing
+FEW = 1 << 10  # rows that further indexes need not make fewer
+
+
+def narrowed(
+    fs: Fs, schema: TableSchema, slices: Iterable[Slice], lookup: Lookup | None, checks: Checks
+) -> list[Slice]:
+    """The slices, those of history with the rows that indexes give; one slice for all scattered rows of a location."""
+    if lookup is None:
+        return list(slices)
+    return [
+        part
+        for _, pieces in groupby(slices, key=lambda slice_: slice_.directory)
+        for part in _narrowed(fs, schema, list(pieces), lookup, checks)
+    ]
+
+
+def _narrowed(fs: Fs, schema: TableSchema, pieces: Sequence[Slice], lookup: Lookup, checks: Checks) -> Iterator[Slice]:
+    whole = pieces[0]
+    rows = _Location(fs, schema, whole, checks).rows(lookup) if whole.tier == "history" else None
+    if rows is None or (rows.rows * SCATTERED > whole.rows and rows.rows < LONG * len(rows)):
+        yield from pieces
+        return
+    rows = rows.intersection(RowRanges.of((piece.start, piece.stop) for piece in pieces))
+    if len(rows) > 1 and rows.rows < LONG * len(rows):
+        yield replace(whole, start=rows.start, stop=rows.stop, selected=rows)
+        return
+    for start, stop in zip(rows.starts.tolist(), rows.stops.tolist(), strict=True):
+        yield replace(whole, start=start, stop=stop)
+
+
+class _Location:
+    """The indexes of one location."""
+
+    def __init__(self, fs: Fs, schema: TableSchema, whole: Slice, checks: Checks) -> None:
+        self._fs, self._whole, self._checks = fs, whole, checks
+        self._columns = {column.name: column for column in schema.stored}
+        names = dict.fromkeys(path.partition("/")[0] for path in whole.indexes)
+        listed = [tuple(name.removeprefix(INDEX).split(",")) for name in names if name.startswith(INDEX)]
+        labels = schema.labels
+        self._indexes = [
+            (tuple(labels.get(name, name) for name in stored), stored)
+            for stored in sorted(listed, key=len, reverse=True)
+        ]
+
+    def rows(self, lookup: Lookup) -> RowRanges | None:
+        if lookup.op == "in":
+            return self._listed({lookup.column: lookup.keys})
+        if lookup.op == "||":
+            parts = [self.rows(part) for part in lookup.parts]
+            known = [part for part in parts if part is not None]
+            return RowRanges.of([]) if not parts else _united(known) if len(known) == len(parts) else None
+        wanted: dict[str, tuple[Key, ...]] = {}
+        for part in lookup.parts:
+            if part.op == "in":
+                wanted.setdefault(part.column, part.keys)
+        rows = self._listed(wanted)
+        for part in lookup.parts:
+            if part.op == "||" and (rows is None or rows.rows > FEW):
+                rows = _both(rows, self.rows(part))
+        return rows
+
+    def _listed(self, wanted: dict[str, tuple[Key, ...]]) -> RowRanges | None:
+        """Rows in which every column has one of its keys, as far as indexes tell."""
+        rows: RowRanges | None = None
+        used: set[str] = set()
+        for columns, stored in self._indexes:
+            leading = list(takewhile(wanted.__contains__, columns))
+            if not leading or used.issuperset(leading) or (rows is not None and rows.rows <= FEW):
+                continue
+            part = self._find(columns, stored, [wanted[name] for name in leading])
+            if part is not None:
+                used.update(leading)
+                rows = _both(rows, part)
+        for name in wanted:
+            column = self._columns.get(name)
+            if name not in used and column is not None and column.kind is Kind.GROUPING:
+                groups = stored_groups(self._fs, self._whole, column, self._checks)
+                rows = rows if groups is None else _both(rows, groups.find([wanted[name]]))
+        return rows
+
+    def _find(
+        self, columns: Sequence[str], stored: Sequence[str], wanted: Sequence[tuple[Key, ...]]
+    ) -> RowRanges | None:
+        if any(name not in self._columns for name in columns):
+            return None
+        keys = [replace(self._columns[name], name=label) for name, label in zip(columns, stored, strict=True)]
+        index = open_index(self._fs, self._whole.directory, keys, self._whole.indexes, self._whole.rows, self._checks)
+        try:
+            return None if index is None else index.find(wanted)
+        except (SparkhavenError, OSError, ValueError):
+            return None
+
+
+def _both(one: RowRanges | None, other: RowRanges | None) -> RowRanges | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one.intersection(other)
+
+
+def _united(parts: Sequence[RowRanges]) -> RowRanges:
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.union(part)
+    return rows

@@ -1,0 +1,60 @@
+"""A slice of a scan: rows of one location that a read opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Literal
+
+from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.types.committed_columns import FileState, RangeStats
+from sparkhaven.store.types.frozen import frozen
+from sparkhaven.store.types.row_ranges import RowRanges
+
+
+@frozen
+class Slice:
+    """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics.
+
+    ``newer``: a later version of the schema wrote it than the one that reads it. ``indexes``: files of its indexes.
+    ``selected``: the rows of ``[start, stop)`` that are read; None: all.
+    """
+
+    tier: Literal["intraday", "history"]
+    stream: str | None
+    key: LocationKey
+    directory: Path
+    start: int
+    stop: int
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, tuple[RangeStats, ...]]
+    newer: bool = False
+    indexes: Mapping[str, FileState] = field(default_factory=dict)
+    selected: RowRanges | None = None
+
+    @property
+    def chosen(self) -> RowRanges:
+        """The rows that are read."""
+        return RowRanges.one(self.start, self.stop) if self.selected is None else self.selected
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start if self.selected is None else self.selected.rows
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {name: state.size for name, state in self.files.items()}
+
+    def has_nulls(self, column: str) -> bool | None:
+        """Whether the statistics say that the column has nulls in this slice; None = they do not tell."""
+        covered = self.start
+        for stats in self.stats.get(column, ()):
+            if stats.stop > self.start and stats.start < self.stop:
+                if stats.start > covered:
+                    return None
+                if stats.nulls:
+                    return True
+                covered = stats.stop
+        return False if covered >= self.stop else None

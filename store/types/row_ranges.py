@@ -1,0 +1,111 @@
+"""Rows of a location as ranges: ascending, not empty, and none touches the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkhaven.store.types.frozen import frozen
+
+Positions = npt.NDArray[np.int64]
+
+
+@frozen
+class RowRanges:
+    """The rows ``[starts[i], stops[i])``."""
+
+    starts: Positions
+    stops: Positions
+
+    @staticmethod
+    def one(start: int, stop: int) -> RowRanges:
+        return RowRanges.of([(start, stop)] if start < stop else [])
+
+    @staticmethod
+    def of(pairs: Iterable[tuple[int, int]]) -> RowRanges:
+        """From pairs in any order, which may overlap or touch."""
+        table = np.array(list(pairs), np.int64).reshape(-1, 2)
+        return RowRanges.joined(table[:, 0], table[:, 1])
+
+    @staticmethod
+    def joined(starts: Positions, stops: Positions) -> RowRanges:
+        """From ranges in any order, none of them empty, which may overlap or touch."""
+        if len(starts) < 2:
+            return RowRanges(starts, stops)
+        if not bool((starts[1:] > stops[:-1]).all()):
+            order = np.argsort(starts, kind="stable")
+            starts, reach = starts[order], np.maximum.accumulate(stops[order])
+            fresh = np.concatenate((np.ones(1, np.bool_), starts[1:] > reach[:-1]))
+            starts, stops = starts[fresh], reach[np.concatenate((fresh[1:], np.ones(1, np.bool_)))]
+        return RowRanges(starts, stops)
+
+    @staticmethod
+    def at(positions: Positions) -> RowRanges:
+        """From row positions in ascending order, each once."""
+        breaks = np.flatnonzero(np.diff(positions) != 1)
+        firsts = np.concatenate((np.zeros(min(1, len(positions)), np.int64), breaks + 1))
+        lasts = np.concatenate((breaks, np.full(min(1, len(positions)), len(positions) - 1)))
+        return RowRanges(positions[firsts], positions[lasts] + 1)
+
+    def __len__(self) -> int:
+        """The number of ranges."""
+        return len(self.starts)
+
+    @property
+    def rows(self) -> int:
+        return int((self.stops - self.starts).sum())
+
+    @property
+    def start(self) -> int:
+        """The first row; there must be one."""
+        return int(self.starts[0])
+
+    @property
+    def stop(self) -> int:
+        return int(self.stops[-1])
+
+    @property
+    def positions(self) -> Positions:
+        lengths = self.stops - self.starts
+        before = np.cumsum(lengths) - lengths
+        rows: Positions = np.arange(self.rows, dtype=np.int64) + np.repeat(self.starts - before, lengths)
+        return rows
+
+    def within(self, start: int, stop: int) -> RowRanges:
+        """The rows of ``[start, stop)``."""
+        low = int(np.searchsorted(self.stops, start, side="right"))
+        high = int(np.searchsorted(self.starts, stop, side="left"))
+        return RowRanges(np.maximum(self.starts[low:high], start), np.minimum(self.stops[low:high], stop))
+
+    def union(self, other: RowRanges) -> RowRanges:
+        starts, stops = (np.concatenate(pair) for pair in ((self.starts, other.starts), (self.stops, other.stops)))
+        return RowRanges.joined(starts, stops)
+
+    def intersection(self, other: RowRanges) -> RowRanges:
+        few, many = (self, other) if len(self) <= len(other) else (other, self)
+        low = np.searchsorted(many.stops, few.starts, side="right")
+        counts = np.searchsorted(many.starts, few.stops, side="left") - low
+        own = np.repeat(np.arange(len(few)), counts)
+        partner = np.arange(len(own)) + np.repeat(low - (np.cumsum(counts) - counts), counts)
+        return RowRanges(
+            np.maximum(few.starts[own], many.starts[partner]), np.minimum(few.stops[own], many.stops[partner])
+        )
+
+    def steps(self, rows: int) -> Iterator[RowRanges]:
+        """The same rows in parts of so many, the last one of fewer."""
+        ends = np.cumsum(self.stops - self.starts)
+        total = self.rows
+        if total <= rows:
+            yield self
+            return
+        for first in range(0, total, rows):
+            last = min(first + rows, total)
+            yield self.within(self._row(ends, first), self._row(ends, last - 1) + 1)
+
+    def _row(self, ends: npt.NDArray[Any], number: int) -> int:
+        """The row of that number among these."""
+        index = int(np.searchsorted(ends, number, side="right"))
+        return int(self.stops[index] - (ends[index] - number))

@@ -1,0 +1,99 @@
+"""A filter keeps the same rows with indexes and without, whatever it is, and whichever columns are indexed."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparkhaven.readers import open_table
+from sparkhaven.store.expressions.predicate.expression import parse_predicate
+from sparkhaven.store.scan import narrowing
+from sparkhaven.writers.partitions import add_partition
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, STRINGS, as_table, comparable, random_row
+from tests.support.writers.merge_runs import FS, merge
+
+KEYS = ["Sym", "Venue", "Flag", "B", "C", "S", "I", "L", "F", "D", "T"]
+SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+TYPES = dict(
+    zip(
+        KEYS,
+        ["String", "String", "Boolean", "byte", "char", "short", "int", "long", "float", "double", "Instant"],
+        strict=True,
+    )
+)
+
+
+def schema_of(grouping: str) -> bytes:
+    """The schema with another grouping column."""
+    text = SCHEMA.replace(b'"Sym" dataType="String" columnType="Grouping"', b'"Sym" dataType="String"')
+    text = text.replace(b"autobalance_by_first_grouping_column", b"autobalance_single")
+    plain = f'"{grouping}" dataType="{TYPES[grouping]}"'
+    return text.replace(plain.encode(), f'{plain} columnType="Grouping"'.encode())
+
+
+def literal(column: str, value: Any) -> str:
+    if column == "C":
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def leaf(data: st.DataObject, rows: list[dict[str, Any]], indexed: list[str]) -> str:
+    column = data.draw(st.sampled_from(KEYS) | st.sampled_from(indexed))
+    values = [row[column] for row in rows if row[column] is not None]
+    finite = [value for value in values if not isinstance(value, float) or abs(value) < float("inf")]
+    others = STRINGS if column in ("Sym", "Venue") else [True, False] if column == "Flag" else [0, 0, 1, 7, -(2**31)]
+    value = st.sampled_from(finite or others) | st.sampled_from(others)
+    kind = data.draw(st.sampled_from(["==", "==", "in", "isNull", "!=", "<"]))
+    if kind == "isNull":
+        return f"isNull({column})"
+    if kind == "in":
+        listed = ", ".join(literal(column, data.draw(value)) for _ in range(data.draw(st.integers(1, 3))))
+        return f"{column} in ({listed})"
+    sign = "==" if column == "Flag" and kind == "<" else kind
+    return f"{column} {sign} {literal(column, data.draw(value))}"
+
+
+def expression(data: st.DataObject, rows: list[dict[str, Any]], indexed: list[str], depth: int = 2) -> str:
+    kind = data.draw(st.sampled_from(["leaf", "leaf", "&&", "||", "!"])) if depth else "leaf"
+    if kind == "leaf":
+        return leaf(data, rows, indexed)
+    if kind == "!":
+        return f"!({expression(data, rows, indexed, depth - 1)})"
+    sides = [expression(data, rows, indexed, depth - 1) for _ in range(2)]
+    return f"({sides[0]}) {kind} ({sides[1]})"
+
+
+@pytest.mark.slow
+@SLOW
+@given(st.sampled_from(KEYS), st.sampled_from(["deephaven", "parquet"]), st.integers(0, 99), st.data())
+def test_a_filter_keeps_the_same_rows_with_indexes_and_without(
+    grouping: str, form: str, seed: int, data: st.DataObject
+) -> None:
+    rng = random.Random(seed)
+    rows = [random_row(rng) for _ in range(rng.randint(1, 60))] * 2
+    with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
+        db = IntradayRows(Path(root), schema_of(grouping), fs=FS)
+        db.commit({("a", DAY): as_table(rows)})
+        add_partition(FS, db.layout, "Test", "0")
+        merge(db.layout, format=form)
+        table = open_table(root, "Test.Every")
+        everything = table.to_arrow()
+        patch.setattr(narrowing, "SCATTERED", data.draw(st.sampled_from([0, 4]), "how scattered"))
+        patch.setattr(narrowing, "LONG", data.draw(st.sampled_from([1, 4096]), "what is long"))
+        for _ in range(4):
+            where = expression(data, rows, [grouping])
+            wanted = parse_predicate(where, table.schema).filter(everything)
+            found = table.to_arrow(where=where)
+            assert [tuple(map(comparable, row.values())) for row in found.to_pylist()] == [
+                tuple(map(comparable, row.values())) for row in wanted.to_pylist()
+            ], where
+            steps = table.to_batches(where=where, batch_rows=3)
+            assert sum(batch.num_rows for batch in steps) == wanted.num_rows

@@ -1,0 +1,148 @@
+"""Reads by grouping: only rows with the keys are read, and an index that is missing or damaged costs time only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.table import pinned_of
+from sparkhaven.store.errors import CorruptFileError
+from sparkhaven.store.format.column import region
+from sparkhaven.store.scan import group_metadata, narrowing
+from sparkhaven.writers.partitions import add_partition
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_runs import FS, merge
+
+DAY = "2024-03-05"
+SCHEMA = b"""<Table namespace="Test" name="Every" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="Sym" dataType="String" columnType="Grouping"/>
+  <Column name="Size" dataType="int"/>
+  <Column name="Note" dataType="String" symbolTable="None" encoding="UTF_8"/>
+</Table>
+"""
+ROWS = 3000
+FORMS = pytest.mark.parametrize("form", ["deephaven", "parquet"])
+WHERE = 'Sym == "S017"'
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_metadata, "_remembered", OrderedDict())
+
+
+def built(root: Path, form: str, *, symbols: int = 100) -> Path:
+    """History of rows in which each symbol comes equally often, in turn, and every tenth row has none."""
+    syms = [None if row % 10 == 9 else f"S{row % symbols:03}" for row in range(ROWS)]
+    notes = [None if row % 7 == 0 else "" if row % 11 == 0 else f"note {row}" for row in range(ROWS)]
+    db = IntradayRows(root, SCHEMA, fs=FS)
+    db.commit({("a", DAY): pa.table({"Sym": syms, "Size": pa.array(range(ROWS), pa.int32()), "Note": notes})})
+    add_partition(FS, db.layout, "Test", "0")
+    merge(db.layout, format=form)
+    return next(db.layout.partitions("Test").rglob("table.size")).parent
+
+
+def sizes(root: Path, where: str) -> tuple[list[int], int]:
+    """What a read gives, and how many rows it read for that."""
+    counted: list[int] = []
+    table = open_table(root, "Test.Every", checksum_verify="open")
+    batches = table.to_batches(["Size", "Note", "Sym"], where=where, on_read=counted.append)
+    rows = batches.read_all().sort_by("Size")
+    for size, note in zip(rows["Size"].to_pylist(), rows["Note"].to_pylist(), strict=True):
+        assert note == (None if size % 7 == 0 else "" if size % 11 == 0 else f"note {size}")
+    return rows["Size"].to_pylist(), sum(counted)
+
+
+@FORMS
+def test_equality_on_a_grouping_column_reads_the_rows_of_its_group(tmp_path: Path, form: str) -> None:
+    built(tmp_path, form)
+    wanted = [row for row in range(ROWS) if row % 100 == 17]
+    assert sizes(tmp_path, WHERE) == (wanted, len(wanted))
+    assert open_table(tmp_path, "Test.Every").count(where=WHERE) == len(wanted)
+    assert sizes(tmp_path, 'Sym == "none"') == ([], 0)
+    assert sizes(tmp_path, "isNull(Sym)")[1] == ROWS // 10
+
+
+@FORMS
+def test_several_keys_and_other_conditions_read_the_rows_of_the_keys(tmp_path: Path, form: str) -> None:
+    built(tmp_path, form)
+    listed = 'Sym in ("S003", "S050", "S020", "other")'
+    wanted = [row for row in range(ROWS) if row % 100 in (3, 20, 50)]
+    assert sizes(tmp_path, listed) == (wanted, 90)
+    assert sizes(tmp_path, f"{listed} && Size < 1000") == ([row for row in wanted if row < 1000], 90)
+    assert sizes(tmp_path, f"{listed} || Size < 10")[1] == ROWS
+    either = 'Sym == "S001" && Size > 5 || Sym == "S002" && Size % 2 == 0'
+    assert sizes(tmp_path, either) == ([row for row in range(ROWS) if row % 100 in (1, 2) and row > 1], 60)
+
+
+def test_a_read_of_few_rows_takes_only_their_symbols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(region, "MANY_SYMBOLS", 8)
+    built(tmp_path, "deephaven", symbols=1000)
+    for where, keys in ((WHERE, ["S017"]), ('Sym in ("S017", "S500")', ["S017", "S500"])):
+        table = open_table(tmp_path, "Test.Every").to_arrow(["Sym"], where=where)
+        assert table["Sym"].chunk(0).dictionary.to_pylist() == keys
+        assert table["Sym"].to_pylist() == [key for key in keys for _ in range(3)]
+
+
+def test_long_ranges_are_slices_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built(tmp_path, "deephaven")
+    monkeypatch.setattr(narrowing, "LONG", 10)
+    pinned = pinned_of(open_table(tmp_path, "Test.Every"))
+    plan = pinned.plan(where='Sym in ("S003", "S050")')
+    assert [(slice_.count, slice_.selected) for slice_ in plan.slices] == [(30, None), (30, None)]
+    assert plan.rows == 60
+
+
+@pytest.mark.parametrize("damage", ["other key", "other border", "cut", "gone"])
+def test_damaged_grouping_costs_time_only(tmp_path: Path, damage: str) -> None:
+    location = built(tmp_path, "deephaven", symbols=1000)
+    wanted = sizes(tmp_path, WHERE)[0]
+    (path,) = location.glob("*.ovr")
+    data = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        other = {
+            "other key": data.replace(b"S017", b"S01x"),
+            "other border": data.replace((303).to_bytes(8, "big"), (304).to_bytes(8, "big")),
+            "cut": data[:-1],
+        }[damage]
+        assert other != data
+        path.write_bytes(other)
+    group_metadata._remembered.clear()
+    assert sizes(tmp_path, WHERE) == (wanted, ROWS)
+
+
+@pytest.mark.parametrize("damage", ["other key", "other position", "cut", "gone", "other column"])
+def test_a_damaged_index_costs_time_only(tmp_path: Path, damage: str) -> None:
+    location = built(tmp_path, "parquet")
+    wanted = sizes(tmp_path, WHERE)[0]
+    index = location / "Index-Sym"
+    name = {"other position": "dh_begin_pos.dat", "other column": "dh_end_pos.dat"}.get(damage, "Sym.bytes")
+    data = (index / name).read_bytes()
+    if damage == "gone":
+        (index / name).unlink()
+    else:
+        other = {
+            "other key": data.replace(b"S017", b"S01x"),
+            "other position": data[:-1] + b"\x01",
+            "cut": data[:-1],
+            "other column": (index / "dh_begin_pos.dat").read_bytes(),
+        }[damage]
+        assert other != data
+        (index / name).write_bytes(other)
+    assert sizes(tmp_path, WHERE) == (wanted, ROWS)
+
+
+def test_damaged_rows_are_an_error_also_by_an_index(tmp_path: Path) -> None:
+    location = built(tmp_path, "deephaven")
+    data = bytearray((location / "Size.dat").read_bytes())
+    data[-1] ^= 1
+    (location / "Size.dat").write_bytes(data)
+    with pytest.raises(CorruptFileError, match=r"checksum does not match"):
+        sizes(tmp_path, WHERE)
