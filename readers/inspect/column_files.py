@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from sparkhaven.readers.checks.findings import CheckFinding, finding, from_error, other_checksum, shortened
 from sparkhaven.store.errors import FormatError, SparkhavenError, UnsupportedVersionError
-from sparkhaven.store.format.column.codecs import BYTES
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
+from sparkhaven.store.format.column.region import BYTES
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import decode_ovr
 from sparkhaven.store.format.table import table_size
