@@ -18,16 +18,34 @@ from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.group_metadata import stored_groups
 from sparkhaven.store.scan.index_file import open_index
 from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.frozen import frozen
 from sparkhaven.store.types.model import Kind, TableSchema
 from sparkhaven.store.types.row_ranges import RowRanges
 
-LONG = 1 << 12  # rows of a range on average from which ranges are read one by one, without a copy
-SCATTERED = 4  # an index that gives a quarter of the rows, in short ranges, saves nothing
 FEW = 1 << 10  # rows that further indexes need not make fewer
 
 
+@frozen
+class Worth:
+    """``long``: rows of a range on average from which ranges are read one by one, without a copy.
+
+    ``scattered``: of so many rows one, in short ranges, is too many for an index to save anything.
+    """
+
+    long: int = 1 << 12
+    scattered: int = 4
+
+
+WORTH = Worth()
+
+
 def narrowed(
-    fs: Fs, schema: TableSchema, slices: Iterable[Slice], lookup: Lookup | None, checks: Checks
+    fs: Fs,
+    schema: TableSchema,
+    slices: Iterable[Slice],
+    lookup: Lookup | None,
+    checks: Checks,
+    worth: Worth = WORTH,
 ) -> list[Slice]:
     """The slices, those of history with the rows that indexes give; one slice for all scattered rows of a location."""
     if lookup is None:
@@ -35,18 +53,20 @@ def narrowed(
     return [
         part
         for _, pieces in groupby(slices, key=lambda slice_: slice_.directory)
-        for part in _narrowed(fs, schema, list(pieces), lookup, checks)
+        for part in _narrowed(fs, schema, list(pieces), lookup, checks, worth)
     ]
 
 
-def _narrowed(fs: Fs, schema: TableSchema, pieces: Sequence[Slice], lookup: Lookup, checks: Checks) -> Iterator[Slice]:
+def _narrowed(
+    fs: Fs, schema: TableSchema, pieces: Sequence[Slice], lookup: Lookup, checks: Checks, worth: Worth
+) -> Iterator[Slice]:
     whole = pieces[0]
     rows = _Location(fs, schema, whole, checks).rows(lookup) if whole.tier == "history" else None
-    if rows is None or (rows.rows * SCATTERED > whole.rows and rows.rows < LONG * len(rows)):
+    if rows is None or (rows.rows * worth.scattered > whole.rows and rows.rows < worth.long * len(rows)):
         yield from pieces
         return
     rows = rows.intersection(RowRanges.of((piece.start, piece.stop) for piece in pieces))
-    if len(rows) > 1 and rows.rows < LONG * len(rows):
+    if len(rows) > 1 and rows.rows < worth.long * len(rows):
         yield replace(whole, start=rows.start, stop=rows.stop, selected=rows)
         return
     for start, stop in zip(rows.starts.tolist(), rows.stops.tolist(), strict=True):

@@ -8,13 +8,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.readers import open_table
+from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.expressions.predicate.expression import parse_predicate
-from sparkhaven.store.scan import narrowing
+from sparkhaven.store.expressions.predicate.lookups import lookup_of
+from sparkhaven.store.scan.checksums import MEMORY
+from sparkhaven.store.scan.narrowing import Worth, narrowed
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, STRINGS, as_table, comparable, random_row
@@ -71,6 +75,10 @@ def expression(data: st.DataObject, rows: list[dict[str, Any]], indexed: list[st
     return f"({sides[0]}) {kind} ({sides[1]})"
 
 
+def values(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(map(comparable, row.values())) for row in table.to_pylist()]
+
+
 @pytest.mark.slow
 @SLOW
 @given(st.sampled_from(KEYS), st.sampled_from(["deephaven", "parquet"]), st.integers(0, 99), st.data())
@@ -79,21 +87,20 @@ def test_a_filter_keeps_the_same_rows_with_indexes_and_without(
 ) -> None:
     rng = random.Random(seed)
     rows = [random_row(rng) for _ in range(rng.randint(1, 60))] * 2
-    with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory() as root:
         db = IntradayRows(Path(root), schema_of(grouping), fs=FS)
         db.commit({("a", DAY): as_table(rows)})
         add_partition(FS, db.layout, "Test", "0")
         merge(db.layout, format=form)
         table = open_table(root, "Test.Every")
         everything = table.to_arrow()
-        patch.setattr(narrowing, "SCATTERED", data.draw(st.sampled_from([0, 4]), "how scattered"))
-        patch.setattr(narrowing, "LONG", data.draw(st.sampled_from([1, 4096]), "what is long"))
+        pinned, whole = pinned_of(table), pinned_of(table).plan().slices
+        worth = Worth(data.draw(st.sampled_from([1, 4096]), "what is long"), scattered=0)
         for _ in range(4):
             where = expression(data, rows, [grouping])
             wanted = parse_predicate(where, table.schema).filter(everything)
-            found = table.to_arrow(where=where)
-            assert [tuple(map(comparable, row.values())) for row in found.to_pylist()] == [
-                tuple(map(comparable, row.values())) for row in wanted.to_pylist()
-            ], where
-            steps = table.to_batches(where=where, batch_rows=3)
-            assert sum(batch.num_rows for batch in steps) == wanted.num_rows
+            assert values(table.to_arrow(where=where)) == values(wanted), where
+            predicate = parse_predicate(where, table.schema)
+            slices = narrowed(FS, table.schema, whole, lookup_of(predicate.node), MEMORY, worth)
+            batches = list(pinned.read(slices, where=predicate, batch_rows=7))
+            assert values(pa.Table.from_batches(batches, everything.schema)) == values(wanted), where

@@ -11,8 +11,12 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.readers.arrow.table import pinned_of
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column import region
-from sparkhaven.store.scan import group_metadata, narrowing
+from sparkhaven.store.expressions.predicate.expression import parse_predicate
+from sparkhaven.store.expressions.predicate.lookups import lookup_of
+from sparkhaven.store.format.column.region import MANY_SYMBOLS
+from sparkhaven.store.scan import group_metadata
+from sparkhaven.store.scan.checksums import MEMORY
+from sparkhaven.store.scan.narrowing import Worth, narrowed
 from sparkhaven.writers.partitions import add_partition
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import FS, merge
@@ -36,12 +40,12 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_metadata, "_remembered", OrderedDict())
 
 
-def built(root: Path, form: str, *, symbols: int = 100) -> Path:
+def built(root: Path, form: str, *, symbols: int = 100, rows: int = ROWS) -> Path:
     """History of rows in which each symbol comes equally often, in turn, and every tenth row has none."""
-    syms = [None if row % 10 == 9 else f"S{row % symbols:03}" for row in range(ROWS)]
-    notes = [None if row % 7 == 0 else "" if row % 11 == 0 else f"note {row}" for row in range(ROWS)]
+    syms = [None if row % 10 == 9 else f"S{row % symbols:03}" for row in range(rows)]
+    notes = [None if row % 7 == 0 else "" if row % 11 == 0 else f"note {row}" for row in range(rows)]
     db = IntradayRows(root, SCHEMA, fs=FS)
-    db.commit({("a", DAY): pa.table({"Sym": syms, "Size": pa.array(range(ROWS), pa.int32()), "Note": notes})})
+    db.commit({("a", DAY): pa.table({"Sym": syms, "Size": pa.array(range(rows), pa.int32()), "Note": notes})})
     add_partition(FS, db.layout, "Test", "0")
     merge(db.layout, format=form)
     return next(db.layout.partitions("Test").rglob("table.size")).parent
@@ -80,22 +84,24 @@ def test_several_keys_and_other_conditions_read_the_rows_of_the_keys(tmp_path: P
     assert sizes(tmp_path, either) == ([row for row in range(ROWS) if row % 100 in (1, 2) and row > 1], 60)
 
 
-def test_a_read_of_few_rows_takes_only_their_symbols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(region, "MANY_SYMBOLS", 8)
-    built(tmp_path, "deephaven", symbols=1000)
-    for where, keys in ((WHERE, ["S017"]), ('Sym in ("S017", "S500")', ["S017", "S500"])):
+def test_a_read_of_few_rows_takes_only_their_symbols(tmp_path: Path) -> None:
+    built(tmp_path, "deephaven", symbols=MANY_SYMBOLS + 100, rows=2 * MANY_SYMBOLS + 200)
+    for where, keys in ((WHERE, ["S017"]), ('Sym in ("S017", "S4000")', ["S017", "S4000"])):
         table = open_table(tmp_path, "Test.Every").to_arrow(["Sym"], where=where)
         assert table["Sym"].chunk(0).dictionary.to_pylist() == keys
-        assert table["Sym"].to_pylist() == [key for key in keys for _ in range(3)]
+        assert table["Sym"].to_pylist() == [key for key in keys for _ in range(2)]
 
 
-def test_long_ranges_are_slices_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_ranges_are_slices_of_their_own(tmp_path: Path) -> None:
     built(tmp_path, "deephaven")
-    monkeypatch.setattr(narrowing, "LONG", 10)
     pinned = pinned_of(open_table(tmp_path, "Test.Every"))
-    plan = pinned.plan(where='Sym in ("S003", "S050")')
-    assert [(slice_.count, slice_.selected) for slice_ in plan.slices] == [(30, None), (30, None)]
-    assert plan.rows == 60
+    predicate = parse_predicate('Sym in ("S003", "S050")', pinned.schema)
+    lookup, whole = lookup_of(predicate.node), pinned.plan().slices
+    slices = narrowed(FS, pinned.schema, whole, lookup, MEMORY, Worth(long=10))
+    assert [(slice_.count, slice_.selected) for slice_ in slices] == [(30, None), (30, None)]
+    (one,) = pinned.plan(where=predicate).slices
+    assert one.selected is not None
+    assert (len(one.selected), one.count) == (2, 60)
 
 
 @pytest.mark.parametrize("damage", ["other key", "other border", "cut", "gone"])
