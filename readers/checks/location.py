@@ -15,14 +15,18 @@ from sparkhaven.store.epochs.files.published_size import OWNER, TABLE_DEFINITION
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.column.prefix import Prefix
 from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.format.table.definition import NESTED, Definition
+from sparkhaven.store.format.table.definition_file import definition_name
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.tbl_reader import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import OVR, column_header, committed_prefix
+from sparkhaven.store.schema.differences import column_differences
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
 
+SHOWN = 5  # differences that a message names
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
 REMERGE = "merge the date again with --rewrite. Until then reads work without the grouping"
 AGAIN = "remove the file, then run `sparkhaven recover`, which writes it again from the schema"
@@ -80,10 +84,10 @@ def _definition(
     fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str], definitions: Collection[bytes]
 ) -> Iterator[CheckFinding]:
     """The location's ``table.tbl`` against the schemas that were deployed; readers here use the deployed schema."""
-    definition_names = [name for name in (TABLE_DEFINITION, f"{schema.name}.tbl") if name in names]
-    path = expected.directory / (definition_names[0] if definition_names else TABLE_DEFINITION)
+    name = definition_name(names, schema.name)
+    path = expected.directory / (name or TABLE_DEFINITION)
     intraday = expected.tier == "intraday"
-    if not definition_names:
+    if name is None:
         if not expected.truncated:
             hint = RECOVER if intraday else REMERGE
             yield finding("error", path, "definition is missing", expected=TABLE_DEFINITION, found="nothing", hint=hint)
@@ -92,7 +96,7 @@ def _definition(
         data = fs.read(path)
         if data in definitions:
             return
-        decode_tbl(data, path)
+        definition = decode_tbl(data, path)
     except (SparkhavenError, OSError) as error:
         failed = from_error(error, path)
         hint = AGAIN if intraday else REMERGE
@@ -103,9 +107,24 @@ def _definition(
         path,
         "definition was never deployed for this table",
         expected=f"that of a version of {schema.full_name}",
-        found=f"{len(data)} bytes of another definition",
+        found=_different(definition, schema),
         hint=AGAIN if intraday else REMERGE,
     )
+
+
+def _different(definition: Definition, schema: TableSchema) -> str:
+    """How a definition differs from the deployed schema, first the one, then the other."""
+    if (definition.namespace, definition.name) != (schema.namespace, schema.name):
+        return f"the definition of {definition.namespace}.{definition.name}"
+    try:
+        differences = [part.words() for part in column_differences(definition.schema(), schema)]
+    except SparkhavenError as error:
+        return f"{error.what}: {error.found}"
+    if definition.storage_type != NESTED:
+        differences.append(f"storage type: {definition.storage_type} / {NESTED}")
+    if len(differences) > SHOWN:
+        differences[SHOWN:] = [f"{len(differences) - SHOWN} others"]
+    return "; ".join(differences) or "the same columns in other bytes"
 
 
 def _file(

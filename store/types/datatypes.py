@@ -23,6 +23,8 @@ CHAR_NULL = 0xFFFF
 BOOLEAN_NULL = -1
 FLOAT_NULL = -3.4028234663852886e38  # the largest negative float32
 DOUBLE_NULL = -1.7976931348623157e308  # the largest negative float64
+SERIALIZABLE = "SERIALIZABLE"  # in place of a codec's class: values are Java streams, whatever codec the type has here
+_STREAMS = (SERIALIZABLE, "EXTERNALIZABLE")
 _CODECS = "io.deephaven.util.codec."
 _CODINGS = "sparkhaven.store.types.codings."
 
@@ -173,10 +175,12 @@ def data_type(
         return row
     coded = coded_row(spelling)
     assert coded is not None  # noqa: S101
-    if opaque:
+    forced = (codec or "").upper()
+    array = forced == SERIALIZABLE and coded.codec is None and coded.name.endswith("[]")  # streams that are decoded
+    if opaque or (forced in _STREAMS and not array):
         coded = CodedRow(coded.name, coded.java, coded.spellings, None, *_OPAQUE)
     codec = coded.codec if codec is None else codec
-    coding = coded.coding((codec or "").rpartition(".")[2], arguments or "", width)
+    coding = coded.coding("" if array else (codec or "").rpartition(".")[2], arguments or "", width)
     fixed = coding.width if coding.form == "fixed" else None
     return DataType(
         coded.name,

@@ -76,8 +76,8 @@ class Dictionary:
 
     def _value_ranks(self) -> npt.NDArray[np.int32]:
         values = self.plain()
-        places = {value: place for place, value in enumerate(sorted({v for v in values if v is not None}))}
-        return np.array([places.get(value, 0) for value in values], np.int32)
+        ranks = {value: rank for rank, value in enumerate(sorted({v for v in values if v is not None}))}
+        return np.array([ranks.get(value, 0) for value in values], np.int32)
 
 
 @frozen

@@ -33,8 +33,8 @@ def coded_test(sign: str, left: Column, right: Column) -> Callable[[CellBlock], 
     def test(block: CellBlock) -> Mask:
         sides = [block.cells[column.name] for column in (left, right)]
         values = [_distinct(cells) for cells in sides]
-        places = _places(value for _, distinct in values for value in distinct)
-        one, other = (np.array([places.get(v, -1) for v in distinct] or [-1])[ids] for ids, distinct in values)
+        ranks = _ranks(value for _, distinct in values for value in distinct)
+        one, other = (np.array([ranks.get(v, -1) for v in distinct] or [-1])[ids] for ids, distinct in values)
         holds: Mask = _SIGNS[sign](one, other) & ~sides[0].null & ~sides[1].null
         return holds
 
@@ -49,5 +49,5 @@ def _distinct(cells: Cells) -> tuple[npt.NDArray[Any], list[Any]]:
     return ids, dictionary.plain()
 
 
-def _places(values: Iterable[Any]) -> dict[Any, int]:
-    return {value: place for place, value in enumerate(sorted({value for value in values if value is not None}))}
+def _ranks(values: Iterable[Any]) -> dict[Any, int]:
+    return {value: rank for rank, value in enumerate(sorted({value for value in values if value is not None}))}

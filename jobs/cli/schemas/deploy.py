@@ -1,14 +1,14 @@
-"""Commands on deployed schemas: ``schema deploy|history|diff``."""
+"""The command ``schema deploy``."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, TableArgument, help_end
-from sparkhaven.jobs.cli.text_table import table
+from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -16,12 +16,8 @@ from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
-from sparkhaven.store.schema.deployed.history import Version, retired_columns
-from sparkhaven.store.schema.deployed.numbering import recorded_schema
-from sparkhaven.store.schema.deployed.schema_changes import Consent, compare
+from sparkhaven.store.schema.deployed.schema_changes import Consent
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
-from sparkhaven.store.schema.document.schema_file import load_schema
-from sparkhaven.store.types.model import TableSchema
 
 FILE = "A schema file, or a deployed table, NS.T."
 
@@ -34,9 +30,6 @@ def register(schema: typer.Typer) -> None:
     )
     usage = "the schema has errors, or changes more than is said: the message names columns and commands"
     schema.command(epilog=help_end(*lines, usage=usage))(deploy)
-    schema.command(epilog=help_end("schema history Nyc13.Flight", usage="no such table"))(history)
-    pairs = "schema diff old/Nyc13.Flight.schema Nyc13.Flight.schema", "schema diff Nyc13.Flight Nyc13.Flight.schema"
-    schema.command(epilog=help_end(*pairs, done="compared", usage="no such table or file"))(diff)
 
 
 def deploy(
@@ -59,7 +52,11 @@ def deploy(
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
     consent = Consent(tuple(drop or ()), tuple(map(_pair, rename or ())), restore, changes=True)
-    source = local_path(file) if _is_file(file) else _text_of(TablePlace(fs, layout, TableName.parse(file)), restore)
+    source: Path | bytes
+    if is_schema_file(file):
+        source = local_path(file)
+    else:
+        source = _text_of(TablePlace(fs, layout, TableName.parse(file)), restore)
     done = deploy_schema(fs, layout, source, consent=consent, dry_run=dry_run)
     name, change = done.schema.full_name, done.change
     counts = [change.added, change.dropped, change.renamed, change.restored, change.changed]
@@ -83,52 +80,6 @@ def deploy(
     cli.result(record, text)
 
 
-def history(ctx: typer.Context, name: TableArgument) -> None:
-    """Shows what each version of a table's schema has changed.
-
-    Columns that are gone are listed with the last version that has them.
-    """
-    cli: CliContext = ctx.obj
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
-    deployed = load_deployed(place)
-    versions = load_history(place)[: deployed.version]
-    rows = [_version(versions[: number + 1]) for number in range(len(versions))]
-    gone = [
-        {"column": column.record.name, "id": number, "version": column.version, "dropped": column.declared}
-        for number, column in retired_columns(versions).items()
-    ]
-    record = {"table": name, "version": deployed.version, "versions": rows, "retired": gone}
-
-    def show() -> None:
-        header = ("version", "columns", "added", "dropped", "renamed", "SHA-256")
-        table(header, ([_cell(row[key]) for key in (*header[:-1], "sha256")] for row in rows))
-        for column in gone:
-            how = "dropped by command" if column["dropped"] else "retired, dropped by no command"
-            print(f"{column['column']}: {how}. Version {column['version']} has it last")
-
-    cli.result(record, show)
-
-
-def diff(
-    ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help=FILE)],
-    second: Annotated[str, typer.Argument(metavar="B", help=FILE)],
-) -> None:
-    """Shows what schema B changes in schema A."""
-    cli: CliContext = ctx.obj
-    after, before = (_schema(cli, word) for word in (first, second))
-    change = compare(before, after, ())
-    retyped = [
-        f"{new.name} from {old.type.name} to {new.type.name}, {new.storage.value}"
-        for new in before.columns
-        if (old := after.column(new.name)) is not None
-        and (old.type.name, old.storage, old.encoding) != (new.type.name, new.storage, new.encoding)
-    ]
-    record = {"a": first, "b": second, **change.to_json(), "retyped": retyped, "version": after.version}
-    words = [change.words()] if not (change.additive and not change.added and retyped) else []
-    cli.result(record, "; ".join([*words, *(f"retypes {text}" for text in retyped)]))
-
-
 def _pair(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
@@ -136,14 +87,8 @@ def _pair(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _is_file(word: str) -> bool:
+def is_schema_file(word: str) -> bool:
     return word.endswith(".schema") or "/" in word or local_path(word).is_file()
-
-
-def _schema(cli: CliContext, word: str) -> TableSchema:
-    if _is_file(word):
-        return load_schema(Fs(), local_path(word)).materialised().schema
-    return load_deployed(TablePlace(Fs(), cli.database(), TableName.parse(word)))
 
 
 def _text_of(place: TablePlace, restore: int | None) -> bytes:
@@ -169,23 +114,3 @@ def _text_of(place: TablePlace, restore: int | None) -> bytes:
             hint=f"`sparkhaven schema deploy FILE --restore {number}` takes the file",
         )
     return text.encode()
-
-
-def _version(versions: list[Version]) -> dict[str, Any]:
-    newest = versions[-1]
-    columns = [column.name for column in newest.columns]
-    shown: dict[str, Any] = {"version": newest.version, "columns": columns, "sha256": newest.sha256[:16]}
-    if len(versions) == 1:
-        return shown | {"added": columns, "dropped": [], "renamed": {}, "restored": [], "changed": []}
-    before = versions[-2]
-    names = {column.id: column.name for column in newest.columns}
-    rename = {c.name: names[c.id] for c in before.columns if names.get(c.id, c.name) != c.name}
-    kind = TableName("Any", "Any")
-    change = compare(recorded_schema(kind, newest), recorded_schema(kind, before), versions[:-1], rename)
-    return shown | change.to_json()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, dict):
-        return ", ".join(f"{old} to {new}" for old, new in value.items()) or None
-    return (", ".join(map(str, value)) or None) if isinstance(value, list) else value

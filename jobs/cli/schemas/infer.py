@@ -16,6 +16,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, help_end
+from sparkhaven.jobs.cli.schemas.written_file import ForceOption, NewFileOption, put_file
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -40,8 +41,6 @@ RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Mos
 ZoneOption = Annotated[
     str, typer.Option("--zone", metavar="Z", help="Time zone of times without an offset, and of days.")
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", metavar="OUT", parser=local_path, help="File to write.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 
 
 def register(schema: typer.Typer) -> None:
@@ -79,7 +78,7 @@ def infer(
     key_formula: Annotated[
         str | None, typer.Option("--key-formula", metavar="FORMULA", help="Where a merge puts rows. Default: balanced.")
     ] = None,
-    out: OutOption = None,
+    out: NewFileOption = None,
     force: ForceOption = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -106,7 +105,7 @@ def infer(
     parse_schema(text.encode(), "")
     _tell(cli, proposal.sample)
     record = {"table": str(name), **_sample_json(proposal.sample), "columns": _columns_json(proposal)}
-    _put(cli, fs, text, out, record | {"schema": text}, force=force, dry_run=dry_run)
+    put_file(cli, fs, text, out, record | {"schema": text}, force=force, dry_run=dry_run)
 
 
 def new(
@@ -118,7 +117,7 @@ def new(
     ] = None,
     rows: RowsOption = ROWS,
     zone: ZoneOption = "UTC",
-    out: OutOption = None,
+    out: NewFileOption = None,
     force: ForceOption = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -150,7 +149,7 @@ def new(
     checked_schema(fs, settings)
     _tell(cli, fit.sample, fit)
     record = {"name": stream, "table": schema.full_name, **_sample_json(fit.sample), "stream": text}
-    _put(cli, fs, text, written, record, force=force, dry_run=dry_run)
+    put_file(cli, fs, text, written, record, force=force, dry_run=dry_run)
 
 
 def _table_of(source: str) -> str:
@@ -210,22 +209,3 @@ def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
         }
         for column in proposal.columns
     ]
-
-
-def _put(
-    cli: CliContext, fs: Fs, text: str, out: Path | None, record: dict[str, Any], *, force: bool, dry_run: bool
-) -> None:
-    exists = out is not None and fs.stat(out) is not None
-    if exists and not force:
-        raise SettingsError(
-            "the file is there already",
-            where=out,
-            expected="no file yet",
-            found="a file",
-            hint="name another with --out, or replace it with --force",
-        )
-    if out is not None and not dry_run:
-        fs.replace(out, text.encode("utf-8"))
-        cli.result(record | {"file": str(out)}, f"{out}: written")
-        return
-    cli.result(record, text.removesuffix("\n"))

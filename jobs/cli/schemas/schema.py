@@ -1,4 +1,4 @@
-"""Commands on schemas: ``schema check|show``, and those of ``jobs.cli.schemas.deploy`` and ``infer``."""
+"""Commands on schemas: ``schema check|show``, and those of the other modules of the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import group, help_end
 from sparkhaven.jobs.cli.schemas import deploy as deploy_commands
+from sparkhaven.jobs.cli.schemas import from_tbl as from_tbl_command
 from sparkhaven.jobs.cli.schemas import infer as infer_commands
+from sparkhaven.jobs.cli.schemas import versions as version_commands
 from sparkhaven.jobs.settings.deployment import deploy_schema
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -30,7 +32,9 @@ def register(app: typer.Typer) -> None:
     lines = "schema show Nyc13.Flight", "schema show my/Nyc13.Flight.schema --json"
     schema.command(epilog=help_end(*lines, usage="no such table or file, or the schema has errors"))(show)
     deploy_commands.register(schema)
+    version_commands.register(schema)
     infer_commands.register(schema)
+    from_tbl_command.register(schema)
     app.add_typer(schema, name="schema")
 
 

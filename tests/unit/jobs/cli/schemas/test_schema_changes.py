@@ -284,7 +284,7 @@ def test_words_that_do_nothing_are_refused(site: Site) -> None:
 def test_two_files_are_compared(site: Site) -> None:
     other = site.base / "other.schema"
     other.write_text(schema({"A": "int", "C": "double", "D": "long"}))
-    found = site.do("schema", "diff", str(site.file), str(other))
+    found = site.do("schema", "diff", str(site.file), str(other), code=1)
     assert (found["added"], found["dropped"]) == (["D"], ["B"])
     assert found["retyped"] == ["A from long to int, fixed"]
 
